@@ -1,0 +1,33 @@
+"""Evolvent: agents that get better from what happens to them.
+
+``Episode`` records one attempt, ``Ledger`` holds credit at five levels, a credit rule maps the first to the second.
+``Memory`` is the episodic memory with learned values; it works beside any agent framework.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evolvent.core.episode import Episode
+    from evolvent.core.ledger import Ledger
+    from evolvent.core.rollout import Rollout
+    from evolvent.memory.memory import Memory
+
+__version__ = "0.1.0"
+__all__ = ["Episode", "Ledger", "Memory", "Rollout", "__version__"]
+
+_HOMES = {
+    "Episode": "evolvent.core.episode",
+    "Ledger": "evolvent.core.ledger",
+    "Memory": "evolvent.memory.memory",
+    "Rollout": "evolvent.core.rollout",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the public names on first use, so that ``import evolvent`` stays light."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'evolvent' has no attribute {name!r}")

@@ -1,0 +1,58 @@
+"""Errors that speak: what was got, what was expected, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class EvolventError(Exception):
+    """Base of every error that Evolvent raises on purpose.
+
+    Args:
+        what: one clause naming the problem, e.g. ``"reward is not finite"``.
+        got: the offending value or a short description of it.
+        expected: what would have been accepted.
+        where: the place (function, file and line of a data file, database path).
+        do: what the user can do next.
+    """
+
+    def __init__(self, what: str, *, got: object = "", expected: object = "", where: str = "", do: str = "") -> None:
+        self.what, self.got, self.expected, self.where, self.do = what, got, expected, where, do
+        parts = [what]
+        for label, value in (("got", got), ("expected", expected), ("where", where), ("do", do)):
+            if value != "" and value is not None:
+                parts.append(f"  {label}: {_short(value)}")
+        super().__init__("\n".join(parts))
+
+
+class BadInput(EvolventError, ValueError):
+    """A value, file or flag that cannot be used as given."""
+
+
+class MissingExtra(EvolventError, ImportError):
+    """An optional dependency is not installed; ``do`` names the extra that brings it."""
+
+
+class StoreError(EvolventError, RuntimeError):
+    """A memory store that cannot be opened, read or written as asked; what was stored is intact."""
+
+
+class ModelError(EvolventError, RuntimeError):
+    """A model that cannot be loaded or that failed to answer."""
+
+
+class EnvError(EvolventError, RuntimeError):
+    """An environment that cannot be started or that broke a rule of its protocol."""
+
+
+def missing_extra(package: str, extra: str, where: str) -> MissingExtra:
+    """The error for an import that failed: names the package and the extra to install."""
+    return MissingExtra(
+        f"{package} is not installed",
+        expected=f"the optional dependency group '{extra}'",
+        where=where,
+        do=f"pip install 'evolvent[{extra}]'",
+    )
+
+
+def _short(value: object, limit: int = 300) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,168 @@
+"""The Protocols: what an environment, a model, an embedder, a memory and a credit rule must offer.
+
+Anything outside the library proves itself with ``evolvent.testing``; nothing inherits from these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from evolvent.core.episode import Episode
+    from evolvent.core.ledger import Ledger
+
+
+# ------------------------------------------------------------------------------------------------ environments
+@dataclass(frozen=True)
+class Task:
+    """A unit of work with a verifiable outcome.
+
+    ``text`` is what the agent is asked (and the default memory key); ``kind`` a family for reports, never shown to
+    the agent; ``seed`` what the environment needs to rebuild it; ``meta`` JSON values for the environment alone.
+    """
+
+    id: str
+    text: str
+    kind: str = ""
+    split: str = "train"
+    seed: int = 0
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the environment shows after ``reset`` or ``step``.
+
+    ``admissible`` lists the commands that are allowed now, or is ``None`` where any text is an action.
+    ``key`` describes the situation for the memory (default: the observation). ``valid=False`` marks an outcome that
+    must not be learned from (the harness failed, not the agent). ``terminated`` and ``truncated`` are two flags.
+    """
+
+    observation: str
+    admissible: tuple[str, ...] | None = None
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    success: bool = False
+    valid: bool = True
+    key: str = ""
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        """Whether the attempt has ended, by its own rules or by the step limit."""
+        return self.terminated or self.truncated
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What a reviewer hands over after a failure: the body of a lesson. ``wrong`` is for reports only."""
+
+    body: str
+    wrong: bool = False
+    source: str = "reviewer"
+
+
+@runtime_checkable
+class Env(Protocol):
+    """An environment: tasks by split and seed; ``reset`` starts an attempt, ``step`` acts.
+
+    ``instructions`` is the constant head of every prompt. ``reward_range`` bounds the reward of a whole attempt.
+    """
+
+    name: str
+    instructions: str
+    reward_range: tuple[float, float]
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """``n`` tasks of ``split`` ("train" or "heldout"), the same for the same seed; splits are disjoint."""
+        ...
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """Start one attempt at ``task``."""
+        ...
+
+    def step(self, action: str) -> Turn:
+        """Act; after a turn that is ``done`` only ``reset`` is allowed."""
+        ...
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """A reviewer's correction after a failed attempt, or ``None`` where there is no reviewer (or no answer)."""
+        ...
+
+    def close(self) -> None:
+        """Release what the environment holds."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ models
+@dataclass(frozen=True)
+class Completion:
+    """One generated text with its tokens *as sampled*.
+
+    ``token_ids`` int32 ``[K]`` and ``logp`` float32 ``[K]`` (natural log, under the sampling distribution at
+    temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error".
+    """
+
+    text: str
+    token_ids: np.ndarray
+    logp: np.ndarray
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    seconds: float = 0.0
+    finish: str = "stop"
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A language model that completes raw text and scores given continuations."""
+
+    name: str
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        max_tokens: int = 128,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        grammar: str | None = None,
+        json_schema: Mapping[str, Any] | None = None,
+    ) -> Completion:
+        """Complete ``prompt``; the text ends before the first ``stop`` string."""
+        ...
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:
+        """Summed log-probability of each continuation given the prompt: float64 ``[N]``, nats."""
+        ...
+
+    def close(self) -> None:
+        """Release what the model holds."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to unit vectors. ``id`` names model and settings; a store remembers it and refuses another."""
+
+    id: str
+    dim: int
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ credit
+class CreditRule(Protocol):
+    """A credit rule is a pure function from a group of episodes to a ledger; one rule, one file."""
+
+    def __call__(self, episodes: Sequence[Episode]) -> Ledger:
+        """Credit for every unit of the rule's level."""
+        ...
