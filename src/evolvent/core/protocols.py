@@ -71,11 +71,16 @@ class Correction:
 class Env(Protocol):
     """An environment: tasks by split and seed; ``reset`` starts an attempt, ``step`` acts.
 
-    ``instructions`` is the constant head of every prompt. ``reward_range`` bounds the reward of a whole attempt.
+    ``instructions`` is the constant head of every prompt and ``labels`` name question and answer in it, e.g.
+    ``("Q", "SQL")``; ``stop`` and ``max_tokens`` end a free-text answer. ``reward_range`` bounds the reward of a
+    whole attempt.
     """
 
     name: str
     instructions: str
+    labels: tuple[str, str]
+    stop: tuple[str, ...]
+    max_tokens: int
     reward_range: tuple[float, float]
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -92,6 +97,10 @@ class Env(Protocol):
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """A reviewer's correction after a failed attempt, or ``None`` where there is no reviewer (or no answer)."""
+        ...
+
+    def advance(self, pass_number: int) -> None:
+        """Tell the world that pass ``pass_number`` (1, 2, …) over the stream begins; definitions may drift."""
         ...
 
     def close(self) -> None:
