@@ -1,0 +1,232 @@
+"""The run folder: one directory that is the whole truth about a run, readable without this library.
+
+``config.json`` is written once, ``metrics.jsonl`` and ``episodes.jsonl`` grow by whole lines that are flushed one by
+one, ``summary.json`` appears atomically when the run has ended. A line that a killed process left half-written is
+ignored by readers and cut off by the next writer. See ``docs/run-folder.md``.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from evolvent.core.errors import BadInput
+from evolvent.core.jsonfile import (
+    LONE_SURROGATES,
+    cut_torn_line,
+    dump,
+    expand_home,
+    lines,
+    lock,
+    read_object,
+    shorten_home,
+    write_atomic,
+)
+from evolvent.core.machine import provenance
+
+if TYPE_CHECKING:
+    from evolvent.core.episode import Episode
+
+SCHEMA = 1
+
+
+class RunFolder:
+    """A run folder, open for reading and appending; one process writes at a time.
+
+    ``interrupt`` is polled by the loop of an algorithm after each task (see ``Interrupt``).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.interrupt = Interrupt()
+        self._files: dict[str, IO[bytes]] = {}
+        self._started = time.monotonic()
+        self._step = 0
+
+    # ---------------------------------------------------------------------------------------------- make and open
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        algo: str,
+        config: Mapping[str, Any],
+        env: str,
+        seed: int,
+        command: str | Sequence[str],
+    ) -> RunFolder:
+        """Make a new run folder and write its ``config.json``.
+
+        Args:
+            path: a folder that does not exist yet or is empty.
+            algo: module name of the algorithm.
+            config: every field of the effective configuration, as JSON values.
+            env: name of the environment.
+            seed: root of the seed tree.
+            command: the command line, as text or as its words.
+
+        Raises:
+            BadInput: the folder holds something already.
+        """
+        path = Path(path)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise BadInput(
+                "the run folder is not empty",
+                got=str(path),
+                expected="a new or empty folder",
+                where="RunFolder.create",
+                do=f"choose another --out, or continue that run with --resume {path}",
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        words = command if isinstance(command, str) else " ".join(command)
+        content = {
+            "schema": SCHEMA,
+            "algo": algo,
+            "env": env,
+            "seed": seed,
+            "config": shorten_home(dict(config)),
+            "command": shorten_home(words),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            **provenance(),
+        }
+        write_atomic(path / "config.json", dump(content, indent=2) + "\n")
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """Open an existing run folder; time and step go on where its last line stands.
+
+        Raises:
+            BadInput: no such folder, no ``config.json``, or written by a newer schema.
+        """
+        path = Path(path)
+        folder = cls(path)
+        written = folder.manifest().get("schema")
+        if written != SCHEMA:
+            raise BadInput(
+                "the run folder was written by another version", got=written, expected=SCHEMA,
+                where=str(path / "config.json"),
+                do="read it with the version of evolvent named under \"versions\" in that file",
+            )  # fmt: skip
+        for row in lines(path / "metrics.jsonl"):
+            folder._resume_from(row)
+        return folder
+
+    def manifest(self) -> dict[str, Any]:
+        """The content of ``config.json``: algo, env, seed, config, command, commit, versions, machine."""
+        return read_object(self.path / "config.json", "a run folder made by `evolvent run`")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The effective configuration as JSON values, paths under the home folder made absolute again."""
+        return expand_home(self.manifest()["config"])
+
+    # ---------------------------------------------------------------------------------------------- append
+    def log(self, step: int, **values: Any) -> None:
+        """Append one flushed line ``{"t": seconds, "step": step, …}`` to ``metrics.jsonl``; NaN becomes null."""
+        self._step = step
+        self._append("metrics.jsonl", {"t": round(time.monotonic() - self._started, 3), "step": step, **values})
+
+    def episode(self, episode: Episode, *, step: int | None = None) -> None:
+        """Append one recorded episode to ``episodes.jsonl``; ``step`` defaults to the step last logged."""
+        self._append("episodes.jsonl", {"step": self._step if step is None else step, **episode.to_dict()})
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write ``summary.json`` atomically: a reader sees the old file or the new one, never a part."""
+        write_atomic(self.path / "summary.json", dump(dict(summary), indent=2) + "\n")
+
+    def truncate(self, step: int) -> None:
+        """Drop every line with a later step from both files: what a resumed run will write again."""
+        self.close()
+        for name in ("metrics.jsonl", "episodes.jsonl"):
+            path = self.path / name
+            if path.exists():
+                kept = [dump(row) + "\n" for row in lines(path) if row.get("step", 0) <= step]
+                write_atomic(path, "".join(kept))
+        self._step, self._started = 0, time.monotonic()
+        for row in lines(self.path / "metrics.jsonl"):
+            self._resume_from(row)
+
+    def close(self) -> None:
+        """Close the files; the next ``log`` opens them again."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    # ---------------------------------------------------------------------------------------------- read
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All complete lines of ``metrics.jsonl``."""
+        return list(lines(self.path / "metrics.jsonl"))
+
+    def read_episodes(self) -> Iterator[dict[str, Any]]:
+        """The complete lines of ``episodes.jsonl`` as dictionaries, one at a time."""
+        return lines(self.path / "episodes.jsonl")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended and written its summary."""
+        return (self.path / "summary.json").exists()
+
+    def summary(self) -> dict[str, Any]:
+        """The content of ``summary.json``.
+
+        Raises:
+            BadInput: the run has not ended.
+        """
+        return read_object(self.path / "summary.json", f"a run that has ended (evolvent run … --resume {self.path})")
+
+    # ---------------------------------------------------------------------------------------------- inside
+    def _resume_from(self, row: Mapping[str, Any]) -> None:
+        self._step = int(row["step"])
+        self._started = time.monotonic() - float(row["t"])
+
+    def _append(self, name: str, row: Mapping[str, Any]) -> None:
+        file = self._files.get(name)
+        if file is None:
+            path = self.path / name
+            file = path.open("ab")
+            lock(file, path)  # before the cut: what looks torn may be another process at work
+            cut_torn_line(path)
+            self._files[name] = file
+        file.write((dump(row) + "\n").encode("utf-8", LONE_SURROGATES))
+        file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Interrupted(Exception):
+    """Raised by a loop that has seen ``interrupt.requested``, after the task at hand is finished and saved."""
+
+
+class Interrupt:
+    """Ctrl-C as a request: the first one sets ``requested``, a second one stops at once (KeyboardInterrupt).
+
+    ``with folder.interrupt:`` installs the handler (main thread only) and restores the old one at the end.
+    The loop polls after each task: ``if folder.interrupt.requested: save(); raise Interrupted``.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: Any = None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def __enter__(self) -> Self:
+        self.requested = False
+        self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)

@@ -1,0 +1,158 @@
+"""JSON files that survive a kill: atomic replacement, whole lines, masked keys, no home folders."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+from evolvent.core.errors import BadInput
+
+LONE_SURROGATES = "backslashreplace"  # "\\ud800" is how JSON spells half a character, and reads it back exactly
+_KEY_LIKE = re.compile(
+    r"\b(?:sk-|hf_|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,}"  # access keys of common services
+    r"|(?<=://)[^/\s\"@:]+:[^/\s\"@]+(?=@)"  # user:password@ in an address
+)
+_KEY_NAMES = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+def dump(value: object, indent: int | None = None) -> str:
+    """JSON text that any reader accepts: numpy scalars as numbers, NaN and infinities as null, keys masked."""
+    return json.dumps(_plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+
+
+def mask_secrets(text: str) -> str:
+    """``text`` with ``***`` for what looks like an access key and for the values of ``*_API_KEY``, ``*_TOKEN``, …"""
+    for name, value in os.environ.items():
+        if len(value) >= 8 and name.upper().endswith(_KEY_NAMES):
+            text = text.replace(value, "***")
+    return _KEY_LIKE.sub("***", text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return mask_secrets(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("Sequence[object]", value)]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return _plain(value.tolist())
+    raise BadInput(
+        "not a JSON value",
+        got=f"{type(value).__name__}: {value!r}",
+        expected="numbers, text, lists, mappings",
+        where="RunFolder",
+    )
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace ``path`` by a file with ``text``: temporary file, fsync, rename, fsync of the folder."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8", errors=LONE_SURROGATES) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    if os.name == "posix":
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def cut_torn_line(path: Path) -> int:
+    """Cut what follows the last newline of ``path``; returns the number of bytes cut."""
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        end = size = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        file.truncate(end)
+    return size - end
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The complete lines of a JSONL file, parsed; a torn last line is ignored, a missing file is empty."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # torn by a kill, or being written at this moment
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise BadInput(
+                    "a line is not JSON", got=line[:120], expected="one JSON object a line", where=f"{path}:{number}",
+                    do="remove that line, or restore the file",
+                ) from error  # fmt: skip
+
+
+def read_object(path: Path, expected: str) -> dict[str, Any]:
+    """The JSON object in ``path``; ``expected`` says in an error what the folder should have been."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise BadInput(f"there is no {path.name}", got=str(path.parent), expected=expected, where=str(path)) from error
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadInput(
+            f"{path.name} is not JSON", got=text[:120], expected="one JSON object", where=str(path)
+        ) from error
+
+
+def lock(file: IO[bytes], path: Path) -> None:
+    """Hold an exclusive advisory lock on an open file until it is closed, or raise ``BadInput``."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system: nothing to lock with
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise BadInput(
+            "another process is writing to this run folder", got=str(path), expected="one writer at a time",
+            where="RunFolder", do="wait until it has ended, or choose another --out",
+        ) from error  # fmt: skip
+
+
+def shorten_home(value: Any) -> Any:
+    """Home folders name people: store them as ``~``."""
+    home = str(Path.home())
+    if isinstance(value, str):
+        return re.sub(rf"(?<![\w.-]){re.escape(home)}(?={re.escape(os.sep)})", "~", value) if len(home) > 1 else value
+    return _map_strings(value, shorten_home)
+
+
+def expand_home(value: Any) -> Any:
+    """The inverse of ``shorten_home``, for strings that start with ``~/``."""
+    if isinstance(value, str):
+        return str(Path(value).expanduser()) if value.startswith("~" + os.sep) else value
+    return _map_strings(value, expand_home)
+
+
+def _map_strings(value: Any, change: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: change(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [change(item) for item in cast("Sequence[Any]", value)]
+    return value
