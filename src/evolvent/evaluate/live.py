@@ -1,0 +1,199 @@
+"""What a person sees while a run goes on: rich on a terminal, plain lines everywhere else.
+
+Every call is on screen before it returns. Text from tasks, models and memories is data: control characters are
+removed and no markup inside it is read.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+_PLAIN_LIMIT = 160
+
+
+class Live:
+    """The running commentary of a run.
+
+    Args:
+        plain: plain lines (``True``), rich (``False``), or whatever the stream is (``None``): a terminal gets rich.
+        stream: where to write; standard output by default.
+    """
+
+    def __init__(self, plain: bool | None = None, *, stream: TextIO | None = None) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self.plain = (not self._stream.isatty()) if plain is None else plain
+        self._status: Status | None = None
+        self._rich: Console | None = None
+        if not self.plain:
+            from rich.console import Console
+
+            self._rich = Console(file=self._stream, force_terminal=True, highlight=False, soft_wrap=False)
+
+    def phase(self, title: str) -> None:
+        """A new part of the run begins."""
+        if self._rich is None:
+            self._line(f"\n== {one_line(title)} ==")
+            return
+        from rich.text import Text
+
+        self._quiet()
+        self._rich.print()
+        self._rich.rule(Text(one_line(title), style="bold"), align="left", style="dim")
+
+    def task(
+        self, i: int, n: int, *, question: str, action: str, ok: bool, note: str = "", seconds: float = 0.0
+    ) -> None:
+        """One task of ``n`` has ended: what was asked, what the agent did, whether it was right, what memory did."""
+        width = len(str(n))
+        if self._rich is None:
+            parts = [f"[{i:>{width}}/{n}] {'right' if ok else 'wrong'} {seconds:5.1f}s", _cut(question)]
+            parts += [f"-> {_cut(action)}"] if action else []
+            parts += [f"| {_cut(note)}"] if note else []
+            self._line("  ".join(parts))
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        self._quiet()
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True, justify="right")
+        grid.add_column(ratio=1)
+        grid.add_column(no_wrap=True, justify="right")
+        grid.expand = True
+        said = Text(one_line(question))
+        if action:
+            said.append(f"\n{one_line(action)}", style="cyan")
+        if note:
+            said.append(f"\n{one_line(note)}", style="dim")
+        mark = Text("✓", style="bold green") if ok else Text("✗", style="bold red")
+        grid.add_row(mark, Text(f"{i:>{width}}/{n}", style="dim"), said, Text(f"{seconds:.1f}s", style="dim"))
+        self._rich.print(grid)
+
+    def status(self, text: str) -> None:
+        """What is being waited for; replaced by the next call."""
+        if self._rich is None:
+            self._line(f"… {one_line(text)}")
+            return
+        from rich.text import Text
+
+        shown = Text(one_line(text), style="dim")
+        if self._status is None:
+            spinner = self._status = self._rich.status(shown)
+            spinner.start()
+        else:
+            self._status.update(shown)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """A small table; cells that are numbers stand right."""
+        cells = [[cell_text(value) for value in row] for row in rows]
+        right = [bool(rows) and all(_is_number(row[c]) for row in rows) for c in range(len(columns))]
+        if self._rich is None:
+            self._line(f"\n{one_line(title)}" if title else "")
+            for line in plain_table(columns, cells, right):
+                self._line(line)
+            return
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        self._quiet()
+        title_text = Text(one_line(title), style="bold") if title else None
+        table = Table(title=title_text, title_justify="left", box=box.SIMPLE_HEAD)
+        for name, number in zip(columns, right, strict=True):
+            table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
+        self._rich.print(table)
+
+    def note(self, text: str) -> None:
+        """A line, or several, of plain text."""
+        if self._rich is None:
+            self._line(_printable(text))
+            return
+        from rich.text import Text
+
+        self._quiet()
+        self._rich.print(Text(_printable(text)))
+
+    def close(self) -> None:
+        """Stop the spinner, if any."""
+        self._quiet()
+
+    def _line(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+    def _quiet(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def plain_table(columns: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """The lines of a table in plain text, columns two blanks apart."""
+    widths = [max([len(name), *(len(row[c]) for row in cells)]) for c, name in enumerate(columns)]
+
+    def line(row: Sequence[str]) -> str:
+        pairs = zip(row, widths, right, strict=True)
+        return "  ".join(text.rjust(w) if r else text.ljust(w) for text, w, r in pairs).rstrip()
+
+    return [line(columns), "  ".join("-" * w for w in widths), *(line(row) for row in cells)]
+
+
+def cell_text(value: object) -> str:
+    """A value as a table cell: four significant figures, a dash for what is not there."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return one_line(str(value))
+
+
+def percent(value: float | None) -> str:
+    """A rate as a whole percentage; a dash where there is none."""
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.0f} %"
+
+
+def interval(value: float | None, ci95: Sequence[float | None] | None, *, rate: bool = True) -> str:
+    """A number with its 95 % interval, e.g. ``71 % [51, 85]``."""
+    if value is None or math.isnan(value):
+        return "–"
+    ends = [end for end in ci95 or () if end is not None and not math.isnan(end)]
+    if rate:
+        return percent(value) + (f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if len(ends) == 2 else "")
+    return f"{value:.4g}" + (f" [{ends[0]:.4g}, {ends[1]:.4g}]" if len(ends) == 2 else "")
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line without control characters."""
+    return " ".join(_printable(text).split())
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
+
+
+def _cut(text: str) -> str:
+    text = one_line(text)
+    return text if len(text) <= _PLAIN_LIMIT else text[: _PLAIN_LIMIT - 1] + "…"
+
+
+def _is_number(value: Any) -> bool:
+    if value is None or isinstance(value, int | float):
+        return True
+    return isinstance(value, str) and value[:1].isdigit() and value.replace("–", "")[-1:] in "0123456789%]s"
