@@ -1,0 +1,183 @@
+"""Choosing among candidates: z-scores, the two-phase recall of MemRL, upper bounds, and probabilities to sample from.
+
+Everything that samples returns the probability with which it sampled (the propensity), so that what was chosen can be
+evaluated without bias later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.errors import BadInput
+
+
+def zscores(x: ArrayLike, *, eps: float = 1e-9, clip: float | None = None) -> np.ndarray:
+    """``(x - mean) / sd`` over a pool, population sd, float64 ``[N]``.
+
+    Defined everywhere: an empty pool gives an empty array; one item, or values all within ``eps`` of spread, give
+    zeros (the criterion then abstains). |z| never exceeds ``sqrt(N - 1)``, so a clip at 3 is inert up to N = 10.
+
+    Raises:
+        BadInput: a value is NaN or infinite, or x is not a vector.
+    """
+    x_N = _vector(x, "zscores")
+    if x_N.size == 0:
+        return x_N
+    centred: np.ndarray = x_N - x_N.mean()
+    sd = math.sqrt(float(np.mean(centred * centred)))
+    if sd <= eps:
+        return np.zeros_like(x_N)
+    z = centred / sd
+    return z if clip is None else np.clip(z, -clip, clip)
+
+
+def two_phase(
+    ids: Sequence[object],
+    sim: ArrayLike,
+    q: ArrayLike,
+    *,
+    gate: float,
+    pool: int,
+    k: int,
+    weight: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two-phase recall (MemRL, arXiv 2601.03192): gate and pool by similarity, then rank by a blend of z-scores.
+
+    Phase A keeps the ``pool`` most similar items with ``sim > gate``. Phase B scores them
+    ``(1 - weight) z(sim) + weight z(q)``, z taken inside the pool, and selects the ``k`` highest. Ties go to the more
+    similar, then to the smaller id, so the result does not depend on the order of the rows.
+
+    Args:
+        ids: N comparable ids (all strings or all numbers), read for the items near the pool's edge only.
+        sim: similarity float ``[N]``.
+        q: value float ``[N]``.
+        gate: lower bound of similarity, strict; ``-inf`` admits all.
+        pool: size of phase A (k1).
+        k: number selected (k2).
+        weight: share of the value, 0 (similarity only) to 1 (value only).
+
+    Returns:
+        ``(selected, pool, scores)``: row numbers int64 ``[<=k]`` best first; row numbers int64 ``[<=pool]`` most
+        similar first; score float64 aligned with the pool. All empty when nothing passes the gate.
+
+    Raises:
+        BadInput: lengths differ, NaN among the similarities or the pool's values, ``weight`` outside 0..1.
+    """
+    sim_N, q_N = np.asarray(sim), np.asarray(q)
+    if sim_N.ndim != 1 or sim_N.shape != q_N.shape or len(ids) != len(sim_N):
+        raise BadInput(
+            "ids, sim and q must have one length",
+            got=(len(ids), sim_N.shape, q_N.shape),
+            expected="three vectors of N",
+            where="formulas.selection.two_phase",
+        )
+    if not 0.0 <= weight <= 1.0 or pool < 1 or k < 0:
+        raise BadInput(
+            "weight, pool or k out of range",
+            got=(weight, pool, k),
+            expected="0 <= weight <= 1, pool >= 1, k >= 0",
+            where="formulas.selection.two_phase",
+        )
+    if np.isnan(sim_N).any():
+        raise BadInput("a similarity is NaN", where="formulas.selection.two_phase", do="check the embeddings")
+    passed = np.flatnonzero(sim_N > gate)
+    if passed.size > pool:
+        # keep everything at or above the pool-th similarity, so that ties at the edge are broken by id, not by row
+        edge = np.partition(sim_N[passed], passed.size - pool)[passed.size - pool]
+        passed = passed[sim_N[passed] >= edge]
+    pool_rows = np.array(sorted(passed.tolist(), key=lambda i: (-float(sim_N[i]), ids[i]))[:pool], dtype=np.int64)  # type: ignore[arg-type,return-value]
+    scores = (1.0 - weight) * zscores(sim_N[pool_rows]) + weight * zscores(q_N[pool_rows])
+    # the pool is already in (similarity, id) order: a stable sort by score keeps that as the tie-break
+    best = np.argsort(-scores, kind="stable")[:k]
+    return pool_rows[best], pool_rows, scores
+
+
+def ucb(q_N: ArrayLike, n_N: ArrayLike, *, c: float = 1.0, total: float | None = None) -> np.ndarray:
+    """UCB1 scores ``q + c sqrt(ln(total) / n)``; never tried = +inf (Auer et al. 2002, c = sqrt 2 there).
+
+    Args:
+        q_N: mean reward float ``[N]``; use count-based means: the standing noise of an EMA defeats the bound.
+        n_N: times tried ``[N]``, >= 0.
+        c: width.
+        total: trials so far; default the sum of ``n_N``.
+    """
+    q, n = np.asarray(q_N, dtype=np.float64), np.asarray(n_N, dtype=np.float64)
+    if (n < 0).any():
+        raise BadInput("a count is negative", got=n.min(), expected=">= 0", where="formulas.selection.ucb")
+    t = float(n.sum()) if total is None else float(total)
+    bonus = np.full(q.shape, np.inf)
+    np.divide(np.log(max(t, 1.0)), n, out=bonus, where=n > 0)
+    return q + c * np.sqrt(bonus)
+
+
+def puct(q_N: ArrayLike, prior_N: ArrayLike, n_N: ArrayLike, c: float = 1.25) -> np.ndarray:
+    """PUCT scores ``q + c prior sqrt(1 + sum n) / (1 + n)`` (Rosin 2011; AlphaZero form).
+
+    The 1 counts the parent's own visit, so that the prior decides before any child was tried.
+
+    Args:
+        q_N: value ``[N]`` of each child; on a scale like 0..1 or -1..1, ``c`` belongs to that scale.
+        prior_N: prior probability ``[N]``.
+        n_N: visits ``[N]``.
+        c: weight of the exploration term.
+    """
+    q, prior, n = (np.asarray(x, dtype=np.float64) for x in (q_N, prior_N, n_N))
+    return q + c * prior * np.sqrt(1.0 + n.sum()) / (1.0 + n)
+
+
+def softmax(x: ArrayLike, temperature: float = 1.0, axis: int = -1) -> np.ndarray:
+    """``exp(x / temperature)`` normalised along ``axis``, shifted by the maximum so that nothing overflows.
+
+    ``-inf`` entries get probability 0 (masked actions). ``temperature = 0`` is the arg-max, shared evenly among ties.
+
+    Raises:
+        BadInput: negative temperature, NaN, or a row without a finite entry.
+    """
+    x_ = np.asarray(x, dtype=np.float64)
+    if temperature < 0 or x_.size == 0:
+        raise BadInput(
+            "softmax needs values and a temperature >= 0",
+            got=(x_.shape, temperature),
+            where="formulas.selection.softmax",
+        )
+    top = x_.max(axis=axis, keepdims=True)
+    if not np.isfinite(top).all():
+        raise BadInput("softmax of a row with NaN or without a finite entry", where="formulas.selection.softmax")
+    e = (x_ == top).astype(np.float64) if temperature == 0 else np.exp((x_ - top) / temperature)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def epsilon_greedy(x_N: ArrayLike, epsilon: float) -> np.ndarray:
+    """Probabilities of epsilon-greedy over scores ``[N]``: ``epsilon / N`` each, the rest to the best (ties evenly)."""
+    x = _vector(x_N, "epsilon_greedy")
+    if x.size == 0 or not 0.0 <= epsilon <= 1.0:
+        raise BadInput(
+            "epsilon_greedy needs scores and 0 <= epsilon <= 1",
+            got=(x.size, epsilon),
+            where="formulas.selection.epsilon_greedy",
+        )
+    best = x == x.max()
+    return epsilon / x.size + (1.0 - epsilon) * best / best.sum()
+
+
+def sample(p_N: ArrayLike, rng: np.random.Generator) -> tuple[int, float]:
+    """One index drawn from probabilities ``[N]`` and the propensity it had; probabilities must sum to 1."""
+    p = _vector(p_N, "sample")
+    if p.size == 0 or (p < 0).any() or abs(float(p.sum()) - 1.0) > 1e-9:
+        raise BadInput("not a probability vector", got=p, expected="p >= 0, sum 1", where="formulas.selection.sample")
+    # inverse transform; the clamp guards the rounding of the last partial sum
+    i = min(int(np.searchsorted(np.cumsum(p), rng.random(), side="right")), int(np.flatnonzero(p)[-1]))
+    return i, float(p[i])
+
+
+def _vector(x: ArrayLike, where: str) -> np.ndarray:
+    x_N = np.asarray(x, dtype=np.float64)
+    if x_N.ndim != 1 or not np.isfinite(x_N).all():
+        raise BadInput(
+            "expected a vector of finite numbers", got=x_N, expected="float [N]", where=f"formulas.selection.{where}"
+        )
+    return x_N

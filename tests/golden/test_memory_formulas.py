@@ -1,0 +1,115 @@
+"""Golden vectors of the memory formulas: small inputs with known outputs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evolvent.formulas import selection, statistics, values
+
+
+def test_scalar_updates():
+    assert values.ema(0, 1, 0.3) == pytest.approx(0.3)
+    assert values.ema(0.3, 1, 0.3) == pytest.approx(0.51)
+    assert values.ema(0.51, -1, 0.3) == pytest.approx(0.057)
+    q = 0.0
+    for _ in range(10):
+        q = values.ema(q, 1, 0.3)
+    assert q == pytest.approx(0.9717524751, abs=1e-10)
+    assert values.td(0.4, 1, 0.3, 0.9, 0.5) == pytest.approx(0.715)
+    assert values.ema_variance_factor(0.3) == pytest.approx(0.1764705882, abs=1e-10)
+    assert values.shrunk_mean(1, 1, 0.5, 5) == pytest.approx(0.5833333333, abs=1e-10)
+    assert values.shrunk_mean(9, 10, 0.5, 5) == pytest.approx(0.7666666667, abs=1e-10)
+    assert values.ema(np.array([0.0, 0.3]), np.array([1.0, 1.0]), 0.3) == pytest.approx([0.3, 0.51])
+
+
+def test_zscores():
+    assert selection.zscores([0.9, 0.6, 0.6]) == pytest.approx([1.4142135624, -0.7071067812, -0.7071067812])
+    assert selection.zscores([0.5, 0.5]).tolist() == [0, 0]
+    assert selection.zscores([0.7]).tolist() == [0]
+    assert selection.zscores([]).tolist() == []
+    assert selection.zscores([0] * 11 + [10]).max() == pytest.approx(3.3166247904)
+    assert selection.zscores([0] * 11 + [10], clip=3).max() == 3
+
+
+@pytest.mark.parametrize(
+    ("weight", "selected", "scores"),
+    [
+        (0, "ab", (1.2174, 0.6445, -0.5013, -1.3606)),
+        (0.25, "ba", (0.7861, 0.8134, -0.7059, -0.8935)),
+        (0.5, "ba", (0.3549, 0.9822, -0.9106, -0.4265)),
+        (0.75, "bd", (-0.0764, 1.1511, -1.1153, 0.0406)),
+        (1, "bd", (-0.5077, 1.3200, -1.3200, 0.5077)),
+    ],
+)
+def test_two_phase(weight, selected, scores):
+    sim, q = [0.82, 0.78, 0.70, 0.64, 0.61], [0.0, 0.9, -0.4, 0.5, 1.0]
+    chosen, pool, score = selection.two_phase("abcde", sim, q, gate=0.62, pool=4, k=2, weight=weight)
+    assert "".join("abcde"[i] for i in chosen) == selected
+    assert pool.tolist() == [0, 1, 2, 3]
+    assert score == pytest.approx(scores, abs=6e-5)
+
+
+def test_two_phase_with_an_empty_pool():
+    chosen, pool, score = selection.two_phase("ab", [0.8, 0.7], [0, 1], gate=0.9, pool=5, k=3, weight=0.5)
+    assert chosen.size == pool.size == score.size == 0
+
+
+Q_DIAMOND = {"A": 0.0, "B": 0.2, "C": 0.4, "D": 0.6, "N": 0.0}
+P_DIAMOND = {"D": ["B", "C"], "B": ["A"], "C": ["A"], "N": ["D", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("q", "parents", "used", "new", "alpha", "gamma", "trace", "want"),
+    [
+        (
+            {"A": 0.2, "B": 0.4, "C": 0.1, "N": 0.0},
+            {"C": ["B"], "B": ["A"], "N": ["C"]},
+            ["C"], "N", 0.3, 0.8, 0.5, {"C": 0.27, "B": 0.108, "A": 0.0432},
+        ),
+        (Q_DIAMOND, P_DIAMOND, ["D"], "N", 0.5, 1.0, 0.5, {"D": 0.2, "B": 0.1, "C": 0.1, "A": 0.05}),
+        (Q_DIAMOND, P_DIAMOND, ["D", "B"], "N", 0.5, 1.0, 0.5, {"D": 0.2, "B": 0.5, "C": 0.1, "A": 0.25}),
+        (Q_DIAMOND, P_DIAMOND, ["D", "B"], "N", 0.5, 0.0, 0.9, {"D": 0.2, "B": 0.4}),
+        ({"A": 0.5, "N": 0.5}, {"N": ["A"]}, ["A"], "N", 0.3, 0.5, 0.9, {"A": 0.225}),
+        ({"A": 0.0, "B": 0.0, "N": 0.0}, {"A": ["B"], "B": ["A"]}, ["A"], "N", 0.5, 1.0, 0.5, {"A": 0.5, "B": 0.25}),
+    ],
+)  # fmt: skip
+def test_backward_credit(q, parents, used, new, alpha, gamma, trace, want):
+    got = values.backward_credit(q, parents, used, q[new], 1.0, alpha=alpha, gamma=gamma, trace=trace)
+    assert got == pytest.approx(want)
+
+
+def test_running_normaliser():
+    best, q, state = 10.0, 0.0, values.RunningMoments()
+    rows = [
+        (8.0, 0.219512, 0.219512, 0.0, 0.0, 0.0),
+        (9.0, -0.117241, 0.051135, 0.168377, -1.0, -0.2),
+        (None, -1.0, -0.299243, 0.514228, -1.362735, -0.432547),
+        (4.0, 0.6, -0.074432, 0.591559, 1.140092, -0.118019),
+    ]
+    for latency, r_want, mean, sd, normal, q_want in rows:
+        r = -1.0 if latency is None else math.tanh(math.log(best) - math.log(latency))
+        state = values.push(state, r)
+        z = values.normalise(state, r)
+        q = values.ema(q, z, 0.2)
+        got = (r, state.mean, values.deviation(state), z, q)
+        assert got == pytest.approx((r_want, mean, sd, normal, q_want), abs=1e-6)
+        best = min(best, latency or best)
+
+
+def test_softmax():
+    for temperature, want in (
+        (1, (0.506480, 0.307196, 0.186324)),
+        (0.1, (0.993262, 0.006693, 0.000045)),
+        (10, (0.350132, 0.333056, 0.316812)),
+    ):
+        assert selection.softmax([1, 0.5, 0], temperature) == pytest.approx(want, abs=1e-6)
+
+
+def test_metrics():
+    epochs = [[0, 1, 0, 1, 0], [1, 1, 0, 0, 0], [1, 0, 1, 1, 0]]
+    assert statistics.last_and_cumulative(epochs) == [(0.4, 0.4), (0.4, 0.6), (0.6, 0.8)]
+    lost = statistics.forgetting(epochs[0], epochs[1])
+    assert lost == pytest.approx({"of_all": 0.2, "of_prev_success": 0.5, "of_current_fail": 1 / 3})
+    health = values.value_health([(0.0, 0), (0.3, 1), (0.0, 2), (-0.2, 4)])
+    assert health == pytest.approx({"coverage": 0.75, "nonzero": 0.5, "updates_per_item": 1.75})
