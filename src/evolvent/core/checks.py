@@ -1,0 +1,50 @@
+"""What may enter an ``Episode``: text, finite rewards, tokens with their log-probabilities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.errors import BadInput
+
+_INT32 = np.iinfo(np.int32)
+
+
+def check_text(value: object, name: str) -> None:
+    """Refuse what is not a ``str``."""
+    if not isinstance(value, str):
+        raise BadInput(f"{name} is not a string", got=value, expected="str", where="Episode")
+
+
+def finite(value: float, where: str) -> float:
+    """A reward as a float; NaN and infinity are refused."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise BadInput("reward is not finite", got=value, where=where, do="end(valid=False) marks a broken outcome")
+    return number
+
+
+def tokens(token_ids: ArrayLike, logp: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids int32 ``[K]`` and log-probabilities float32 ``[K]`` of one decision; no log-probabilities = all NaN."""
+    ids, logps = np.asarray(token_ids), np.asarray(logp, dtype=np.float32)
+    if ids.size == 0 and logps.size == 0:
+        return np.empty(0, np.int32), np.empty(0, np.float32)
+    if (
+        ids.ndim != 1
+        or ids.dtype.kind not in "iu"
+        or ids.min(initial=0) < _INT32.min
+        or ids.max(initial=0) > _INT32.max
+    ):
+        raise BadInput("token ids are not int32 [K]", got=f"{ids.dtype} {ids.shape}", where="Episode.act")
+    if logps.size == 0:
+        logps = np.full(ids.shape, np.nan, np.float32)
+    if logps.shape != ids.shape:
+        raise BadInput(
+            "token ids and log-probabilities differ in length",
+            got=f"{ids.shape} and {logps.shape}",
+            expected="one log-probability a token, or none at all",
+            where="Episode.act",
+        )
+    return ids.astype(np.int32, copy=False), logps

@@ -1,0 +1,400 @@
+"""``Episode``: the typed record of one attempt.
+
+A graph of nodes (observations, decisions, tool calls, recalled memories, components run), written while it happens.
+Decisions keep their token ids and log-probabilities *as sampled*: nothing is ever tokenised again. Columns inside: one
+Python object per node at most, none per token.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.checks import check_text, finite, tokens
+from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import escape, plain, unescape
+
+SCHEMA = 1
+KINDS = ("observation", "action", "tool", "recall", "component")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A view of one node: ``parent`` is -1 at a root, ``step`` the index of the decision (actions only).
+
+    ``text`` is the observation, the action, the tool's result, the receipt of the recall or the component's name;
+    ``data`` holds what else a tool call (name, arguments) or a recall (shown, omitted, propensity) carries.
+    """
+
+    index: int
+    kind: str
+    parent: int
+    agent: str
+    text: str
+    step: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """One memory in one recall: ``step`` is the first decision it could influence (``n_steps`` if none followed)."""
+
+    receipt: str
+    id: str
+    step: int
+    shown: bool
+    propensity: float | None = None
+
+
+class Episode:
+    """One attempt at a task; built by verbs that each return the index of the new node.
+
+    Args:
+        task_id: what was attempted.
+        env: name of the environment.
+        seed: what the environment needs to repeat it.
+        group: episodes to be compared with one another (same task, same start) share a name.
+        meta: JSON values; tuples become lists.
+        id: unique name; a random one where none is given, so pass it where runs must be byte-identical.
+    """
+
+    def __init__(
+        self,
+        task_id: str,
+        *,
+        env: str = "",
+        seed: int = 0,
+        group: str = "",
+        meta: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> None:
+        self.id = uuid.uuid4().hex if id is None else id
+        self.task_id, self.env, self.seed, self.group = task_id, env, int(seed), group
+        self.meta: dict[str, Any] = plain(dict(meta or {}), "Episode(meta=…)")
+        self.terminated = self.truncated = self.ended = False
+        self.success: bool | None = None
+        self.valid = True
+        self.source = ""
+        # one entry per node
+        self._kind, self._parent = array("b"), array("i")
+        self._agent: list[str] = []
+        self._text: list[str] = []
+        self._data: dict[int, dict[str, Any]] = {}
+        # one entry per decision
+        self._step_node, self._reward, self._n_tokens = array("i"), array("d"), array("i")
+        # one entry per token
+        self._token_ids, self._logp = array("i"), array("f")
+
+    # -------------------------------------------------------------------------------------------------- build
+    def observe(self, text: str, *, agent: str = "agent", parent: int | None = None) -> int:
+        """What ``agent`` saw."""
+        return self._node(0, text, agent, parent)
+
+    def act(
+        self,
+        text: str,
+        *,
+        agent: str = "agent",
+        token_ids: ArrayLike = (),
+        logp: ArrayLike = (),
+        reward: float = 0.0,
+        parent: int | None = None,
+    ) -> int:
+        """A decision, which is one step.
+
+        Args:
+            text: the action as the environment received it.
+            agent: who decided.
+            token_ids: int ``[K]`` as sampled.
+            logp: ``[K]`` natural log-probabilities as sampled, or empty where not known (stored as NaN).
+            reward: what followed it, finite; more can come later by ``add_reward``.
+            parent: index of the node it follows; the last node by default.
+        """
+        ids, logps = tokens(token_ids, logp)
+        value = finite(reward, "Episode.act")
+        node = self._node(1, text, agent, parent)
+        self._step_node.append(node)
+        self._reward.append(value)
+        self._n_tokens.append(len(ids))
+        self._token_ids.frombytes(ids.tobytes())
+        self._logp.frombytes(logps.tobytes())
+        return node
+
+    def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        result: str,
+        *,
+        agent: str = "agent",
+        parent: int | None = None,
+    ) -> int:
+        """A tool that ``agent`` called, with JSON arguments and the text that came back."""
+        data = {"name": name, "arguments": plain(arguments, f"Episode.tool({name!r})")}
+        node = self._node(2, result, agent, parent)
+        self._data[node] = data
+        return node
+
+    def recall(
+        self,
+        receipt: str,
+        shown: Sequence[str],
+        *,
+        omitted: Sequence[str] = (),
+        propensity: Mapping[str, float] | None = None,
+        parent: int | None = None,
+    ) -> int:
+        """Memories that were read: ids that reached the prompt, ids deliberately left out, and P(shown) in (0, 1]."""
+        ids, odds = [*shown, *omitted], dict(propensity or {})
+        if len(set(ids)) != len(ids):
+            raise BadInput("a memory stands twice in one recall", got=ids, expected="distinct ids", where=receipt)
+        for name, p in odds.items():
+            if name not in ids or not 0.0 < p <= 1.0:
+                raise BadInput(
+                    "propensity does not fit the recall",
+                    got=f"{name}: {p!r}",
+                    expected=f"a probability in (0, 1] for one of {ids}",
+                    where=f"Episode.recall({receipt!r})",
+                )
+        node = self._node(3, receipt, "", parent)
+        odds = {name: float(p) for name, p in odds.items()}
+        self._data[node] = {"shown": list(shown), "omitted": list(omitted), "propensity": odds}
+        return node
+
+    def component(self, name: str, *, agent: str = "agent", parent: int | None = None) -> int:
+        """A part of the workflow that ran (a stage, a channel, a training example)."""
+        return self._node(4, name, agent, parent)
+
+    def add_reward(self, value: float, node: int | None = None) -> None:
+        """Add to the reward of the decision at ``node`` (default: the last decision); allowed after ``end`` too."""
+        if not self._step_node:
+            raise BadInput("no decision to reward", where=f"Episode {self.id}", do="call act() first")
+        step = self.n_steps - 1 if node is None else bisect_left(self._step_node, node)
+        if step >= self.n_steps or (node is not None and self._step_node[step] != node):
+            raise BadInput("node is not a decision", got=node, expected="an index that act() returned", where=self.id)
+        self._reward[step] = finite(self._reward[step] + value, "Episode.add_reward")
+
+    def end(
+        self,
+        *,
+        terminated: bool = False,
+        truncated: bool = False,
+        success: bool | None = None,
+        source: str = "env",
+        valid: bool = True,
+    ) -> None:
+        """Close the attempt: by the task's own rules or by a limit; ``valid=False`` means not to be learned from.
+
+        ``success`` is ``None`` where nobody judged it; ``source`` says who did.
+        """
+        if self.ended:
+            raise BadInput("episode ended twice", where=f"Episode {self.id}", do="call end() once, after the last node")
+        self.ended, self.terminated, self.truncated = True, bool(terminated), bool(truncated)
+        self.success, self.source, self.valid = None if success is None else bool(success), source, bool(valid)
+
+    # --------------------------------------------------------------------------------------------------- read
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self._text)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of decisions T."""
+        return len(self._step_node)
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of sampled tokens K over all decisions."""
+        return len(self._token_ids)
+
+    @property
+    def rewards_T(self) -> np.ndarray:
+        """Reward of each decision: float64 ``[T]``."""
+        return np.array(self._reward, dtype=np.float64)
+
+    @property
+    def total_reward(self) -> float:
+        """Undiscounted sum of the rewards."""
+        return math.fsum(self._reward)
+
+    @property
+    def agents_T(self) -> list[str]:
+        """Who made each decision."""
+        return [self._agent[node] for node in self._step_node]
+
+    @property
+    def step_nodes_T(self) -> np.ndarray:
+        """Node index of each decision: int32 ``[T]``."""
+        return np.array(self._step_node, dtype=np.int32)
+
+    @property
+    def tokens_per_step_T(self) -> np.ndarray:
+        """Number of tokens of each decision: int32 ``[T]``."""
+        return np.array(self._n_tokens, dtype=np.int32)
+
+    @property
+    def token_ids(self) -> np.ndarray:
+        """Token ids of all decisions in order: int32 ``[K]``."""
+        return np.array(self._token_ids, dtype=np.int32)
+
+    @property
+    def logp(self) -> np.ndarray:
+        """Natural log-probabilities as sampled: float32 ``[K]``; NaN where the endpoint gave none."""
+        return np.array(self._logp, dtype=np.float32)
+
+    @property
+    def token_step(self) -> np.ndarray:
+        """Decision that each token belongs to: int32 ``[K]``."""
+        return np.repeat(np.arange(self.n_steps, dtype=np.int32), self._n_tokens)
+
+    @property
+    def memory_uses(self) -> list[MemoryUse]:
+        """Every memory of every recall, shown ones before omitted ones, in order of occurrence."""
+        uses: list[MemoryUse] = []
+        for node, data in self._data.items():
+            if self._kind[node] == 3:
+                receipt, step, odds = self._text[node], bisect_left(self._step_node, node), data["propensity"]
+                uses += [MemoryUse(receipt, name, step, True, odds.get(name)) for name in data["shown"]]
+                uses += [MemoryUse(receipt, name, step, False, odds.get(name)) for name in data["omitted"]]
+        return uses
+
+    @property
+    def shown_memories(self) -> list[str]:
+        """Distinct ids of the memories that were shown, in order of occurrence."""
+        recalls = (data["shown"] for node, data in self._data.items() if self._kind[node] == 3)
+        return list(dict.fromkeys(name for shown in recalls for name in shown))
+
+    @property
+    def components(self) -> list[str]:
+        """Distinct names of the components that ran, in order of occurrence."""
+        return list(dict.fromkeys(text for kind, text in zip(self._kind, self._text, strict=True) if kind == 4))
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """Views of the nodes in order of recording."""
+        step = 0
+        for i, kind in enumerate(self._kind):
+            at = step if kind == 1 else None
+            step += kind == 1
+            yield Node(i, KINDS[kind], self._parent[i], self._agent[i], self._text[i], at, self._data.get(i, {}))
+
+    def branch(self, node: int) -> list[int]:
+        """Node indices from the root down to ``node``."""
+        self._check_index(node, "Episode.branch")
+        path: list[int] = []
+        while node >= 0:
+            path.append(node)
+            node = self._parent[node]
+        return path[::-1]
+
+    # --------------------------------------------------------------------------------------------- write, read
+    def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
+        """Strict JSON types; ``json.dumps`` of it is one line of ``episodes.jsonl``.
+
+        With ``inline_tokens=False`` decisions carry only ``n_tokens``; the arrays are kept elsewhere (see ``codec``).
+        """
+        nodes: list[dict[str, Any]] = []
+        ids, logps, at = self._token_ids.tolist(), self._logp.tolist(), 0
+        for node in self.nodes:
+            row: dict[str, Any] = {"kind": node.kind, "text": node.text, "agent": node.agent, "parent": node.parent}
+            row.update(node.data)
+            if node.step is not None:
+                n = self._n_tokens[node.step]
+                row["reward"] = self._reward[node.step]
+                if inline_tokens:
+                    row["token_ids"], row["logp"] = ids[at : at + n], logps[at : at + n]
+                else:
+                    row["n_tokens"] = n
+                at += n
+            nodes.append(row)
+        head = {name: getattr(self, name) for name in ("id", "task_id", "env", "seed", "group", "meta")}
+        flags = {name: getattr(self, name) for name in ("terminated", "truncated", "success", "source", "valid")}
+        return escape({"schema": SCHEMA, **head, "end": flags if self.ended else None, "nodes": nodes})
+
+    @classmethod
+    def from_dict(
+        cls, record: Mapping[str, Any], *, token_ids: np.ndarray | None = None, logp: np.ndarray | None = None
+    ) -> Episode:
+        """The inverse of ``to_dict``; the arrays are those left out by ``inline_tokens=False``.
+
+        Raises:
+            BadInput: another schema version, or a record that breaks a rule of building.
+        """
+        if record.get("schema") != SCHEMA:
+            raise BadInput(
+                "episode was written with another schema",
+                got=record.get("schema"),
+                expected=SCHEMA,
+                where="Episode.from_dict",
+                do="read it with the version of evolvent that wrote it",
+            )
+        d = unescape(dict(record))
+        ep = cls(d["task_id"], env=d["env"], seed=d["seed"], group=d["group"], meta=d["meta"], id=d["id"])
+        at = 0
+        for row in d["nodes"]:
+            kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
+            if kind == "action":
+                ids, logps = row.get("token_ids", ()), row.get("logp", ())
+                if "n_tokens" in row and token_ids is not None and logp is not None:
+                    span = slice(at, at := at + row["n_tokens"])
+                    ids, logps = token_ids[span], logp[span]
+                ep.act(text, agent=who, token_ids=ids, logp=logps, reward=row["reward"], parent=parent)
+            elif kind == "tool":
+                ep.tool(row["name"], row["arguments"], text, agent=who, parent=parent)
+            elif kind == "recall":
+                ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
+            else:
+                ep._node(_kind_code(kind), text, who, parent)
+        if d["end"] is not None:
+            ep.end(**d["end"])
+        return ep
+
+    def __eq__(self, other: object) -> bool:
+        """Equal records; NaN equals NaN."""
+        if not isinstance(other, Episode):
+            return NotImplemented
+        same_arrays = np.array_equal(self.logp, other.logp, equal_nan=True) and self._token_ids == other._token_ids
+        # NaN may also stand in meta and arguments: their escaped form compares as text
+        return same_arrays and self.to_dict(inline_tokens=False) == other.to_dict(inline_tokens=False)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        state = "open" if not self.ended else {True: "success", False: "failure", None: "ended"}[self.success]
+        return f"Episode({self.task_id!r}, steps={self.n_steps}, reward={self.total_reward:g}, {state})"
+
+    # ------------------------------------------------------------------------------------------------- inside
+    def _node(self, kind: int, text: str, agent: str, parent: int | None) -> int:
+        if self.ended:
+            raise BadInput("node after the end", got=KINDS[kind], where=f"Episode {self.id}", do="record before end()")
+        index = len(self._text)
+        if parent is None:
+            parent = index - 1
+        elif parent != -1:
+            self._check_index(parent, f"Episode, parent of a new {KINDS[kind]}")
+        check_text(text, "text")
+        check_text(agent, "agent")
+        self._kind.append(kind)
+        self._parent.append(parent)
+        self._agent.append(agent)
+        self._text.append(text)
+        return index
+
+    def _check_index(self, node: int, where: str) -> None:
+        if not 0 <= node < len(self._text):
+            raise BadInput("no such node", got=node, expected=f"0 … {len(self._text) - 1}", where=where)
+
+
+def _kind_code(kind: str) -> int:
+    if kind not in KINDS:
+        raise BadInput("unknown kind of node", got=kind, expected=KINDS, where="Episode.from_dict")
+    return KINDS.index(kind)

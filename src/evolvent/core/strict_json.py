@@ -1,0 +1,71 @@
+"""Values as strict JSON: what may stand in a record, and how NaN and infinity travel through it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+
+FLOAT_KEY = "$float"
+
+
+def plain(value: object, where: str) -> Any:
+    """``value`` as plain JSON types: tuples and arrays become lists, numpy scalars Python numbers; the rest is refused.
+
+    Non-finite floats stay floats here; ``escape`` writes them.
+
+    Raises:
+        BadInput: a type JSON cannot hold, or a key that is not a string; ``where`` says in which field.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, np.generic):
+        return plain(cast("object", value.item()), where)
+    if isinstance(value, np.ndarray):
+        return plain(cast("object", value.tolist()), where)
+    if isinstance(value, Mapping):
+        out: dict[str, Any] = {}
+        for key, item in cast("Mapping[object, object]", value).items():
+            if not isinstance(key, str):
+                raise BadInput("key is not a string", got=key, expected="str", where=where, do="use str keys")
+            out[key] = plain(item, f"{where}.{key}")
+        return out
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [plain(item, where) for item in cast("Sequence[object]", value)]
+    raise BadInput(
+        "value cannot be written as JSON",
+        got=f"{type(value).__name__}: {value!r}",
+        expected="str, number, bool, None, list or mapping of these",
+        where=where,
+        do="convert it, or leave it out of the record",
+    )
+
+
+def escape(value: Any) -> Any:
+    """Plain JSON types to strict JSON: NaN and ±inf become ``{"$float": "nan"}``; a key's leading $ is doubled."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {FLOAT_KEY: repr(value)}
+    if isinstance(value, list):
+        return [escape(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {("$" + key if key.startswith("$") else key): escape(item) for key, item in items}
+    return value
+
+
+def unescape(value: Any) -> Any:
+    """The inverse of ``escape``."""
+    if isinstance(value, list):
+        return [unescape(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        if len(table) == 1 and FLOAT_KEY in table:
+            return float(table[FLOAT_KEY])
+        return {(key[1:] if key.startswith("$") else key): unescape(item) for key, item in table.items()}
+    return value
