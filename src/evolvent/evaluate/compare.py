@@ -1,0 +1,239 @@
+"""Runs against one another: interquartile mean with interval, probability of improvement, paired test, curves.
+
+Runs of the same algorithm, environment and settings that differ only in the seed form one arm. The first arm is the
+reference of every comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import write_atomic
+from evolvent.evaluate import series
+from evolvent.evaluate.live import Live, interval
+from evolvent.evaluate.page import page, section, table, text
+from evolvent.evaluate.series import Paired, Row
+from evolvent.evaluate.svg import Bar, Curve, bars, curves
+from evolvent.formulas.statistics import (
+    clustered_bootstrap,
+    iqm,
+    probability_of_improvement,
+    stratified_bootstrap,
+    wilson,
+)
+
+_FEW_SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Arm:
+    """The runs of one setting: ``scores`` by run, and the outcome lines of all runs (``run`` names the seed)."""
+
+    name: str
+    env: str
+    seeds: tuple[int, ...]
+    scores: tuple[float, ...]
+    score_name: str
+    higher_is_better: bool
+    rows: tuple[Row, ...]
+
+    def final(self) -> list[Row]:
+        """The outcomes that the score speaks about: held-out tasks after learning, or the last pass of the stream."""
+        phases = series.phases(self.rows)
+        if "after" in phases:
+            return phases["after"]
+        passes = series.passes(phases.get("stream", list(self.rows)))
+        return passes[max(passes)] if passes else []
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One arm's line in the table."""
+
+    arm: Arm
+    mean: float
+    iqm: float
+    ci95: tuple[float, float]
+    interval_over: str
+    better: tuple[float, float, float] | None
+    paired: Paired | None
+
+
+def load(folders: Sequence[Path]) -> list[Arm]:
+    """Read run folders, or folders of run folders, into arms in the order given.
+
+    Raises:
+        BadInput: a folder holds no finished run, or the same seed of the same setting stands in two of them.
+    """
+    runs = [run for folder in folders for run in _runs(Path(folder))]
+    groups: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        groups.setdefault(_setting(run.manifest()), []).append(run)
+    names = _names([json.loads(setting) for setting in groups])
+    return [_arm(name, members) for name, members in zip(names, groups.values(), strict=True)]
+
+
+def compare(arms: Sequence[Arm]) -> list[Standing]:
+    """Numbers for every arm; comparisons are with the first arm on its environment."""
+    out: list[Standing] = []
+    for arm in arms:
+        reference = next(other for other in arms if other.env == arm.env)
+        ci95, over = _interval(arm)
+        better = test = None
+        if arm is not reference:
+            sign = 1.0 if arm.higher_is_better else -1.0
+            better = probability_of_improvement(
+                sign * np.array(arm.scores)[None, :], sign * np.array(reference.scores)[None, :]
+            )
+            several = len(set(arm.seeds) & set(reference.seeds)) > 1
+            test = series.paired(arm.final(), reference.final(), cluster="run" if several else "task")
+        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test))
+    return out
+
+
+def show(standings: Sequence[Standing], live: Live) -> None:
+    """Print the table and what it rests on."""
+    live.table(f"{standings[0].arm.score_name} on {standings[0].arm.env}", _COLUMNS, [_cells(s) for s in standings])
+    for line in _notes(standings):
+        live.note(line)
+
+
+def write_html(standings: Sequence[Standing], path: Path) -> Path:
+    """The same as a self-contained page with curves."""
+    arms = [standing.arm for standing in standings]
+    rates = all(0.0 <= score <= 1.0 for arm in arms for score in arm.scores)
+    lines = [line for i, arm in enumerate(arms) if (line := _curve(arm, i % 6)) is not None]
+    ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x})]
+    rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=i % 6) for i, s in enumerate(standings)]
+    cards = [
+        f'<div class="card"><h3>{text(arms[0].score_name)}, interquartile mean</h3>{bars(rows, rates=rates)}</div>'
+    ]
+    if len(ticks) > 1:
+        picture = curves(lines, ticks=ticks, x_label="pass over the tasks", y_label="success")
+        cards.insert(0, f'<div class="card"><h3>Success while learning</h3>{picture}</div>')
+    notes = "".join(f"<p class='small soft'>{text(line)}</p>" for line in _notes(standings))
+    body = [
+        f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1></header>",
+        f'<div class="cards">{"".join(cards)}</div>',
+        section("Comparison", table(_COLUMNS, [_cells(s) for s in standings]) + notes),
+    ]
+    write_atomic(path, page("Comparison of runs", body))
+    return path
+
+
+# ------------------------------------------------------------------------------------------------ reading
+def _runs(folder: Path) -> list[RunFolder]:
+    if (folder / "config.json").exists():
+        found = [RunFolder.open(folder)]
+    else:
+        found = [RunFolder.open(path.parent) for path in sorted(folder.glob("*/config.json"))]
+    if not found or not any(run.finished for run in found):
+        raise BadInput(
+            "no finished run", got=str(folder), expected="a run folder with summary.json, or a folder of such folders",
+            where="evolvent compare", do="finish it with `evolvent run ALGO --resume DIR`",
+        )  # fmt: skip
+    return [run for run in found if run.finished]
+
+
+def _setting(manifest: Mapping[str, Any]) -> str:
+    config = {name: value for name, value in manifest["config"].items() if name != "seed"}
+    return json.dumps({"algo": manifest["algo"], "env": manifest["env"], "config": config}, sort_keys=True)
+
+
+def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The algorithm's name, and in brackets the settings that tell runs of the same algorithm apart."""
+    names: list[str] = []
+    for setting in settings:
+        twins = [other["config"] for other in settings if other["algo"] == setting["algo"]]
+        fields = setting["config"]
+        telling = [f for f in fields if any(twin.get(f) != fields[f] for twin in twins)]
+        names.append(setting["algo"] + (f" ({', '.join(f'{f}={fields[f]}' for f in telling)})" if telling else ""))
+    return names
+
+
+def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
+    seeds = tuple(int(run.manifest()["seed"]) for run in runs)
+    if len(set(seeds)) < len(seeds):
+        raise BadInput(
+            "the same seed of the same setting is given twice", got=f"{name}, seeds {list(seeds)}",
+            expected="each run once", where=", ".join(str(run.path) for run in runs),
+        )  # fmt: skip
+    scores = [run.summary()["score"] for run in runs]
+    rows = [{**row, "run": seed} for seed, run in zip(seeds, runs, strict=True) for row in run.read_metrics()]
+    return Arm(
+        name,
+        str(runs[0].manifest()["env"]),
+        seeds,
+        tuple(float(score["value"]) for score in scores),
+        str(scores[0]["name"]),
+        bool(scores[0].get("higher_is_better", True)),
+        tuple(series.judged(rows)),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ numbers
+def _interval(arm: Arm) -> tuple[tuple[float, float], str]:
+    """Over seeds where there are several; with one seed over its tasks, resampled within each kind."""
+    if len(arm.scores) > 1:
+        return stratified_bootstrap([arm.scores], iqm), "seeds"
+    kinds = series.by_key(arm.final(), lambda row: row.get("kind"))
+    outcomes = [[float(row["success"]) for row in rows] for rows in kinds.values()]
+    if not outcomes:
+        return (math.nan, math.nan), "–"
+    if all(len(values) == 1 for values in outcomes):
+        return wilson(sum(values[0] for values in outcomes), len(outcomes)), "tasks"
+    return stratified_bootstrap(outcomes), "tasks"
+
+
+def _curve(arm: Arm, style: int) -> Curve | None:
+    passes = series.passes(series.phases(arm.rows).get("stream", []))
+    if not passes:
+        return None
+    y, lo, hi = [], [], []
+    for rows in passes.values():
+        outcomes = [float(row["success"]) for row in rows]
+        y.append(fmean(outcomes))
+        if len(arm.seeds) > 1:
+            ends = clustered_bootstrap(outcomes, [row["run"] for row in rows])
+        else:
+            ends = wilson(sum(outcomes), len(outcomes))
+        lo.append(ends[0])
+        hi.append(ends[1])
+    return Curve(arm.name, list(passes), y, lo, hi, style)
+
+
+_COLUMNS = ["arm", "seeds", "mean", "IQM [95 %]", "over", "P(better)", "difference [95 %]", "won–lost", "McNemar p"]
+
+
+def _cells(s: Standing) -> list[object]:
+    rates = all(0.0 <= score <= 1.0 for score in s.arm.scores)
+    cells: list[object] = [s.arm.name, len(s.arm.seeds), interval(s.mean, None, rate=rates)]
+    cells += [interval(s.iqm, s.ci95, rate=rates), s.interval_over]
+    cells.append(None if s.better is None else interval(s.better[0], s.better[1:], rate=False))
+    if s.paired is None:
+        return [*cells, None, None, None]
+    p = s.paired
+    ends = "" if math.isnan(p.lo) else f" [{100 * p.lo:+.0f}, {100 * p.hi:+.0f}]"
+    return [*cells, f"{100 * p.difference:+.0f} points{ends}", f"{p.only_a}–{p.only_b} of {p.n}", f"{p.p:.2g}"]
+
+
+def _notes(standings: Iterable[Standing]) -> list[str]:
+    standings = list(standings)
+    out = ["P(better), difference and McNemar test are against the first arm of the same environment."]
+    if any(s.interval_over == "tasks" for s in standings):
+        out.append("One seed: its interval is over tasks (resampled within each kind) and says nothing about seeds.")
+    if any(1 < len(s.arm.seeds) < _FEW_SEEDS for s in standings):
+        out.append(f"Fewer than {_FEW_SEEDS} seeds: a bootstrap over so few is too narrow.")
+    if any(s.paired and len(set(s.arm.seeds)) > 1 for s in standings):
+        out.append("McNemar counts each task of each seed as one pair; the difference is resampled by whole seeds.")
+    return out

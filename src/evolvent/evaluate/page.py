@@ -1,0 +1,67 @@
+"""A self-contained HTML page: style inside, no script, nothing fetched. All text goes through ``text``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from evolvent.evaluate.live import cell_text
+
+_SECURITY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def page(title: str, body: Sequence[str]) -> str:
+    """The whole document."""
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_SECURITY}">\n'
+        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def text(value: object) -> str:
+    """``value`` as harmless HTML text; control characters except line breaks become blanks, half characters ``�``."""
+    return escape("".join(_harmless(c) for c in str(value)))
+
+
+def _harmless(c: str) -> str:
+    if c in "\n\t" or c.isprintable():
+        return c
+    return "�" if "\ud800" <= c <= "\udfff" else " "
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: Sequence[int] = (0,)) -> str:
+    """A table that scrolls sideways where it must; columns not in ``left`` are numbers."""
+    if not rows:
+        return ""
+    kind = ["first" if c in left else "n" for c in range(len(columns))]
+    head = "".join(f'<th class="{k}">{text(name)}</th>' for k, name in zip(kind, columns, strict=True))
+    lines = [
+        "<tr>" + "".join(f'<td class="{k}">{text(cell_text(v))}</td>' for k, v in zip(kind, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def tiles(values: Mapping[str, object]) -> str:
+    """Named numbers in a grid."""
+    items = [
+        f"<div><b>{text(cell_text(value))}</b><span class='soft small'>{text(name)}</span></div>"
+        for name, value in values.items()
+    ]
+    return f'<div class="tiles">{"".join(items)}</div>' if items else ""
+
+
+def fold(title: str, inside: str, *, opened: bool = False) -> str:
+    """A part that opens on a click, without script."""
+    return f"<details{' open' if opened else ''}><summary>{text(title)}</summary>{inside}</details>" if inside else ""
+
+
+def section(title: str, inside: str) -> str:
+    """A part under its heading; nothing where there is nothing."""
+    return f"<section><h2>{text(title)}</h2>{inside}</section>" if inside else ""

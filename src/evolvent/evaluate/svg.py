@@ -1,0 +1,166 @@
+"""Two kinds of picture as inline SVG: curves with intervals, and intervals side by side. Colours come from the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 460, 260
+Scale = Callable[[float], float]
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 42
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line: a value and an interval (or None) at each position ``x``; ``style`` 0..5 picks the colour."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    lo: Sequence[float | None]
+    hi: Sequence[float | None]
+    style: int = 0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row of a picture of intervals."""
+
+    name: str
+    value: float
+    lo: float | None = None
+    hi: float | None = None
+    style: int = 0
+
+
+def curves(
+    lines: Sequence[Curve], *, ticks: Sequence[tuple[float, str]], x_label: str, y_label: str, rates: bool = True
+) -> str:
+    """Curves with whiskers and a band, as an ``<svg>`` with a legend before it.
+
+    Args:
+        lines: what to draw; empty ones are left out.
+        ticks: positions and labels of the x axis.
+        x_label: name of the x axis.
+        y_label: name of the y axis.
+        rates: the values are rates: axis from 0 to 100 %.
+    """
+    lines = [line for line in lines if len(line.x)]
+    xs = [x for line in lines for x in line.x] + [x for x, _ in ticks]
+    lo, hi, marks = _scale(lines, rates)
+    left, right = min(xs, default=0.0), max(xs, default=1.0)
+    pad = 0.06 * (right - left) or 0.5
+
+    def px(x: float) -> float:
+        share = (x - left + pad) / (right - left + 2 * pad)
+        return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
+
+    def py(y: float) -> float:
+        return _TOP + (hi - y) / (hi - lo) * (HEIGHT - _TOP - _BOTTOM)
+
+    parts = [_axis_y(marks, py, rates), _axis_x(ticks, px, x_label)]
+    shift = [3.0 * (i - (len(lines) - 1) / 2) for i in range(len(lines))]
+    parts += [_band(line, px, py, dx) for line, dx in zip(lines, shift, strict=True)]
+    parts += [_line(line, px, py, dx) for line, dx in zip(lines, shift, strict=True)]
+    legend = "".join(f'<span class="key s{line.style}">{escape(line.name)}</span>' for line in lines)
+    title = escape(f"{y_label} by {x_label}")
+    picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
+    return f'<div class="legend">{legend}</div>{picture}'
+
+
+def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
+    """Values with their intervals, one row each, on a common axis."""
+    step, head = 44, 6
+    height = head + step * len(rows) + 26
+    ends = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and math.isfinite(v)]
+    lo, hi = (0.0, 1.0) if rates else (min([0.0, *ends]), max([*ends, 1e-9]))
+    hi = hi if hi > lo else lo + 1.0
+
+    def px(v: float) -> float:
+        return 10 + (v - lo) / (hi - lo) * (WIDTH - 20)
+
+    parts: list[str] = []
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        v = lo + share * (hi - lo)
+        anchor = "start" if share == 0 else "end" if share == 1 else "middle"
+        parts.append(_segment("grid", px(v), px(v), head, height - 22))
+        where = f'x="{px(v):.1f}" y="{height - 6}" text-anchor="{anchor}"'
+        parts.append(f'<text class="tick" {where}>{_label(v, rates)}</text>')
+    for i, row in enumerate(rows):
+        y = head + step * i + 31
+        says = _label(row.value, rates)
+        if row.lo is not None and row.hi is not None and math.isfinite(row.lo) and math.isfinite(row.hi):
+            says += f"  [{_label(row.lo, rates, short=True)}, {_label(row.hi, rates, short=True)}]"
+            parts.append(_segment(f"whisker s{row.style}", px(row.lo), px(row.hi), y, y))
+        parts.append(f'<circle class="dot s{row.style}" cx="{px(row.value):.1f}" cy="{y}" r="5.5"/>')
+        parts.append(f'<text class="name" x="10" y="{y - 13}">{escape(row.name)}</text>')
+        parts.append(f'<text class="says" x="{WIDTH - 10}" y="{y - 13}" text-anchor="end">{says}</text>')
+    label = escape("; ".join(f"{row.name}: {_label(row.value, rates)}" for row in rows))
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _scale(lines: Sequence[Curve], rates: bool) -> tuple[float, float, list[float]]:
+    if rates:
+        return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
+    values = [v for line in lines for v in (*line.y, *line.lo, *line.hi) if v is not None and math.isfinite(v)]
+    lo, hi = min(values, default=0.0), max(values, default=1.0)
+    if hi - lo < 1e-12:
+        lo, hi = lo - 0.5, hi + 0.5
+    unit = 10 ** math.floor(math.log10((hi - lo) / 4))
+    step = next(m * unit for m in (1, 2, 5, 10) if (hi - lo) / (m * unit) <= 5)
+    first, last = math.floor(lo / step), math.ceil(hi / step)
+    return first * step, last * step, [i * step for i in range(first, last + 1)]
+
+
+def _axis_y(marks: Sequence[float], py: Scale, rates: bool) -> str:
+    out: list[str] = []
+    for v in marks:
+        y = py(v)
+        out.append(_segment("grid", _LEFT, WIDTH - _RIGHT, y, y))
+        out.append(f'<text class="tick" x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{_label(v, rates)}</text>')
+    return "".join(out)
+
+
+def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str) -> str:
+    keep = max(1, math.ceil(len(ticks) / 8))
+    y = HEIGHT - _BOTTOM + 17
+    out = [
+        f'<text class="tick" x="{px(x):.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
+        for i, (x, text) in enumerate(ticks)
+        if i % keep == 0
+    ]
+    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    out.append(f'<text class="tick" x="{middle}" y="{HEIGHT - 5}" text-anchor="middle">{escape(label)}</text>')
+    return "".join(out)
+
+
+def _band(line: Curve, px: Scale, py: Scale, dx: float) -> str:
+    ends = [
+        (x, a, b) for x, a, b in zip(line.x, line.lo, line.hi, strict=True)
+        if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
+    ]  # fmt: skip
+    out = "".join(_segment(f"whisker thin s{line.style}", px(x) + dx, px(x) + dx, py(a), py(b)) for x, a, b in ends)
+    if len(ends) > 1:
+        upper = [f"{px(x) + dx:.1f},{py(b):.1f}" for x, _, b in ends]
+        lower = [f"{px(x) + dx:.1f},{py(a):.1f}" for x, a, _ in reversed(ends)]
+        out = f'<polygon class="band s{line.style}" points="{" ".join(upper + lower)}"/>' + out
+    return out
+
+
+def _line(line: Curve, px: Scale, py: Scale, dx: float) -> str:
+    points = [(px(x) + dx, py(y)) for x, y in zip(line.x, line.y, strict=True)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dots = "".join(f'<circle class="dot s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in points)
+    return f'<polyline class="line s{line.style}" points="{path}"/>{dots}'
+
+
+def _label(v: float, rates: bool, *, short: bool = False) -> str:
+    if rates:
+        return f"{100 * v:.0f}" if short else f"{100 * v:.0f} %"
+    return f"{v:.3g}"
+
+
+def _segment(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
