@@ -107,7 +107,7 @@ def ucb(q_N: ArrayLike, n_N: ArrayLike, *, c: float = 1.0, total: float | None =
     """
     q, n = np.asarray(q_N, dtype=np.float64), np.asarray(n_N, dtype=np.float64)
     if (n < 0).any():
-        raise BadInput("a count is negative", got=n.min(), expected=">= 0", where="formulas.selection.ucb")
+        raise BadInput("a count is negative", got=float(n.min()), expected=">= 0", where="formulas.selection.ucb")
     t = float(n.sum()) if total is None else float(total)
     bonus = np.full(q.shape, np.inf)
     np.divide(np.log(max(t, 1.0)), n, out=bonus, where=n > 0)
@@ -168,7 +168,9 @@ def sample(p_N: ArrayLike, rng: np.random.Generator) -> tuple[int, float]:
     """One index drawn from probabilities ``[N]`` and the propensity it had; probabilities must sum to 1."""
     p = _vector(p_N, "sample")
     if p.size == 0 or (p < 0).any() or abs(float(p.sum()) - 1.0) > 1e-9:
-        raise BadInput("not a probability vector", got=p, expected="p >= 0, sum 1", where="formulas.selection.sample")
+        raise BadInput(
+            "not a probability vector", got=p.tolist(), expected="p >= 0, sum 1", where="formulas.selection.sample"
+        )
     # inverse transform; the clamp guards the rounding of the last partial sum
     i = min(int(np.searchsorted(np.cumsum(p), rng.random(), side="right")), int(np.flatnonzero(p)[-1]))
     return i, float(p[i])
@@ -178,6 +180,9 @@ def _vector(x: ArrayLike, where: str) -> np.ndarray:
     x_N = np.asarray(x, dtype=np.float64)
     if x_N.ndim != 1 or not np.isfinite(x_N).all():
         raise BadInput(
-            "expected a vector of finite numbers", got=x_N, expected="float [N]", where=f"formulas.selection.{where}"
+            "expected a vector of finite numbers",
+            got=x_N.tolist(),
+            expected="float [N]",
+            where=f"formulas.selection.{where}",
         )
     return x_N

@@ -131,6 +131,10 @@ def student_quantile(p: float, df: int) -> float:
     if df < 1 or not 0.5 <= p < 1.0:
         raise BadInput("student_quantile needs df >= 1 and 0.5 <= p < 1", got=(p, df), where="formulas.statistics")
 
+    if df > 500:  # expansion around the normal (26.7.5): the error is of order df^-3
+        z = NormalDist().inv_cdf(p)
+        return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2)
+
     def inside(t: float) -> float:  # P(|T| < t), exact finite sums for integer df
         theta = math.atan(t / math.sqrt(df))
         cos2 = math.cos(theta) ** 2
@@ -274,7 +278,7 @@ def forgetting(previous: ArrayLike, current: ArrayLike) -> dict[str, float]:
 def _finite(x: ArrayLike, where: str) -> np.ndarray:
     x_ = np.asarray(x, dtype=np.float64)
     if x_.ndim != 1 or not np.isfinite(x_).all():
-        raise BadInput("expected a vector of finite numbers", got=x_, where=f"formulas.statistics.{where}")
+        raise BadInput("expected a vector of finite numbers", got=x_.tolist(), where=f"formulas.statistics.{where}")
     return x_
 
 

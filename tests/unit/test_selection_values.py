@@ -1,0 +1,242 @@
+"""Selection, values, baselines and omission lift: edge cases, invariances and closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evolvent.core.errors import BadInput
+from evolvent.formulas import baselines, causal, selection, values
+
+finite = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def slow_two_phase(items, gate, pool, k, weight):
+    """Sort everything, as a reference; items are (id, sim, q)."""
+    kept = sorted((i for i in items if i[1] > gate), key=lambda i: (-i[1], i[0]))[:pool]
+    zs = selection.zscores([i[1] for i in kept])
+    zq = selection.zscores([i[2] for i in kept])
+    score = {i[0]: (1 - weight) * a + weight * b for i, a, b in zip(kept, zs, zq, strict=True)}
+    return [i[0] for i in sorted(kept, key=lambda i: (-score[i[0]], -i[1], i[0]))[:k]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=25),
+    st.integers(1, 8),
+    st.integers(0, 5),
+    st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    st.randoms(use_true_random=False),
+)
+def test_two_phase_equals_sorting_everything_and_ignores_row_order(rows, pool, k, weight, random):
+    items = [(f"m{i}", s / 4, q / 3) for i, (s, q) in enumerate(rows)]  # coarse grid: many ties
+    want = slow_two_phase(items, 0.2, pool, k, weight)
+    random.shuffle(items)
+    ids = [i[0] for i in items]
+    chosen, in_pool, scores = selection.two_phase(
+        ids, [i[1] for i in items], [i[2] for i in items], gate=0.2, pool=pool, k=k, weight=weight
+    )
+    assert [ids[i] for i in chosen] == want
+    assert len(in_pool) == len(scores) <= pool
+
+
+def test_two_phase_refuses_what_it_cannot_rank():
+    with pytest.raises(BadInput, match="NaN"):
+        selection.two_phase("ab", [0.5, math.nan], [0, 0], gate=0, pool=2, k=1, weight=0.5)
+    with pytest.raises(BadInput, match="finite"):
+        selection.two_phase("ab", [0.5, 0.6], [0, math.nan], gate=0, pool=2, k=1, weight=0.5)
+    with pytest.raises(BadInput, match="one length"):
+        selection.two_phase("abc", [0.5, 0.6], [0, 0], gate=0, pool=2, k=1, weight=0.5)
+    with pytest.raises(BadInput, match="out of range"):
+        selection.two_phase("ab", [0.5, 0.6], [0, 0], gate=0, pool=2, k=1, weight=1.5)
+
+
+@given(st.lists(finite, min_size=1, max_size=30))
+def test_zscores_are_bounded_and_centred(x):
+    z = selection.zscores(x)
+    assert np.abs(z).max() <= math.sqrt(len(x) - 1) + 1e-6
+    assert abs(z.mean()) < 1e-6
+
+
+def test_bounds_prefer_the_untried():
+    assert selection.ucb([0.9, 0.1], [5, 0])[1] == np.inf
+    got = selection.ucb([0.5, 0.25], [4, 16], c=2.0)
+    assert got == pytest.approx([0.5 + 2 * math.sqrt(math.log(20) / 4), 0.25 + 2 * math.sqrt(math.log(20) / 16)])
+    # before any visit the prior decides, later the value
+    assert selection.puct([0, 0], [0.2, 0.8], [0, 0], c=1.0) == pytest.approx([0.2, 0.8])
+    late = selection.puct([0.6, 0.2], [0.2, 0.8], [5000, 4999], c=1.0)
+    assert late.argmax() == 0
+
+
+def test_softmax_edges():
+    assert selection.softmax([1e9, 0]).tolist() == [1, 0]
+    assert selection.softmax([0, -np.inf]).tolist() == [1, 0]
+    assert selection.softmax([3, 3, 1], temperature=0).tolist() == [0.5, 0.5, 0]
+    assert selection.softmax([[1, 1], [0, 0]], axis=0).sum(axis=0) == pytest.approx([1, 1])
+    with pytest.raises(BadInput):
+        selection.softmax([-np.inf, -np.inf])
+    with pytest.raises(BadInput):
+        selection.softmax([1.0], temperature=-1)
+
+
+def test_sampling_returns_the_propensity_it_had():
+    p = selection.epsilon_greedy([1.0, 3.0, 3.0, 0.0], 0.2)
+    assert p == pytest.approx([0.05, 0.45, 0.45, 0.05])
+    rng = np.random.default_rng(0)
+    draws = [selection.sample(p, rng) for _ in range(20_000)]
+    assert all(propensity == p[i] for i, propensity in draws)
+    assert np.bincount([i for i, _ in draws], minlength=4) / 20_000 == pytest.approx(p, abs=0.012)
+    assert {selection.sample([0, 1, 0], rng)[0] for _ in range(50)} == {1}
+    with pytest.raises(BadInput):
+        selection.sample([0.5, 0.6], rng)
+
+
+# ------------------------------------------------------------------------------------------------ values
+def test_backward_credit_refuses_and_accepts_functions():
+    parents = {"b": ["a"]}
+    args = {"alpha": 0.5, "gamma": 1.0, "trace": 0.5}
+    by_map = values.backward_credit({"a": 0.0, "b": 0.0}, parents, ["b", "b"], 0.0, 1.0, **args)
+    by_call = values.backward_credit({"b": 0.0}, lambda i: parents.get(i, []), ["b"], 0.0, 1.0, **args)
+    assert by_map == by_call == {"b": 0.5, "a": 0.25}
+    assert values.backward_credit({"b": 0.0}, parents, ["b"], 0.0, 1.0, max_depth=0, **args) == {"b": 0.5}
+    with pytest.raises(BadInput, match="no value"):
+        values.backward_credit({}, parents, ["b"], 0.0, 1.0, **args)
+    with pytest.raises(BadInput, match="finite"):
+        values.backward_credit({"b": 0.0}, parents, ["b"], 0.0, math.nan, **args)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_without_discount_memq_is_memrl(data):
+    n = data.draw(st.integers(1, 8))
+    parents = {str(i): [str(j) for j in range(i) if data.draw(st.booleans())] for i in range(n)}
+    q = {str(i): data.draw(st.floats(-1, 1)) for i in range(n)}
+    used = data.draw(st.lists(st.sampled_from(sorted(q)), min_size=1, max_size=4))
+    r, alpha = data.draw(st.floats(-1, 1)), data.draw(st.floats(0, 1))
+    got = values.backward_credit(q, parents, used, 0.7, r, alpha=alpha, gamma=0.0, trace=0.9)
+    assert got == {m: alpha * (r - q[m]) for m in used}
+    spread = values.backward_credit(q, parents, used, 0.0, r, alpha=0.0, gamma=0.9, trace=0.9)
+    assert all(change == 0 for change in spread.values())
+
+
+def test_depths_are_shortest():
+    parents = {"d": ["c", "a"], "c": ["b"], "b": ["a"]}
+    assert values.ancestor_depths(parents, "d") == {"d": 0, "c": 1, "a": 1, "b": 2}
+    assert values.ancestor_depths(parents, "d", 1) == {"d": 0, "c": 1, "a": 1}
+    assert values.ancestor_depths({"x": ["x"]}, "x") == {"x": 0}
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=50))
+def test_running_moments_are_those_of_the_list(x):
+    state = values.RunningMoments()
+    for value in x:
+        state = values.push(state, value)
+    assert (state.n, state.mean) == (len(x), pytest.approx(np.mean(x), abs=1e-8))
+    assert values.deviation(state) == pytest.approx(np.std(x), abs=1e-5)
+    with pytest.raises(BadInput):
+        values.push(state, math.inf)
+
+
+def test_ema_wanders_as_predicted():
+    rng = np.random.default_rng(0)
+    q = np.zeros(20_000)
+    for _ in range(60):
+        q = values.ema(q, rng.choice([-1.0, 1.0], q.shape), 0.3)
+    assert q.var() == pytest.approx(values.ema_variance_factor(0.3), rel=0.05)
+
+
+# ------------------------------------------------------------------------------------------------ baselines
+def test_baselines_per_group_and_per_column():
+    x = np.array([[1.0, 10], [2, 20], [6, 60], [5, 50]])
+    group = ["a", "b", "a", "a"]
+    assert baselines.group_mean(x, group).tolist() == [[4, 40], [2, 20], [4, 40], [4, 40]]
+    assert baselines.leave_one_out(x, group, alone=-1).tolist() == [[5.5, 55], [-1, -1], [3, 30], [3.5, 35]]
+    assert baselines.group_std(x[:, 0], group) == pytest.approx([np.std([1, 6, 5]), 0] + [np.std([1, 6, 5])] * 2)
+    assert baselines.group_std([1.0, 3.0], ddof=1) == pytest.approx([math.sqrt(2)] * 2)
+    assert baselines.running_ema([1, 1, 0], 0.5).tolist() == [0, 0.5, 0.75]
+    with pytest.raises(BadInput):
+        baselines.group_mean([1, 2], ["a"])
+
+
+@given(st.lists(finite, min_size=2, max_size=8))
+def test_leave_one_out_centres_like_the_mean_up_to_scale(x):
+    g = len(x)
+    a = np.array(x) - baselines.leave_one_out(x)
+    b = np.array(x) - baselines.group_mean(x)
+    assert a * (g - 1) / g == pytest.approx(b, abs=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------ omission
+def test_omission_lift_by_hand():
+    # 8 of 10 shown succeed, 1 of 4 omitted; m = 40 / 14
+    m = 40 / 14
+    assert causal.omission_lift(8, 10, 1, 4, prior=0.1, strength=2.0) == pytest.approx((0.2 + m * 0.55) / (2 + m))
+    assert causal.omission_lift(8, 10, 1, 4, prior=0.1, strength=0.0) == pytest.approx(0.55)
+    many = causal.omission_lift([8, 0, 0], [10, 0, 3], [1, 0, 0], [4, 2, 0], prior=0.1, strength=2.0)
+    assert many[1:].tolist() == [0.1, 0.1]
+    assert causal.omission_lift(0, 0, 0, 0, prior=0.3, strength=0.0) == pytest.approx(0.3)
+    assert causal.lift_deviation(10, 4, strength=2.0) == pytest.approx(math.sqrt(0.25 / (2 + m)))
+    with pytest.raises(BadInput):
+        causal.omission_lift(1, -1, 0, 0, prior=0, strength=1)
+
+
+@pytest.mark.parametrize("anneal", [False, True])
+def test_omission_separates_a_useful_memory_from_its_companion(anneal):
+    """The toy bundle: one memory lifts success from .4 to .9, its companion does nothing; both are candidates."""
+    rng, trials, n = np.random.default_rng(0), 200, 300
+    lifts = np.zeros((trials, 2))
+    emas = np.zeros((trials, 2))
+    for trial in range(trials):
+        arms = [[causal.ArmSums(), causal.ArmSums()] for _ in range(2)]
+        for t in range(n):
+            keep = 1 - (0.4 / (1 + t / 50) + 0.05 if anneal else 0.2)
+            shown = rng.random(2) < keep
+            r = float(rng.random() < (0.9 if shown[0] else 0.4))
+            for i in range(2):
+                arm = 0 if shown[i] else 1
+                arms[i][arm] = causal.push_outcome(arms[i][arm], r, keep if shown[i] else 1 - keep)
+                if shown[i]:
+                    emas[trial, i] = values.ema(emas[trial, i], r, 0.1)
+        lifts[trial] = [
+            causal.omission_lift(
+                s.reward, s.weight, o.reward, o.weight, prior=0.0, strength=0.0, size_shown=s.size, size_omitted=o.size
+            )
+            for s, o in arms
+        ]
+    assert lifts.mean(axis=0) == pytest.approx([0.5, 0.0], abs=0.03)
+    assert emas[:, 0].mean() - emas[:, 1].mean() < 0.15  # shared credit hardly tells them apart
+
+
+def test_inverse_propensity_removes_the_bias_of_a_drifting_rate():
+    """The omission rate falls while tasks get harder: counting would credit the memory with the drift."""
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(300):
+        s, o = causal.ArmSums(), causal.ArmSums()
+        plain = [0.0, 0.0, 0.0, 0.0]
+        for t in range(400):
+            keep = 0.5 if t < 200 else 0.9
+            r = float(rng.random() < (0.8 if t < 200 else 0.3))  # the memory has no effect at all
+            if rng.random() < keep:
+                s = causal.push_outcome(s, r, keep)
+                plain[0], plain[1] = plain[0] + r, plain[1] + 1
+            else:
+                o = causal.push_outcome(o, r, 1 - keep)
+                plain[2], plain[3] = plain[2] + r, plain[3] + 1
+        gaps.append(
+            (
+                float(causal.omission_lift(s.reward, s.weight, o.reward, o.weight, prior=0, strength=0)),
+                float(causal.omission_lift(*plain, prior=0, strength=0)),
+            )
+        )
+    weighted, counted = np.mean(gaps, axis=0)
+    assert abs(weighted) < 0.02
+    assert counted < -0.1
+
+
+def test_push_outcome_refuses_impossible_probabilities():
+    for p in (0.0, 1.5, math.nan):
+        with pytest.raises(BadInput):
+            causal.push_outcome(causal.ArmSums(), 1.0, p)
