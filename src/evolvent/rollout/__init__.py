@@ -1,1 +1,1 @@
-"""Environment × model × memory → ``Episode``: one attempt (``attempt``) and a lifelong stream of them (``lifelong``)."""
+"""Environment × model × memory → ``Episode``: one attempt, and a lifelong stream of attempts."""

@@ -1,0 +1,64 @@
+"""MemQ: values travel back over the graph of which memory helped to write which (arXiv 2605.08374).
+
+delta(m0) = r + gamma Q(new) - Q(m0) for each shown m0; every ancestor m at depth d, and m0 at depth 0, moves by
+alpha (gamma trace)^d delta(m0). gamma = 0 is MemRL's update. Selection: score = (1-w) sim + w Q above the gate,
+epsilon-greedy.
+
+Deviations: depth is the shortest path and all changes are computed from the values before the task (both open in the
+notes); rewards are 0 and 1; a new memory starts at 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Model
+from evolvent.evaluate.live import Live
+from evolvent.memory.policies import preset
+from evolvent.rollout.memory_run import MemoryConfig, run_memory_system
+
+PAPER = "arXiv 2605.08374"
+LEVELS = ("memory",)
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(MemoryConfig):
+    """Settings of MemQ; the defaults are read from a study note (the full text was not available)."""
+
+    k: int = 3
+    """Memories shown."""
+    pool: int = 10
+    """Candidates kept by similarity before values choose (k1)."""
+    gate: float = 0.37
+    """Cosine that a candidate must exceed; belongs to the embedder."""
+    weight: float = 0.5
+    """Share of the value in the score (1 - lambda is similarity's)."""
+    alpha: float = 0.3
+    """Step size of the value."""
+    epsilon: float = 0.05
+    """Probability of showing random members of the pool instead."""
+    gamma: float = 0.5
+    """Discount of the value of the memory that was written after."""
+    trace: float = 0.5
+    """Decay per link back to ancestors."""
+
+
+def run(
+    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
+) -> dict[str, Any]:
+    """Run it and return the summary that stands in ``summary.json``."""
+    policy = preset(
+        "memq",
+        k=config.k,
+        pool=config.pool,
+        gate=config.gate,
+        weight=config.weight,
+        alpha=config.alpha,
+        epsilon=config.epsilon,
+        gamma=config.gamma,
+        trace=config.trace,
+    )
+    return run_memory_system("memq", config, policy, folder, live, resume=resume, model=model)

@@ -1,0 +1,38 @@
+"""Similarity only: the k most similar memories, whatever became of them (RAG, the baseline of the MemRL paper).
+
+The same memories, the same text and the same k as the learning systems, so that a difference is due to values alone.
+``shuffled`` shows k memories drawn without regard to the task instead: the control for prompt length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Model
+from evolvent.evaluate.live import Live
+from evolvent.memory.policies import preset
+from evolvent.rollout.memory_run import MemoryConfig, run_memory_system
+
+PAPER = "control"
+LEVELS = ()
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(MemoryConfig):
+    """Settings of similarity only (RAG); the defaults are the main job."""
+
+    k: int = 3
+    """Memories shown."""
+    shuffled: bool = False
+    """Show k random memories instead (control for the length of the prompt)."""
+
+
+def run(
+    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
+) -> dict[str, Any]:
+    """Run it and return the summary that stands in ``summary.json``."""
+    policy = preset("random" if config.shuffled else "rag", k=config.k)
+    return run_memory_system("rag", config, policy, folder, live, resume=resume, model=model)

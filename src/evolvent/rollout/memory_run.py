@@ -1,0 +1,99 @@
+"""What the memory systems of ``algos/`` share: their common settings, and opening environment, model and memory."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evolvent import envs, models
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Env, Model
+from evolvent.evaluate.live import Live
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import Policy
+from evolvent.rollout.attempt import Agent
+from evolvent.rollout.lifelong import Stream, run_stream
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Settings that every memory system has; the defaults are the main job."""
+
+    env: str = "analyst"
+    """Environment, with options after a colon: analyst:reviewer_wrong=0.2,drift=0.5."""
+    model: str = "qwen2.5-coder-1.5b"
+    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, or none (admissible commands)."""
+    seed: int = 0
+    """Root of the seed tree: tasks, orders, reviewer, exploration and sampling follow from it."""
+    passes: int = 2
+    """Passes over the stream of training tasks."""
+    train: int = 36
+    """Tasks in the stream."""
+    heldout: int = 24
+    """Held-out tasks, tried before and after learning and never learned from."""
+    control: bool = True
+    """Also try the stream's tasks once without memory."""
+    use: Literal["auto", "context", "values", "both", "none"] = "auto"
+    """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both."""
+    lessons: tuple[str, ...] = ("corrections", "successes")
+    """What is written: corrections, successes, failures (what to avoid), procedures (in the model's words)."""
+    temperature: float = 0.0
+    """Sampling temperature of free text; 0 is greedy."""
+
+
+def run_memory_system(
+    algo: str,
+    config: MemoryConfig,
+    policy: Policy,
+    folder: RunFolder,
+    live: Live,
+    *,
+    resume: bool = False,
+    model: Model | None = None,
+    attempts: int = 1,
+    use: str | None = None,
+) -> dict[str, Any]:
+    """Open what the run needs, run the stream, close it again; returns the summary.
+
+    Args:
+        algo: name for the summary.
+        config: common settings.
+        policy: of the memory.
+        folder: the run folder; the memory is ``memory.db`` in it.
+        live: where progress goes.
+        resume: continue a run that was stopped.
+        model: a loaded model, shared by several runs (``config.model`` is then only its name).
+        attempts: independent attempts per task of the stream (pass@k).
+        use: overrides ``config.use`` (an algorithm without memory passes "none").
+    """
+    with ExitStack() as stack:
+        env = stack.enter_context(closing(envs.load(config.env)))
+        if model is None and config.model != "none":
+            live.status(f"loading {config.model}")
+            model = stack.enter_context(closing(models.load(config.model)))
+        path = folder.path / "memory.db"
+        if not resume and path.exists():
+            raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
+        memory = stack.enter_context(
+            closing(Memory(path, policy=policy, seed=config.seed, reward_range=env.reward_range, sync="normal"))
+        )
+        agent = Agent(
+            model=model,
+            use=use or _resolve(config.use, env, model),
+            lessons=config.lessons,
+            temperature=config.temperature,
+        )
+        stream = Stream(
+            algo=algo, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
+            control=config.control and agent.use != "none", attempts=attempts,
+        )  # fmt: skip
+        return run_stream(stream, env, agent, memory, folder, live, resume=resume)
+
+
+def _resolve(use: str, env: Env, model: Model | None) -> str:
+    """What "auto" means: values where there is no model to read the memory, worked examples otherwise."""
+    if use != "auto":
+        return use
+    return "values" if model is None else "context"
