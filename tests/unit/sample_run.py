@@ -54,7 +54,7 @@ def sample_run(path: Path, *, algo="memlift", seed=0, passes=3, tasks=24, skill=
                 folder.log(
                     step, phase=phase, task=episode.task_id, kind=kind + nasty, success=ok, reward=float(ok),
                     first=int(number == 1 and i < 9), repeat=int(number > 1), prompt_tokens=400, tokens=40 + i % 9,
-                    seconds=2.0 + i % 5, bank=step, coverage=min(1.0, step / 90), shown=2, **{"pass": number},
+                    seconds=2.0 + i % 5, bank=step, coverage=min(1.0, step / 90), shown=["m1", "m2"], **{"pass": number},
                 )  # fmt: skip
                 folder.episode(episode)
             phases.append(

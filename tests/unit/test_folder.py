@@ -189,6 +189,18 @@ def test_first_interrupt_is_a_request_second_one_stops():
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_interrupt_may_be_entered_again_inside():
+    before = signal.getsignal(signal.SIGINT)
+    interrupt = Interrupt()
+    with interrupt:
+        os.kill(os.getpid(), signal.SIGINT)
+        with interrupt:
+            assert interrupt.requested
+    assert signal.getsignal(signal.SIGINT) is before
+    with interrupt:
+        assert not interrupt.requested
+
+
 def test_killed_writer_leaves_only_whole_lines(tmp_path):
     code = (
         "import sys; from evolvent.core.folder import RunFolder\n"

@@ -7,6 +7,7 @@ ignored by readers and cut off by the next writer. See ``docs/run-folder.md``.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -210,23 +211,26 @@ class Interrupted(Exception):
 class Interrupt:
     """Ctrl-C as a request: the first one sets ``requested``, a second one stops at once (KeyboardInterrupt).
 
-    ``with folder.interrupt:`` installs the handler (main thread only) and restores the old one at the end.
-    The loop polls after each task: ``if folder.interrupt.requested: save(); raise Interrupted``.
+    ``with folder.interrupt:`` installs the handler (main thread only) and restores the old one at the end; it may be
+    entered again inside. The loop polls after each task: ``if folder.interrupt.requested: save(); raise Interrupted``.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._before: Any = None
+        self._before: list[Any] = []
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        # the stream objects may be in the middle of a write: straight to standard error
+        os.write(2, b"\nfinishing the task at hand; Ctrl-C again stops at once\n")
 
     def __enter__(self) -> Self:
-        self.requested = False
-        self._before = signal.signal(signal.SIGINT, self._handle)
+        if not self._before:
+            self.requested = False
+        self._before.append(signal.signal(signal.SIGINT, self._handle))
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGINT, self._before.pop())

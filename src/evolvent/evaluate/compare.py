@@ -50,10 +50,9 @@ class Arm:
     def final(self) -> list[Row]:
         """The outcomes that the score speaks about: held-out tasks after learning, or the last pass of the stream."""
         phases = series.phases(self.rows)
-        if "after" in phases:
-            return phases["after"]
         passes = series.passes(phases.get("stream", list(self.rows)))
-        return passes[max(passes)] if passes else []
+        rows = phases["after"] if "after" in phases else passes[max(passes)] if passes else []
+        return [{**row, "pass": 1} for row in rows]  # arms may differ in the number of passes
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,8 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
         better = test = None
         if arm is not reference:
             sign = 1.0 if arm.higher_is_better else -1.0
-            better = probability_of_improvement(
-                sign * np.array(arm.scores)[None, :], sign * np.array(reference.scores)[None, :]
-            )
+            if len(arm.scores) > 1 or len(reference.scores) > 1:  # of two single runs it says nothing
+                better = probability_of_improvement(sign * np.array(arm.scores), sign * np.array(reference.scores))
             several = len(set(arm.seeds) & set(reference.seeds)) > 1
             test = series.paired(arm.final(), reference.final(), cluster="run" if several else "task")
         out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test))
@@ -183,16 +181,31 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
 
 # ------------------------------------------------------------------------------------------------ numbers
 def _interval(arm: Arm) -> tuple[tuple[float, float], str]:
-    """Over seeds where there are several; with one seed over its tasks, resampled within each kind."""
-    if len(arm.scores) > 1:
+    """Two-stage bootstrap over seeds and their tasks; one seed: over its tasks, resampled within each kind.
+
+    Seeds alone would give three equal scores an interval of no width.
+    """
+    outcomes = series.by_key(arm.final(), lambda row: row["run"])
+    rates = [fmean(float(row["success"]) for row in rows) for rows in outcomes.values()]
+    counts = [len(rows) for rows in outcomes.values()]
+    is_rate = len(rates) == len(arm.scores) and np.allclose(rates, arm.scores, atol=1e-3)
+    if not is_rate:  # the score is something else than the success rate of those tasks
         return stratified_bootstrap([arm.scores], iqm), "seeds"
-    kinds = series.by_key(arm.final(), lambda row: row.get("kind"))
-    outcomes = [[float(row["success"]) for row in rows] for rows in kinds.values()]
-    if not outcomes:
-        return (math.nan, math.nan), "–"
-    if all(len(values) == 1 for values in outcomes):
-        return wilson(sum(values[0] for values in outcomes), len(outcomes)), "tasks"
-    return stratified_bootstrap(outcomes), "tasks"
+    hits = sum(r * n for r, n in zip(rates, counts, strict=True))
+    if hits in (0.0, float(sum(counts))):
+        return wilson(hits, sum(counts)), "tasks"
+    if len(rates) == 1:
+        kinds = series.by_key(arm.final(), lambda row: row.get("kind"))
+        return stratified_bootstrap([[float(row["success"]) for row in rows] for rows in kinds.values()]), "tasks"
+    return _two_stage(np.array(rates), np.array(counts)), "seeds, tasks"
+
+
+def _two_stage(rates: np.ndarray, counts: np.ndarray, n: int = 4000) -> tuple[float, float]:
+    """Resample seeds, then the tasks of each drawn seed (0/1 outcomes: a binomial draw); percentiles of the IQM."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, len(rates), (n, len(rates)))
+    lo, hi = np.percentile(iqm(rng.binomial(counts[drawn], rates[drawn]) / counts[drawn], axis=1), [2.5, 97.5])
+    return float(lo), float(hi)
 
 
 def _curve(arm: Arm, style: int) -> Curve | None:
@@ -219,7 +232,7 @@ def _cells(s: Standing) -> list[object]:
     rates = all(0.0 <= score <= 1.0 for score in s.arm.scores)
     cells: list[object] = [s.arm.name, len(s.arm.seeds), interval(s.mean, None, rate=rates)]
     cells += [interval(s.iqm, s.ci95, rate=rates), s.interval_over]
-    cells.append(None if s.better is None else interval(s.better[0], s.better[1:], rate=False))
+    cells.append(None if s.better is None else f"{s.better[0]:.2f} [{s.better[1]:.2f}, {s.better[2]:.2f}]")
     if s.paired is None:
         return [*cells, None, None, None]
     p = s.paired

@@ -117,10 +117,15 @@ def _figure(score: Mapping[str, Any], rates: bool, kind: str) -> str:
 
 def _paired_lines(run: Run) -> str:
     groups = series.phases(run.rows)
+    passes = series.passes(groups.get("stream", []))
+    pairs = [("after", "before", "before it had learned anything"), ("after", "control", "without memory")]
+    pairs.append(("last pass", "control", "without memory"))
+    groups = {**groups, "last pass": passes[max(passes)] if passes else []}
     out: list[str] = []
-    for name, words in (("before", "before it had learned anything"), ("control", "without memory")):
-        if "after" in groups and name in groups and (test := _same_tasks(groups["after"], groups[name])):
-            out.append(f"<p>{text(_paired_words(test, words))}</p>")
+    for name, other, words in pairs:
+        test = _same_tasks(groups.get(name, []), groups.get(other, []))
+        if test is not None:
+            out.append(f"<p>{text(_paired_words(test, name, words))}</p>")
     return "".join(out)
 
 
@@ -131,10 +136,11 @@ def _same_tasks(a: Sequence[Row], b: Sequence[Row]) -> Paired | None:
     return series.paired(strip[0], strip[1])
 
 
-def _paired_words(test: Paired, words: str) -> str:
+def _paired_words(test: Paired, name: str, words: str) -> str:
+    when = {"after": "After learning", "last pass": "In the last pass"}[name]
     return (
-        f"On the same {test.n} tasks, against itself {words}: {100 * test.difference:+.0f} points "
-        f"[{100 * test.lo:+.0f}, {100 * test.hi:+.0f}]; {test.only_a} tasks won, {test.only_b} lost, "
+        f"{when}, on the same {test.n} tasks, against itself {words}: {100 * test.difference:+.0f} points "
+        f"[{100 * test.lo:+.0f}, {100 * test.hi:+.0f}]; {test.only_a} won, {test.only_b} lost, "
         f"exact McNemar p = {test.p:.2g}."
     )
 
@@ -314,5 +320,6 @@ def _is_rate(score: Mapping[str, Any]) -> bool:
 
 
 def _mean(rows: Sequence[Row], name: str) -> float | None:
-    values = [float(row[name]) for row in rows if row.get(name) is not None]
+    cells = [row[name] for row in rows if row.get(name) is not None]
+    values = [float(len(cell)) if isinstance(cell, list) else float(cell) for cell in cells]
     return round(fmean(values), 1) if values else None

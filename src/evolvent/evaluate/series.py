@@ -14,7 +14,7 @@ PHASES = {
     "before": "before: held-out tasks, nothing learned yet",
     "stream": "stream: tasks it learned from",
     "after": "after: the same held-out tasks",
-    "control": "control: without memory",
+    "control": "control: tasks of the stream, no memory",
 }
 
 
@@ -61,8 +61,8 @@ def rate(name: str, rows: Sequence[Row]) -> Rate | None:
 
 
 def judged(rows: Iterable[Row]) -> list[Row]:
-    """The lines that are outcomes of tasks."""
-    return [row for row in rows if row.get("success") is not None]
+    """The lines that are valid outcomes of tasks; where the harness failed there is nothing to judge."""
+    return [row for row in rows if row.get("success") is not None and row.get("valid", 1)]
 
 
 def by_key(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:

@@ -1,0 +1,5 @@
+"""``python -m evolvent``: the command line."""
+
+from evolvent.cli import main
+
+main()

@@ -1,0 +1,79 @@
+"""The command line: run · list · eval · compare · memory · bench. Flags come from the dataclass of the algorithm."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from evolvent import __version__
+from evolvent.core.errors import BadInput, EvolventError
+
+USAGE = f"""\
+evolvent {__version__} - agents that get better from what happens to them
+
+  evolvent run ALGO [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--field ...]
+  evolvent list [algos|envs|models|credit]      what there is: paper, levels, status, one line
+  evolvent eval DIR [--episodes N]              evaluate what a run learned, frozen
+  evolvent compare DIR ... [--html FILE]        runs against one another, with intervals and paired tests
+  evolvent memory {{audit,explain,export}} STORE  what a memory holds, what it earned, and why
+  evolvent bench NAME [--json FILE]             performance measured as ratios in one run
+
+`evolvent run memlift` is the place to start; `evolvent run ALGO --help` shows every setting of an algorithm.
+"""
+
+_COMMANDS = {
+    "run": "evolvent.cli.run",
+    "list": "evolvent.cli.lists",
+    "eval": "evolvent.cli.judge",
+    "compare": "evolvent.cli.judge",
+    "memory": "evolvent.cli.memory",
+    "bench": "evolvent.cli.judge",
+}
+
+
+class Interruption(EvolventError):
+    """A run was stopped by Ctrl-C; the text says how to go on."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point. Exit codes: 0 done, 1 defect, 2 a request that cannot be met, 130 stopped by Ctrl-C."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
+    if not words or words[0] in ("-h", "--help", "help"):
+        say(USAGE)
+        return
+    if words[0] in ("-V", "--version"):
+        say(f"evolvent {__version__}")
+        return
+    try:
+        _command(words[0], words[1:])
+    except Interruption as error:
+        _stop(str(error), 130)
+    except KeyboardInterrupt:
+        _stop("stopped", 130)
+    except EvolventError as error:
+        _stop(f"error: {error}", 2)
+
+
+def say(text: str) -> None:
+    """A line on standard output."""
+    print(text, flush=True)  # noqa: T201 - the command line speaks here
+
+
+def _command(name: str, words: list[str]) -> None:
+    if name not in _COMMANDS:
+        from evolvent.catalogue import closest
+
+        hint = closest(name, list(_COMMANDS))
+        raise BadInput("unknown command", got=name, expected=hint, where="evolvent", do="see `evolvent --help`")
+    # one module a command, so that `evolvent --help` imports none of them
+    import_module(_COMMANDS[name]).COMMANDS[name](words)
+
+
+def _stop(text: str, code: int) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    sys.exit(code)

@@ -1,0 +1,86 @@
+"""`evolvent eval`, `evolvent compare`, `evolvent bench`: numbers about runs and about the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+from evolvent import catalogue
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.evaluate.live import Live
+
+
+def evaluate(folder: Annotated[Path, Positional], *, episodes: int | None = None, plain: bool = False) -> None:
+    """Evaluate what a run learned, frozen: nothing is learned from these tasks.
+
+    Args:
+        folder: a run folder.
+        episodes: number of held-out tasks; as many as the run had by default.
+        plain: plain lines even on a terminal.
+    """
+    opened = RunFolder.open(folder)
+    name = opened.manifest()["algo"]
+    module = catalogue.algorithm(name)
+    if not hasattr(module, "evaluate"):
+        raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder))
+    with Live(plain=True if plain else None) as live, opened:
+        result = module.evaluate(opened, live, episodes)
+        if result is not None:
+            write_atomic(folder / "eval.json", dump(result, indent=2) + "\n")
+            live.note(f"result: {folder / 'eval.json'}")
+
+
+def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | None = None, plain: bool = False) -> None:
+    """Compare runs; the first folder is the reference. A folder of run folders is one arm with several seeds.
+
+    Args:
+        folders: run folders, or folders of run folders.
+        html: also write a page with curves to this file.
+        plain: plain lines even on a terminal.
+    """
+    if not folders:
+        raise BadInput("nothing to compare", expected="run folders", where="evolvent compare")
+    with Live(plain=True if plain else None) as live:
+        compare_folders(folders, html, live)
+
+
+def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> None:
+    """Print the comparison of run folders, and write its page where ``html`` says."""
+    from evolvent.evaluate import compare as comparison
+
+    standings = comparison.compare(comparison.load(folders))
+    comparison.show(standings, live)
+    if html is not None:
+        live.note(f"page: {comparison.write_html(standings, html)}")
+
+
+def bench(name: Annotated[str, Positional], *, json: Path | None = None, plain: bool = False) -> None:
+    """Measure performance as ratios within one run, so that machines can be compared.
+
+    Args:
+        name: the benchmark.
+        json: also write the result with versions and machine to this file.
+        plain: plain lines even on a terminal.
+    """
+    from evolvent.core.machine import provenance
+
+    module = catalogue.benchmark(name)
+    with Live(plain=True if plain else None) as live:
+        result = module.run(live)
+        if json is not None:
+            content = {"benchmark": name, "command": f"evolvent bench {name}", "result": result, **provenance()}
+            write_atomic(json, dump(content, indent=2) + "\n")
+            live.note(f"result: {json}")
+
+
+COMMANDS = {
+    "eval": lambda words: tyro.cli(evaluate, args=words, prog="evolvent eval"),
+    "compare": lambda words: tyro.cli(compare, args=words, prog="evolvent compare"),
+    "bench": lambda words: tyro.cli(bench, args=words, prog="evolvent bench"),
+}

@@ -1,0 +1,200 @@
+"""`evolvent run`: one run, or one run a seed and their comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from evolvent import catalogue
+from evolvent.cli import Interruption, say
+from evolvent.cli.judge import compare_folders
+from evolvent.core import config as configs
+from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.evaluate.live import Live, interval
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """Where a run goes."""
+
+    seeds: tuple[int, ...] = ()
+    """Several seeds: one folder each inside --out, and a comparison at the end."""
+    out: Path | None = None
+    """The run folder; runs/ALGO-ENV-SEED-TIME by default."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings."""
+    plain: bool = False
+    """Plain lines even on a terminal."""
+
+
+def main(words: list[str]) -> None:
+    """Start, or continue, what the words after `evolvent run` ask for."""
+    if not words or words[0].startswith("-"):
+        names = "\n".join(f"  {e.name:12} {e.summary}" for e in catalogue.entries("algos"))
+        say(f"usage: evolvent run ALGO [--field value ...]; `evolvent run ALGO --help` shows the fields\n\n{names}")
+        sys.exit(0 if words and words[0] in ("-h", "--help") else 2)
+    name, *rest = words
+    module = catalogue.algorithm(name)
+    stored = _stored_config(module.Config, rest)
+    options, config = _parse_run(module.Config, name, rest, stored)
+    command = shlex.join(["evolvent", "run", *words])
+    with Live(plain=True if options.plain else None) as live:
+        if options.seeds:
+            _run_seeds(module, name, config, options, command, live)
+        else:
+            _run_one(module, name, config, options.out, options.resume, command, live)
+
+
+def _parse_run(kind: type, name: str, words: Sequence[str], stored: Any) -> tuple[RunOptions, Any]:
+    """Options and configuration from the command line; a resumed run keeps the settings it was started with."""
+    hidden = tyro.conf.OmitArgPrefixes
+    default = stored if stored is not None else kind()
+    parsed: Any = tyro.cli(
+        dataclasses.make_dataclass(
+            "Run",
+            [
+                ("config", Annotated[kind, hidden], dataclasses.field(default_factory=lambda: default)),
+                ("options", Annotated[RunOptions, hidden], dataclasses.field(default_factory=RunOptions)),
+            ],
+        ),
+        args=list(words),
+        prog=f"evolvent run {name}",
+        description=(sys.modules[kind.__module__].__doc__ or "").strip(),
+    )
+    changed = {} if stored is None else configs.diff(stored, parsed.config)
+    place = f"{parsed.options.resume}/config.json"
+    if changed:
+        told = ", ".join(f"{field} {old!r} → {new!r}" for field, (old, new) in changed.items())
+        raise BadInput(
+            "a resumed run keeps its settings", got=told, expected=f"the settings in {place}",
+            where="--resume", do="leave these flags out, or start a new run",
+        )  # fmt: skip
+    return parsed.options, parsed.config
+
+
+def _stored_config(kind: type, words: Sequence[str]) -> Any:
+    """The configuration in the folder named by --resume, or ``None``."""
+    for i, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == "--resume" and (equals or i + 1 < len(words)):
+            path = Path(value if equals else words[i + 1])
+            if not (path / "config.json").exists() and list(path.glob("seed-*/config.json")):
+                path = sorted(path.glob("seed-*"))[0]
+            return configs.from_json(kind, RunFolder.open(path).config)
+    return None
+
+
+def _run_one(
+    module: Any, name: str, config: Any, out: Path | None, resume: Path | None, command: str, live: Live
+) -> Path:
+    env, seed = str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
+    if resume is None:
+        _check_env(env)
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        path = out or Path("runs") / f"{name}-{env.partition(':')[0] or 'none'}-{seed}-{stamp}"
+        fields = configs.to_json(config)
+        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command)
+    else:
+        folder = RunFolder.open(resume)
+        _check_same(folder, name)
+    live.note(f"{name} on {env or '–'}, seed {seed} → {folder.path}")
+    if resume is not None and folder.finished:
+        live.note("this run has ended; nothing to do")
+        return folder.path
+    again = f"evolvent run {name} --resume {shlex.quote(str(folder.path))}"
+    with folder:
+        try:
+            summary = module.run(config, folder, live, resume=resume is not None)
+        except (Interrupted, KeyboardInterrupt) as error:
+            live.close()
+            raise Interruption(f"stopped; what was done is saved in {folder.path}", do=again) from error
+        except EvolventError:
+            _remove_empty(folder)
+            raise
+        folder.write_summary(summary)
+    live.close()
+    _tell(folder.path, summary, live)
+    return folder.path
+
+
+def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
+    from evolvent.evaluate.report import write_report
+
+    page = write_report(path)
+    phases = summary.get("phases") or []
+    if phases:
+        rows = [[p["name"], p["n"], p["successes"], interval(p["rate"], p.get("ci95"))] for p in phases]
+        live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
+    elif summary.get("score"):
+        score = summary["score"]
+        live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")
+    best = summary.get("top_memories") or []
+    if best:
+        live.note("The most valuable memories:")
+        for memory in best[:3]:
+            live.note(f"  {memory['id']}  {memory['key']}\n      {memory['body']}\n      {memory['why']}")
+    live.note(f"\nreport: {page}")
+
+
+def _run_seeds(module: Any, name: str, config: Any, options: RunOptions, command: str, live: Live) -> None:
+    if not any(field.name == "seed" for field in dataclasses.fields(config)):
+        raise BadInput("this algorithm has no seed", got=f"--seeds {options.seeds}", where=name, do="leave --seeds out")
+    if len(set(options.seeds)) < len(options.seeds):
+        raise BadInput("a seed is given twice", got=options.seeds, expected="distinct seeds", where="--seeds")
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    env = str(getattr(config, "env", "")).partition(":")[0] or "none"
+    parent = options.resume or options.out or Path("runs") / f"{name}-{env}-seeds-{stamp}"
+    for seed in options.seeds:
+        child = parent / f"seed-{seed}"
+        one = dataclasses.replace(config, seed=seed)
+        known = child if (child / "config.json").exists() else None
+        if known is not None and options.resume is None:
+            raise BadInput("the run folder is not empty", got=str(child), where="--out", do=f"--resume {parent}")
+        try:
+            _run_one(module, name, one, None if known else child, known, command, live)
+        except Interruption as error:
+            seeds = " ".join(map(str, options.seeds))
+            again = f"evolvent run {name} --resume {shlex.quote(str(parent))} --seeds {seeds}"
+            raise Interruption(error.what, do=again) from error
+    compare_folders([parent], parent / "compare.html", live)
+
+
+def _check_env(spec: str) -> None:
+    """A wrong name fails before anything is written; ``envs.load`` checks the options."""
+    from evolvent import envs
+
+    name = spec.partition(":")[0]
+    known = [row.name for row in envs.available()]
+    if name and name not in known:
+        raise BadInput(
+            "unknown environment", got=name, expected=catalogue.closest(name, known), where="--env",
+            do="see `evolvent list envs`",
+        )  # fmt: skip
+
+
+def _check_same(folder: RunFolder, name: str) -> None:
+    algo = folder.manifest()["algo"]
+    if algo != name:
+        again = f"evolvent run {algo} --resume {folder.path}"
+        raise BadInput(
+            "the folder holds a run of another algorithm", got=name, expected=algo, where="--resume", do=again
+        )
+
+
+def _remove_empty(folder: RunFolder) -> None:
+    """A run that failed before its first task leaves nothing behind."""
+    folder.close()
+    if {path.name for path in folder.path.iterdir()} <= {"config.json"}:
+        shutil.rmtree(folder.path)
+
+
+COMMANDS = {"run": main}
