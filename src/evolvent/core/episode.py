@@ -1,8 +1,7 @@
 """``Episode``: the typed record of one attempt.
 
 A graph of nodes (observations, decisions, tool calls, recalled memories, components run), written while it happens.
-Decisions keep their token ids and log-probabilities *as sampled*: nothing is ever tokenised again. Columns inside: one
-Python object per node at most, none per token.
+Decisions keep token ids and log-probabilities *as sampled*. Columns inside: no Python object per token.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Episode:
         seed: what the environment needs to repeat it.
         group: episodes to be compared with one another (same task, same start) share a name.
         meta: JSON values; tuples become lists.
-        id: unique name; a random one where none is given, so pass it where runs must be byte-identical.
+        id: unique name, random where none is given: pass it where runs must be byte-identical.
     """
 
     def __init__(
@@ -77,13 +76,15 @@ class Episode:
         id: str | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex if id is None else id
+        for name, value in (("id", self.id), ("task_id", task_id), ("env", env), ("group", group)):
+            check_text(value, name)
         self.task_id, self.env, self.seed, self.group = task_id, env, int(seed), group
         self.meta: dict[str, Any] = plain(dict(meta or {}), "Episode(meta=…)")
         self.terminated = self.truncated = self.ended = False
         self.success: bool | None = None
         self.valid = True
         self.source = ""
-        # one entry per node
+        # per node
         self._kind, self._parent = array("b"), array("i")
         self._agent: list[str] = []
         self._text: list[str] = []
@@ -165,8 +166,7 @@ class Episode:
                     where=f"Episode.recall({receipt!r})",
                 )
         node = self._node(3, receipt, "", parent)
-        odds = {name: float(p) for name, p in odds.items()}
-        self._data[node] = {"shown": list(shown), "omitted": list(omitted), "propensity": odds}
+        self._data[node] = {"shown": list(shown), "omitted": list(omitted), "propensity": plain(odds, receipt)}
         return node
 
     def component(self, name: str, *, agent: str = "agent", parent: int | None = None) -> int:
@@ -362,8 +362,8 @@ class Episode:
         """Equal records; NaN equals NaN."""
         if not isinstance(other, Episode):
             return NotImplemented
-        same_arrays = np.array_equal(self.logp, other.logp, equal_nan=True) and self._token_ids == other._token_ids
-        # NaN may also stand in meta and arguments: their escaped form compares as text
+        same_arrays = self._token_ids == other._token_ids and np.array_equal(self.logp, other.logp, equal_nan=True)
+        # NaN in meta or arguments compares by its escaped form
         return same_arrays and self.to_dict(inline_tokens=False) == other.to_dict(inline_tokens=False)
 
     __hash__ = None  # type: ignore[assignment]  # mutable

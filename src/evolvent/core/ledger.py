@@ -277,7 +277,7 @@ def _sum_up(values: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
     scored = ~np.isnan(values)
     if not scored.all():
         values, group = values[scored], group[scored]
-    sums = np.bincount(group, values, n_groups)
+    sums = np.bincount(group, values, n_groups).astype(np.float64, copy=False)  # int where there is nothing to add
     sums[np.bincount(group, minlength=n_groups) == 0] = np.nan
     return sums
 

@@ -1,0 +1,47 @@
+"""Episodes of every shape, for hypothesis."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from evolvent.core.episode import Episode
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text | st.just("$float"), inner, max_size=3),
+    max_leaves=6,
+)
+names = st.sampled_from(["ann", "bob", "č", ""])
+rewards = st.floats(-1e6, 1e6)
+
+
+@st.composite
+def episodes(draw, max_nodes: int = 8) -> Episode:
+    """An arbitrary episode: ragged, possibly empty, with unknown log-probabilities and branches."""
+    ep = Episode(draw(text), env=draw(text), seed=draw(st.integers(-5, 5)), group=draw(text), id=draw(text))
+    ep.meta = draw(st.dictionaries(text, json_values, max_size=2))
+    for _ in range(draw(st.integers(0, max_nodes))):
+        parent = draw(st.none() | st.integers(-1, ep.n_nodes - 1))
+        match draw(st.sampled_from(["observe", "act", "act", "act", "tool", "recall", "component"])):
+            case "observe":
+                ep.observe(draw(text), agent=draw(names), parent=parent)
+            case "act":
+                n = draw(st.integers(0, 4))
+                ids = draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=n, max_size=n))
+                logp = draw(st.just(()) | st.lists(st.floats(width=32), min_size=n, max_size=n))
+                ids_K, logp_K = np.array(ids, np.int32), np.array(logp, np.float32)
+                ep.act(draw(text), agent=draw(names), token_ids=ids_K, logp=logp_K, reward=draw(rewards), parent=parent)
+            case "tool":
+                arguments = draw(st.dictionaries(text, json_values, max_size=2))
+                ep.tool(draw(text), arguments, draw(text), agent=draw(names), parent=parent)
+            case "recall":
+                ids = draw(st.lists(st.sampled_from(["m1", "m2", "m3", "m4", "ž"]), unique=True))
+                cut = draw(st.integers(0, len(ids)))
+                odds = {i: draw(st.floats(0, 1, exclude_min=True)) for i in ids if draw(st.booleans())}
+                ep.recall(draw(text), ids[:cut], omitted=ids[cut:], propensity=odds, parent=parent)
+            case "component":
+                ep.component(draw(names), parent=parent)
+    if draw(st.booleans()):
+        flags = {"terminated": draw(st.booleans()), "truncated": draw(st.booleans()), "valid": draw(st.booleans())}
+        ep.end(success=draw(st.none() | st.booleans()), source=draw(text), **flags)
+    return ep

@@ -1,0 +1,135 @@
+"""What is written is what is read: decode(encode(x)) == x."""
+
+import json
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import episodes, json_values
+
+from evolvent.core import codec
+from evolvent.core.codec import decode_episode, encode_episode, load_episodes, save_episodes
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import escape, unescape
+
+quick = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+def _same(a, b):
+    if isinstance(a, float) and math.isnan(a):
+        return isinstance(b, float) and math.isnan(b)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    return type(a) is type(b) and a == b
+
+
+@quick
+@given(json_values)
+def test_escaping_is_strict_json_and_exact(value):
+    assert _same(unescape(json.loads(json.dumps(escape(value), allow_nan=False))), value)
+
+
+@quick
+@given(episodes())
+def test_a_line_round_trips(episode):
+    line = encode_episode(episode)
+    assert "\n" not in line
+    again = decode_episode(line)
+    assert again == episode
+    assert encode_episode(again) == line
+    assert list(map(repr, again.nodes)) == list(map(repr, episode.nodes))
+    assert again.memory_uses == episode.memory_uses
+
+
+@quick
+@given(st.lists(episodes(), max_size=4), st.sampled_from([0, 2, 512]))
+def test_a_file_round_trips_with_tokens_inline_and_beside(tmp_path, batch, inline):
+    limit, codec.INLINE_TOKENS = codec.INLINE_TOKENS, inline
+    try:
+        save_episodes(tmp_path / "episodes.jsonl", batch)
+    finally:
+        codec.INLINE_TOKENS = limit
+    assert load_episodes(tmp_path / "episodes.jsonl") == batch
+    assert len(list(tmp_path.glob("*.npz"))) == any(ep.n_tokens > inline for ep in batch)
+    assert not list(tmp_path.glob(".*"))  # no temporary file is left
+
+
+@pytest.mark.parametrize("field", ["task_id", "meta", "text"])
+def test_a_lone_surrogate_is_refused_clearly_and_the_old_file_stays(tmp_path, field):
+    path = tmp_path / "episodes.jsonl"
+    save_episodes(path, [Episode("before", id="0")])
+    bad = "caf\ud800"
+    ep = Episode(bad if field == "task_id" else "t", meta={"k": bad} if field == "meta" else None, id="e7")
+    ep.observe(bad if field == "text" else "x")
+    with pytest.raises(BadInput, match="lone surrogate") as caught:
+        save_episodes(path, [Episode("fine"), ep])
+    assert caught.value.where == "episode e7" and "caf" in caught.value.got
+    assert [e.task_id for e in load_episodes(path)] == ["before"]
+
+
+def test_unicode_line_separators_do_not_split_lines(tmp_path):
+    ep = Episode("t", id="e")
+    ep.observe("one\u2028two\u0085three\r\nfour\x00")
+    save_episodes(tmp_path / "e.jsonl", [ep, ep])
+    assert load_episodes(tmp_path / "e.jsonl") == [ep, ep]
+
+
+def _long(seed: int) -> Episode:
+    ep = Episode("t", id=str(seed))
+    ep.act("x", token_ids=range(seed, seed + 600), logp=[-0.5] * 600)
+    return ep
+
+
+def test_long_token_arrays_stand_beside_and_stale_ones_are_removed(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    save_episodes(path, [_long(1)])
+    save_episodes(path, [_long(2), Episode("short"), _long(3)])
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    assert path.stat().st_size < 1500
+    assert [e.n_tokens for e in load_episodes(path)] == [600, 0, 600]
+
+
+def test_broken_files_say_where(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    with pytest.raises(BadInput, match="no such file"):
+        load_episodes(path)
+    good = encode_episode(Episode("t"))
+    for line, message in [
+        ("{", "not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"schema": 1}', "lacks a field"),
+        ('{"schema": 2}', "another schema"),
+    ]:
+        path.write_text(good + "\n" + line + "\n")
+        with pytest.raises(BadInput, match=message) as caught:
+            load_episodes(path)
+        assert caught.value.where in (f"{path}:2", "Episode.from_dict")
+    path.write_bytes(b'{"schema": 1, "id": "\xff"}\n')
+    with pytest.raises(BadInput, match="not JSON"):
+        load_episodes(path)
+
+
+def test_damaged_or_missing_token_files_are_refused(tmp_path):
+    path = tmp_path / "episodes.jsonl"
+    save_episodes(path, [_long(1)])
+    blob = next(tmp_path.glob("*.npz"))
+    save_episodes(tmp_path / "other.jsonl", [_long(2)])
+    content = blob.read_bytes()
+    blob.write_bytes(next(tmp_path.glob("other.*.npz")).read_bytes())
+    with pytest.raises(BadInput, match="does not match its name"):
+        load_episodes(path)
+    blob.write_bytes(content[:50])
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_episodes(path)
+    blob.unlink()
+    with pytest.raises(BadInput, match="cannot be read") as caught:
+        load_episodes(path)
+    assert caught.value.where == f"{path}:1"
+    with pytest.raises(BadInput, match="in another file"):
+        decode_episode(path.read_bytes())

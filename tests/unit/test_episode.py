@@ -1,0 +1,153 @@
+"""The record: building, reading, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+from evolvent.core.episode import Episode, MemoryUse
+from evolvent.core.errors import BadInput
+
+
+def sample() -> Episode:
+    ep = Episode("flights-17", env="analyst", seed=4, group="g", meta={"kind": ("a", 1)}, id="e1")
+    ep.observe("How many flights were late?")
+    ep.recall("r1", ["m3", "m1"], omitted=["m7"], propensity={"m3": 0.9, "m7": 0.8})
+    ep.component("planner")
+    ep.act("SELECT 1", agent="writer", token_ids=[5, 6, 7], logp=[-0.1, -0.2, -0.3])
+    ep.tool("sql", {"query": "SELECT 1", "limit": 5}, "1", agent="writer")
+    ep.recall("r2", ["m1"])
+    ep.component("planner")
+    ep.component("critic")
+    ep.act("ok", agent="critic", token_ids=np.array([9]), reward=0.25)
+    ep.act("done", agent="writer")
+    ep.add_reward(1.0)
+    ep.end(terminated=True, success=True, source="tests")
+    return ep
+
+
+def test_reads_back_what_was_recorded():
+    ep = sample()
+    assert (ep.n_steps, ep.n_tokens, ep.n_nodes) == (3, 4, 10)
+    assert ep.agents_T == ["writer", "critic", "writer"]
+    assert ep.rewards_T.tolist() == [0.0, 0.25, 1.0] and ep.rewards_T.dtype == np.float64
+    assert ep.total_reward == 1.25
+    assert ep.token_ids.tolist() == [5, 6, 7, 9] and ep.token_ids.dtype == np.int32
+    assert ep.token_step.tolist() == [0, 0, 0, 1] and ep.token_step.dtype == np.int32
+    assert ep.logp.dtype == np.float32 and np.isnan(ep.logp[3])  # the endpoint gave none: unknown, not certain
+    assert ep.tokens_per_step_T.tolist() == [3, 1, 0]
+    assert ep.components == ["planner", "critic"]
+    assert ep.shown_memories == ["m3", "m1"]
+    assert ep.meta == {"kind": ["a", 1]}
+    assert (ep.terminated, ep.truncated, ep.success, ep.valid, ep.source) == (True, False, True, True, "tests")
+
+
+def test_a_memory_use_points_at_the_first_decision_it_could_influence():
+    assert sample().memory_uses == [
+        MemoryUse("r1", "m3", 0, True, 0.9),
+        MemoryUse("r1", "m1", 0, True, None),
+        MemoryUse("r1", "m7", 0, False, 0.8),
+        MemoryUse("r2", "m1", 1, True, None),
+    ]
+
+
+def test_the_record_is_a_graph():
+    ep = Episode("t")
+    root = ep.observe("q")
+    left = ep.act("a", parent=root)
+    right = ep.act("b", parent=root)
+    leaf = ep.observe("after a", parent=left)
+    other = ep.observe("another root", parent=-1)
+    assert ep.branch(leaf) == [root, left, leaf]
+    assert ep.branch(right) == [root, right]
+    assert ep.branch(other) == [other]
+    assert [n.step for n in ep.nodes] == [None, 0, 1, None, None]
+    ep.add_reward(0.5, left)
+    assert ep.rewards_T.tolist() == [0.5, 0.0]
+
+
+def test_a_reward_may_come_after_the_end():
+    ep = sample()
+    ep.add_reward(0.5)
+    assert ep.rewards_T.tolist() == [0.0, 0.25, 1.5]
+
+
+def test_success_is_three_valued():
+    ep = Episode("t")
+    assert ep.success is None
+    ep.end(truncated=True)
+    assert ep.success is None and ep.truncated and not ep.terminated
+
+
+def test_an_empty_episode_reads_as_empty_arrays():
+    ep = Episode("t")
+    assert ep.rewards_T.shape == ep.token_ids.shape == ep.logp.shape == ep.token_step.shape == (0,)
+    assert ep.total_reward == 0.0 and list(ep.nodes) == [] and ep.memory_uses == []
+
+
+def test_the_dictionary_is_strict_json():
+    ep = sample()
+    assert Episode.from_dict(json.loads(json.dumps(ep.to_dict(), allow_nan=False))) == ep
+
+
+def test_equality_sees_every_column():
+    assert sample() == sample()
+    assert sample() != Episode("flights-17")
+    other = sample()
+    other.add_reward(1e-9)
+    assert other != sample()
+
+
+def test_reading_gives_copies():
+    ep = sample()
+    ep.rewards_T[:] = 7.0
+    ep.token_ids[:] = 7
+    assert ep == sample()
+
+
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        (lambda ep: ep.act("x", reward=float("nan")), "reward is not finite"),
+        (lambda ep: ep.act("x", token_ids=[1, 2], logp=[-0.5]), "differ in length"),
+        (lambda ep: ep.act("x", logp=[-0.5]), "differ in length|not int32"),
+        (lambda ep: ep.act("x", token_ids=[0.5]), "not int32"),
+        (lambda ep: ep.act("x", token_ids=[2**40]), "not int32"),
+        (lambda ep: ep.act("x", token_ids=[[1]]), "not int32"),
+        (lambda ep: ep.act("x", parent=5), "no such node"),
+        (lambda ep: ep.observe(None), "not a string"),
+        (lambda ep: ep.add_reward(1.0), "no decision"),
+        (lambda ep: ep.recall("r", ["m1", "m1"]), "stands twice"),
+        (lambda ep: ep.recall("r", ["m1"], omitted=["m1"]), "stands twice"),
+        (lambda ep: ep.recall("r", ["m1"], propensity={"m1": 0.0}), "propensity"),
+        (lambda ep: ep.recall("r", ["m1"], propensity={"m1": float("nan")}), "propensity"),
+        (lambda ep: ep.recall("r", ["m1"], propensity={"m2": 0.5}), "propensity"),
+        (lambda ep: ep.tool("f", {"x": object()}, ""), "cannot be written as JSON"),
+        (lambda ep: ep.tool("f", {1: 2}, ""), "key is not a string"),
+        (lambda ep: ep.branch(3), "no such node"),
+    ],
+)
+def test_refuses(verb, message):
+    ep = Episode("t")
+    with pytest.raises(BadInput, match=message):
+        verb(ep)
+    assert ep.n_nodes == 0 and ep.n_tokens == 0  # a refused verb leaves nothing behind
+
+
+def test_refuses_to_grow_after_the_end_or_to_end_twice():
+    ep = sample()
+    with pytest.raises(BadInput, match="after the end"):
+        ep.observe("more")
+    with pytest.raises(BadInput, match="ended twice"):
+        ep.end()
+
+
+def test_refuses_a_reward_for_what_is_not_a_decision():
+    with pytest.raises(BadInput, match="not a decision"):
+        sample().add_reward(1.0, node=0)
+
+
+def test_refuses_another_schema():
+    record = sample().to_dict() | {"schema": 99}
+    with pytest.raises(BadInput, match="another schema"):
+        Episode.from_dict(record)
