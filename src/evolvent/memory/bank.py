@@ -1,0 +1,143 @@
+"""What the verbs share: the store, one scope of it, its index, and vectors by content."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.core.protocols import Embedder
+from evolvent.memory.index import Index
+from evolvent.memory.policies import Policy
+from evolvent.memory.store import Store, marks, put_text
+
+_CACHED_VECTORS = 8192
+
+
+@dataclass
+class Bank:
+    """One scope of an open store."""
+
+    store: Store
+    scope: str
+    scope_id: int
+    embedder: Embedder
+    policy: Policy
+    reward_range: tuple[float, float]
+    seed: int
+    index: Index = field(init=False)
+    _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.index = Index(self.store, self.scope_id)
+
+    def vectors(self, texts: dict[str, str]) -> dict[str, np.ndarray]:
+        """Unit vectors float32 ``[D]`` by content hash, for ``{hash: text}``.
+
+        Looked up in memory, then in the store; the embedder sees each text at most once in the life of the store.
+        """
+        found: dict[str, np.ndarray] = {}
+        with self.store.lock:
+            for digest in texts:
+                if digest in self._vectors:
+                    self._vectors.move_to_end(digest)
+                    found[digest] = self._vectors[digest]
+            missing = [d for d in texts if d not in found]
+            for start in range(0, len(missing), 500):
+                part = missing[start : start + 500]
+                for digest, vec in self.store.rows(
+                    f"SELECT text_hash, vec FROM embedding WHERE model=? AND text_hash IN ({marks(len(part))})",
+                    (self.embedder.id, *part),
+                ):
+                    found[digest] = np.frombuffer(vec, "<f4")
+        missing = [d for d in missing if d not in found]
+        if missing:
+            # outside the lock: embedding is slow, and other threads need not wait for it
+            for digest, vec in zip(missing, self._embed([texts[d] for d in missing]), strict=True):
+                found[digest] = vec
+        with self.store.lock:
+            for digest, vec in found.items():
+                self._vectors[digest] = vec
+            while len(self._vectors) > _CACHED_VECTORS:
+                self._vectors.popitem(last=False)
+        return found
+
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
+        vec_ND = np.asarray(self.embedder.embed(texts), np.float32)
+        where = f"embedder {self.embedder.id!r}"
+        if vec_ND.ndim != 2 or len(vec_ND) != len(texts):
+            raise BadInput(
+                "the embedder gave the wrong shape", got=vec_ND.shape, expected=(len(texts), "D"), where=where
+            )
+        if vec_ND.shape[1] != self.embedder.dim:
+            raise BadInput("vectors of another dimension", got=vec_ND.shape[1], expected=self.embedder.dim, where=where)
+        if not np.isfinite(vec_ND).all():
+            raise BadInput("the embedder gave NaN or infinite numbers", where=where, do="nothing was stored; try again")
+        norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
+        if (norm_N1 < 1e-6).any():
+            raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
+        return np.ascontiguousarray(vec_ND / norm_N1)
+
+    def put_embedding(self, db: sqlite3.Connection, digest: str, text: str, vec: np.ndarray) -> int:
+        """Store text and vector unless they are there; returns the id of the vector."""
+        row = db.execute(
+            "SELECT emb_id, dim FROM embedding WHERE model=? AND text_hash=?", (self.embedder.id, digest)
+        ).fetchone()
+        if row is None:
+            put_text(db, digest, text)
+            blob = np.ascontiguousarray(vec, "<f4").tobytes()
+            row = db.execute(
+                "INSERT INTO embedding(model, text_hash, dim, vec) VALUES(?,?,?,?) RETURNING emb_id, dim",
+                (self.embedder.id, digest, vec.size, blob),
+            ).fetchone()
+        if row[1] != vec.size:
+            raise StoreError("the store holds vectors of another dimension", got=vec.size, expected=row[1])
+        return int(row[0])
+
+    def memory_seq(self, id_: str, where: str) -> int:
+        """The row of a memory of this scope."""
+        seq = parse_id(id_, "m", "memory", where)
+        if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
+            raise BadInput("unknown memory", got=id_, expected=f"a memory of scope {self.scope!r}", where=where)
+        return seq
+
+    def receipt_seq(self, id_: str, where: str) -> int:
+        """The row of a receipt of this scope."""
+        seq = parse_id(id_, "r", "receipt", where)
+        if self.store.row("SELECT 1 FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
+            do = "settle with the Recall that recall() returned, on the same store and scope"
+            raise BadInput("unknown receipt", got=id_, expected=f"a recall of scope {self.scope!r}", where=where, do=do)
+        return seq
+
+
+def parse_id(id_: object, letter: str, what: str, where: str) -> int:
+    """``"m12"`` to 12."""
+    if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
+        return int(id_[1:])
+    raise BadInput(
+        f"not the id of a {what}", got=id_, expected=f"{letter!r} and a number, e.g. '{letter}12'", where=where
+    )
+
+
+def open_scope(store: Store, name: str) -> int:
+    """The number of a scope; made when new."""
+    if not isinstance(name, str) or not name or len(name) > 200 or "\x00" in name:
+        raise BadInput("not a scope name", got=name, expected="1 to 200 characters", where="Memory(scope=…)")
+    row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
+    if row is None:
+        with store.write() as db:
+            db.execute("INSERT OR IGNORE INTO scope(name, created_at) VALUES(?,?)", (name, time.time()))
+        row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
+    assert row is not None
+    return int(row[0])
+
+
+def derived_seed(seed: int, receipt: int) -> int:
+    """The seed of one recall: depends on the memory's seed and the number of the receipt, on nothing else."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/recall/{receipt}".encode()).digest()[:8]) >> 1

@@ -1,0 +1,144 @@
+"""Texts to unit vectors, by name: MiniLM in numpy, a hashing embedder for tests, served and sentence-transformers models."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.protocols import Embedder
+from evolvent.memory import minilm
+
+DEFAULT = minilm.NAME
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | None = None) -> Embedder:
+    """An embedder by name. Weights are loaded (and fetched) at its first ``embed``, not here.
+
+    - ``"all-MiniLM-L6-v2"``: the default, in numpy, 384 numbers
+    - ``"hash"`` or ``"hash:512"``: words hashed to that many numbers; for unit tests, it knows no meaning
+    - ``"openai:MODEL@BASE_URL"``: an OpenAI-compatible embeddings endpoint; key from ``OPENAI_API_KEY``
+    - any other name: a sentence-transformers model (extra ``lm``)
+
+    Raises:
+        BadInput: a malformed name.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise BadInput(
+            "not the name of an embedder", got=name, expected="e.g. 'all-MiniLM-L6-v2'", where="embedders.load"
+        )
+    if name == minilm.NAME:
+        return minilm.MiniLM(progress)
+    if name == "hash" or name.startswith("hash:"):
+        size = name[5:] or "256"
+        if not size.isdigit() or not 8 <= int(size) <= 65536:
+            raise BadInput("not a dimension", got=name, expected="hash:8 to hash:65536", where="embedders.load")
+        return Hashing(int(size))
+    if name.startswith("openai:"):
+        model, at, url = name[len("openai:") :].partition("@")
+        if not model or not at or not url.startswith(("http://", "https://")):
+            raise BadInput(
+                "malformed endpoint", got=name, expected="openai:MODEL@http(s)://host/v1", where="embedders.load"
+            )
+        return Endpoint(model, url)
+    return SentenceTransformer(name)
+
+
+class Hashing:
+    """Bag of words and word pairs, hashed with signs into ``dim`` numbers: fast, deterministic, blind to meaning."""
+
+    def __init__(self, dim: int = 256) -> None:
+        self.id, self.dim = f"hash:{dim}", dim
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        out_ND = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in zip(out_ND, texts, strict=True):
+            words = _WORD.findall(text.lower())
+            pairs = [f"{a} {b}" for a, b in zip(words, words[1:], strict=False)]
+            for feature, weight in [(w, 1.0) for w in words] + [(p, 0.5) for p in pairs] + [(text, 0.1)]:
+                h = zlib.crc32(feature.encode("utf-8"))
+                row[(h >> 1) % self.dim] += weight if h & 1 else -weight
+            length = float(np.linalg.norm(row))
+            if length < 1e-6:  # all signs cancelled
+                row[zlib.crc32(text.encode("utf-8")) % self.dim] = length = 1.0
+            row /= length
+        return out_ND
+
+
+class Endpoint:
+    """A served embeddings model (OpenAI protocol) through the ``openai`` client."""
+
+    def __init__(self, model: str, base_url: str, *, timeout_s: float = 60.0, retries: int = 4) -> None:
+        self.id = f"openai:{model}@{base_url}"
+        self._model, self._base_url, self._timeout_s, self._retries = model, base_url, timeout_s, retries
+        self._client: Any = None
+        self._dim = 0
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors; asks the endpoint once."""
+        if not self._dim:
+            self.embed(["dimension"])
+        return self._dim
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``, 64 texts a request."""
+        try:
+            import openai
+        except ImportError as error:
+            raise missing_extra("openai", "serve", self.id) from error
+        if self._client is None:
+            key = os.environ.get("OPENAI_API_KEY", "none")
+            self._client = openai.OpenAI(
+                base_url=self._base_url, api_key=key, timeout=self._timeout_s, max_retries=self._retries
+            )
+        rows: list[list[float]] = []
+        for start in range(0, len(texts), 64):
+            part = list(texts[start : start + 64])
+            try:
+                reply = self._client.embeddings.create(model=self._model, input=part, encoding_format="float")
+            except openai.OpenAIError as error:
+                do = "check that the server runs and serves this model, and OPENAI_API_KEY"
+                raise ModelError("the embeddings endpoint failed", got=str(error), where=self.id, do=do) from error
+            rows += [d.embedding for d in sorted(reply.data, key=lambda d: d.index)]
+        if len(rows) != len(texts):
+            raise ModelError(
+                "the endpoint gave another number of vectors", got=len(rows), expected=len(texts), where=self.id
+            )
+        out_ND = np.asarray(rows, np.float32)
+        self._dim = out_ND.shape[1]
+        return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
+
+
+class SentenceTransformer:
+    """A sentence-transformers model by name or folder."""
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+        self._model: Any = None
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            try:
+                from sentence_transformers import SentenceTransformer as Model
+            except ImportError as error:
+                raise missing_extra("sentence-transformers", "lm", f"embedder {self.id!r}") from error
+            self._model = Model(self.id)
+        return self._model
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors."""
+        return int(self._loaded().get_sentence_embedding_dimension())
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        model = self._loaded()
+        return np.asarray(model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False), np.float32)

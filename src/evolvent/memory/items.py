@@ -1,0 +1,121 @@
+"""What the five verbs hand out: plain frozen records, no connection inside."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """One memory that a recall selected.
+
+    ``value`` is the learned value used for ranking (in units of reward), ``n`` how many settled outcomes it rests on,
+    ``uncertainty`` its standard error, ``similarity`` the cosine of task and key, ``score`` what it was ranked by,
+    ``propensity`` the probability with which it would be shown; ``why`` says all this in words.
+    """
+
+    id: str
+    key: str
+    body: str
+    kind: str
+    polarity: str
+    value: float
+    n: int
+    uncertainty: float
+    similarity: float
+    score: float
+    propensity: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Recall:
+    """The durable receipt of one recall: put ``items`` into the prompt, keep ``id`` for ``settle``.
+
+    ``omitted`` were selected and left out on purpose (omission credit) or because they are known to harm; do not show
+    them. ``pool_size`` counts the candidates that passed the gate.
+    """
+
+    id: str
+    items: tuple[Recalled, ...]
+    omitted: tuple[Recalled, ...]
+    pool_size: int
+    stage: str
+    policy: str
+    frozen: bool = False
+    is_test: bool = False
+    explored: bool = False
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the items to show, best first."""
+        return [item.id for item in self.items]
+
+
+@dataclass(frozen=True)
+class ValueChange:
+    """One line of the ledger: what one outcome did to the value of one memory.
+
+    ``rule`` is "shown" (it was in the prompt), "omitted" (left out on purpose; q is unchanged, its statistics are not)
+    or "ancestor" (credit that came back along provenance); ``depth`` counts the links it came back.
+    """
+
+    id: str
+    objective: str
+    stage: str
+    rule: str
+    depth: int
+    weight: float
+    reward: float
+    q_before: float
+    q_after: float
+
+
+@dataclass(frozen=True)
+class Item:
+    """One stored memory with its value under one objective and stage."""
+
+    id: str
+    key: str
+    body: str
+    kind: str
+    polarity: str
+    source: str
+    status: str
+    value: float
+    n: int
+    uncertainty: float
+    lift: float | None
+    n_omitted: int
+    parents: tuple[str, ...]
+    superseded_by: str | None
+    content_version: int
+    merged: int
+    created_at: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The ledger of one memory or one receipt: ``to_dict()`` for programs, ``str()`` for people."""
+
+    subject: str
+    data: dict[str, Any]
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that is known, as JSON values."""
+        return asdict(self)["data"]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def memory_id(seq: int) -> str:
+    """The public id of a memory."""
+    return f"m{seq}"
+
+
+def receipt_id(seq: int) -> str:
+    """The public id of a recall."""
+    return f"r{seq}"

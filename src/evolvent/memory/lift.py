@@ -1,0 +1,166 @@
+"""memlift, our default: what a memory adds, estimated from leaving it out now and then. Pure functions.
+
+A memory that is always shown beside a useful one earns the same rewards, and an average of rewards cannot tell them
+apart. Leaving each selected memory out with a known probability can: the difference between outcomes with and
+without it, weighted by the inverse of those probabilities, is its marginal effect. The evidence is thin at first,
+so it is blended with the ordinary learned value by how much of it there is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+# prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
+EFFECT_SPREAD = 0.3
+# smallest spread of similarities in a pool that is scaled up to 1 when ranking
+SIM_FLOOR = 0.05
+# a shown memory that the action did not use still answers for this share of the outcome
+IDLE_WEIGHT = 0.25
+
+_WORD = re.compile(r"[A-Za-z_]\w*|\d+|[^\s\w]")
+
+
+class Evidence(NamedTuple):
+    """Sums over settled outcomes of one memory; w = inverse propensities, wr = the same times the reward."""
+
+    n_shown: int = 0
+    w_shown: float = 0.0
+    w2_shown: float = 0.0
+    wr_shown: float = 0.0
+    n_omitted: int = 0
+    w_omitted: float = 0.0
+    w2_omitted: float = 0.0
+    wr_omitted: float = 0.0
+
+
+class Effect(NamedTuple):
+    """Marginal effect of showing a memory: ``raw`` estimate, ``confidence`` 0..1 in it, and the posterior spread."""
+
+    raw: float
+    confidence: float
+    spread: float
+
+    @property
+    def shrunk(self) -> float:
+        """Posterior mean under a prior centred on no effect."""
+        return self.confidence * self.raw
+
+
+def omission_rate(n: float, *, rate: float, n0: float) -> float:
+    """Probability of leaving out a memory with ``n`` outcomes behind it: ``rate n0 / (n0 + n)``."""
+    return rate * n0 / (n0 + n)
+
+
+def marginal(e: Evidence, reward_range: tuple[float, float]) -> Effect:
+    """Self-normalised inverse-propensity difference shown − omitted, with a normal prior around zero.
+
+    ``raw = Σ r/p / Σ 1/p`` over outcomes with it, minus the same over outcomes without it. Each side counts as
+    Kish's effective sample ``(Σ w)² / Σ w²``; the reward variance is bounded by ``(m − lo)(hi − m)`` at the pooled
+    mean (exact for rewards of two values). ``confidence = t² / (t² + se²)`` with ``t = EFFECT_SPREAD × range``.
+    """
+    lo, hi = reward_range
+    prior = EFFECT_SPREAD * (hi - lo)
+    if e.w_shown <= 0.0 or e.w_omitted <= 0.0:
+        return Effect(0.0, 0.0, prior)
+    mean_shown, mean_omitted = e.wr_shown / e.w_shown, e.wr_omitted / e.w_omitted
+    n_shown, n_omitted = e.w_shown**2 / e.w2_shown, e.w_omitted**2 / e.w2_omitted
+    # one pseudo-outcome at each end keeps the variance above zero while all outcomes were equal
+    pooled = (mean_shown * n_shown + mean_omitted * n_omitted + lo + hi) / (n_shown + n_omitted + 2.0)
+    se2 = (pooled - lo) * (hi - pooled) * (1.0 / n_shown + 1.0 / n_omitted)
+    confidence = prior**2 / (prior**2 + se2)
+    return Effect(mean_shown - mean_omitted, confidence, prior * math.sqrt(1.0 - confidence))
+
+
+def source_prior(q_init: float, sum_q: float, n: float, strength: float) -> float:
+    """What to expect of a memory from a source whose ``n`` tried memories realised ``sum_q`` in all."""
+    return (q_init * strength + sum_q) / (strength + n)
+
+
+def with_prior(q: float, carry: float, q_init: float, prior: float) -> float:
+    """``q`` as if it had started at ``prior``: ``carry`` is the share of the start that is still in it."""
+    return q + carry * (prior - q_init)
+
+
+def realised(q: float, carry: float, q_init: float) -> float:
+    """The average outcome inside ``q``, its starting value taken out; needs ``carry < 1``."""
+    return (q - carry * q_init) / (1.0 - carry)
+
+
+def step_size(n: int, floor: float) -> float:
+    """Step of the value: a plain mean with one pseudo-outcome at the start, never below ``floor`` (drift)."""
+    return max(floor, 1.0 / (n + 2.0))
+
+
+def harmful(effect: Effect, value: float, n: int, reward_range: tuple[float, float]) -> bool:
+    """Whether showing it probably hurts: its effect is below zero by a posterior spread, or it always fails.
+
+    "Always fails" means at least four outcomes and a value within a tenth of the range above failure.
+    """
+    lo, hi = reward_range
+    return effect.shrunk + effect.spread < 0.0 or (n >= 4 and value <= lo + 0.1 * (hi - lo))
+
+
+class Ranking(NamedTuple):
+    """Parts of the score of a pool, all float64 ``[N]``: ``score = (1-w) z_sim + w z_value``; bonus = effect part."""
+
+    score: np.ndarray
+    z_sim: np.ndarray
+    z_value: np.ndarray
+    bonus: np.ndarray
+
+
+def rank(
+    sim: Sequence[float],
+    value: Sequence[float],
+    effects: Sequence[Effect],
+    *,
+    weight: float,
+    reward_range: tuple[float, float],
+    spread_floor: float,
+) -> Ranking:
+    """Scores of a pool of N candidates.
+
+    The worth of each is ``c raw + (1 - c) (value - mean value)``: measured effect where there is evidence (c near 1),
+    the learned value relative to the pool where there is none. Similarity and worth are centred and divided by their
+    spread, but never by less than a floor, so that noise among equals is not blown up to a preference.
+    """
+    sim_N, value_N = np.asarray(sim, np.float64), np.asarray(value, np.float64)
+    c = np.array([e.confidence for e in effects])
+    raw = np.array([e.raw for e in effects])
+    relative = value_N - value_N.mean()
+    worth = c * raw + (1.0 - c) * relative
+    span = reward_range[1] - reward_range[0]
+    z_sim = _scaled(sim_N, SIM_FLOOR)
+    z_value = _scaled(worth, spread_floor * span)
+    return Ranking((1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, worth - relative)
+
+
+def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
+    """How much each shown body answers for an action, from ``IDLE_WEIGHT`` (not used) to 1 (the action is its text).
+
+    Similarity is the overlap (Dice) of word pairs of body and action; the most similar body gets weight 1 and the
+    others their share of its overlap. Without an action, or when nothing overlaps, all get 1.
+    """
+    if not action or not bodies:
+        return [1.0] * len(bodies)
+    target = _pairs(action)
+    overlap = [2.0 * len(p & target) / (len(p) + len(target)) if p and target else 0.0 for p in map(_pairs, bodies)]
+    top = max(overlap)
+    if top <= 0.0:
+        return [1.0] * len(bodies)
+    return [IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * x / top for x in overlap]
+
+
+def _pairs(text: str) -> set[tuple[str, str]]:
+    words = [w.lower() for w in _WORD.findall(text)]
+    return set(zip(["", *words], [*words, ""], strict=True)) if words else set()
+
+
+def _scaled(x_N: np.ndarray, floor: float) -> np.ndarray:
+    centred = x_N - x_N.mean()
+    return centred / max(float(np.sqrt(np.mean(centred**2))), floor)

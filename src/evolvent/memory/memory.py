@@ -1,0 +1,358 @@
+"""``Memory``: five verbs on one file. recall → act → shown → settle → remember; explain at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.core.protocols import Embedder
+from evolvent.memory import events, explain, policies, recall, settle, write
+from evolvent.memory.bank import Bank, open_scope
+from evolvent.memory.embedders import DEFAULT, load
+from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id
+from evolvent.memory.policies import Policy
+from evolvent.memory.store import Store
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """Episodic memory with learned values, beside any agent framework.
+
+    One file, one scope of it (tenant, agent or project: scopes never see each other), one policy. Safe to share
+    between threads; several processes may open the same file.
+
+    Args:
+        path: SQLite file (created when missing) or ``":memory:"``.
+        policy: preset name (rag, memp, memrl, memq, memlift, random, none) or a ``Policy``.
+        embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one.
+        scope: which part of the store.
+        seed: of exploration and omission; with it, a sequence of calls has one result.
+        reward_range: ``(failure, success)``, bounds of every reward.
+        sync: "full": what a verb returned is on disk; "normal": the last commits may go with the machine's power.
+
+    Raises:
+        BadInput: an argument is out of range, or policy and reward range would starve.
+        StoreError: the file cannot be opened, is damaged, of another version, or made with another embedder.
+    """
+
+    def __init__(
+        self,
+        path: str | Path = ":memory:",
+        *,
+        policy: str | Policy = "memlift",
+        embedder: str | Embedder | None = None,
+        scope: str = "default",
+        seed: int = 0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        sync: Literal["full", "normal"] = "full",
+    ) -> None:
+        chosen = policies.preset(policy) if isinstance(policy, str) else policy
+        policies.check(chosen, reward_range)
+        self._store = Store(path, sync=sync)
+        try:
+            self._bank = Bank(
+                store=self._store,
+                scope=scope,
+                scope_id=open_scope(self._store, scope),
+                embedder=_pinned_embedder(self._store, embedder),
+                policy=chosen,
+                reward_range=(float(reward_range[0]), float(reward_range[1])),
+                seed=seed,
+            )
+        except BaseException:
+            self._store.close()
+            raise
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of recalls that name no other."""
+        return self._bank.policy
+
+    @property
+    def embedder(self) -> Embedder:
+        """What turns texts into vectors here."""
+        return self._bank.embedder
+
+    @property
+    def scope(self) -> str:
+        """Name of the scope."""
+        return self._bank.scope
+
+    # ------------------------------------------------------------------------------------------------ the five verbs
+    def recall(
+        self,
+        task: str,
+        *,
+        k: int | None = None,
+        stage: str = "solve",
+        policy: str | Policy | None = None,
+        kinds: Sequence[str] | None = None,
+        seed: int | None = None,
+        frozen: bool = False,
+        is_test: bool = False,
+    ) -> Recall:
+        """Memories for a task, best first, with a receipt that is on disk when this returns.
+
+        Args:
+            task: what the agent is asked; compared with the keys of memories.
+            k: at most this many; default: the policy's.
+            stage: part of the work; each stage has its own values (EvoKernel's draft and refine).
+            policy: use another one for this recall, and for settling it.
+            kinds: only memories of these kinds.
+            seed: of exploration; default: derived from the memory's seed and the receipt's number.
+            frozen: no exploration and no omission (evaluation).
+            is_test: this receipt may never change values; settling it records the outcome alone.
+
+        Raises:
+            BadInput: task empty or not storable, k negative, unknown policy.
+        """
+        chosen = self._policy(policy)
+        size = chosen.k if k is None else k
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
+        if not isinstance(stage, str) or not 0 < len(stage) <= 100 or "\x00" in stage:
+            raise BadInput("not a stage", got=stage, expected="1 to 100 characters", where="recall")
+        if isinstance(kinds, str):
+            raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
+        if seed is not None and not 0 <= seed < 1 << 63:
+            raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
+        wanted = None if kinds is None else tuple(kinds)
+        return recall.recall(
+            self._bank, recall.Request(task, size, stage, chosen, wanted, seed, bool(frozen), bool(is_test))
+        )
+
+    def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
+        """Say which memories were really in the prompt; without this call, all selected ones count as shown.
+
+        Only these are credited when the receipt is settled. Calling again before settling replaces the earlier call.
+
+        Raises:
+            BadInput: an id that the recall did not hand out (or left out on purpose), or the receipt is settled.
+        """
+        recall.shown(self._bank, self._receipt(recalled, "shown"), ids)
+
+    def settle(
+        self,
+        recalled: Recall | str,
+        reward: float | None,
+        *,
+        source: str = "env",
+        valid: bool = True,
+        objective: str = "success",
+        idempotency_key: str | None = None,
+        action: str | None = None,
+        child: str | None = None,
+    ) -> list[ValueChange]:
+        """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
+
+        Settling a receipt twice for one objective, or with a known idempotency key, changes nothing and returns the
+        changes of the first time.
+
+        Args:
+            recalled: the receipt.
+            reward: within the memory's reward range; may be None when not valid.
+            source: env, tests, judge, human or proxy: who says so.
+            valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
+            objective: which value learns; each has its own.
+            idempotency_key: name of the outcome where a retry may carry another receipt.
+            action: what the agent did, as text; memlift credits shown memories by how much of them it used.
+            child: the memory written from this attempt; its value enters the target of memq.
+
+        Raises:
+            BadInput: unknown receipt, memory or source; reward NaN, infinite or out of range. Nothing is written.
+        """
+        number = self._receipt(recalled, "settle")
+        return settle.settle(
+            self._bank, number, settle.Outcome(reward, source, valid, objective, idempotency_key, action, child)
+        )
+
+    def remember(
+        self,
+        key: str,
+        body: str,
+        *,
+        kind: str = "case",
+        polarity: str = "neutral",
+        parents: Recall | Sequence[str] = (),
+        source: str = "self",
+        value: float | None = None,
+        merge: float | None = 0.98,
+        supersedes: str | None = None,
+    ) -> str:
+        """Keep an experience; returns its id, or the id of the memory that says the same already.
+
+        Args:
+            key: when it applies (the task); this is what recalls are compared with.
+            body: what to show. Secrets in key and body are masked.
+            kind: case, script, reflection, …: a free word to filter recalls by.
+            polarity: success, failure, mixed or neutral.
+            parents: the recall it was made under (what that showed becomes its provenance), or memory ids.
+            source: who says so (self, reviewer, …); memlift keeps a track record per source.
+            value: starting value; default: the policy's.
+            merge: equal bodies of one kind merge when their keys' cosine reaches this; None: never.
+            supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
+
+        Raises:
+            BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
+        """
+        row = {
+            "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
+            "value": value, "merge": merge, "supersedes": supersedes,
+        }  # fmt: skip
+        return self.remember_many([row])[0]
+
+    def remember_many(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+        """``remember`` for many rows (mappings of its arguments) in one transaction: all of them or none.
+
+        Embeds in batches; returns one id per row.
+        """
+        bank = self._bank
+        with self._store.lock:
+            drafts = [self._draft(row) for row in rows]
+        vectors = bank.vectors({d.key_hash: d.key for d in drafts})
+        with self._store.lock:
+            bank.index.catch_up()
+            with self._store.write() as db:
+                bank.index.catch_up()  # what others committed before we got the lock
+                return [write.write(db, bank, d, vectors[d.key_hash]) for d in drafts]
+
+    def explain(self, subject: Recall | str) -> Explanation:
+        """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
+        if isinstance(subject, str) and subject.startswith("m"):
+            return explain.of_memory(self._bank, self._bank.memory_seq(subject, "explain"))
+        return explain.of_recall(self._bank, self._receipt(subject, "explain"))
+
+    # ------------------------------------------------------------------------------------------------ keeping house
+    def archive(self, id: str, reason: str) -> None:
+        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
+        write.archive(self._bank, id, reason)
+
+    def get(self, id: str) -> Item:
+        """One memory, whatever its status."""
+        seq = self._bank.memory_seq(id, "get")
+        return explain.items(self._bank, "m.seq = ?", (seq,))[0]
+
+    def items(self, status: str | None = "active") -> list[Item]:
+        """Memories of a status (None: of any), oldest first."""
+        if status is None:
+            return explain.items(self._bank, "1", ())
+        return explain.items(self._bank, "m.status = ?", (status,))
+
+    def health(self) -> dict[str, Any]:
+        """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
+        return explain.health(self._bank)
+
+    def values_as_of(self, recalled: Recall | str, objective: str = "success") -> dict[str, float]:
+        """Value of every memory that a recall could see, as it was then."""
+        number = self._receipt(recalled, "values_as_of")
+        row = self._store.row("SELECT store_seq, event_seq, stage FROM recall WHERE seq=?", (number,))
+        assert row is not None
+        found = events.as_of(self._store, self._bank.scope_id, row[0], row[1], objective, row[2])
+        return {memory_id(seq): q for seq, q in found.items()}
+
+    def rebuild_values(self) -> int:
+        """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""
+        return events.rebuild(self._store, self._bank.scope_id)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Group verbs into one commit: all or none. Other threads and writers wait, so keep models outside."""
+        with self._store.lock:
+            self._bank.index.catch_up()
+            with self._store.write():
+                yield
+
+    def meta_get(self, name: str) -> Any:
+        """A JSON value that the caller keeps with the memory (a position in a stream), or ``None``."""
+        return self._store.meta_get(f"user:{self._bank.scope}:{name}")
+
+    def meta_set(self, name: str, value: Any) -> None:
+        """Keep a small JSON value; inside ``transaction()`` it commits together with the verbs."""
+        self._store.meta_set(f"user:{self._bank.scope}:{name}", value)
+
+    def close(self) -> None:
+        """Close the file; twice is allowed."""
+        self._store.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------------------------------------ inside
+    def _policy(self, policy: str | Policy | None) -> Policy:
+        if policy is None:
+            return self._bank.policy
+        chosen = policies.preset(policy) if isinstance(policy, str) else policy
+        return policies.check(chosen, self._bank.reward_range)
+
+    def _receipt(self, recalled: Recall | str, where: str) -> int:
+        id_ = recalled.id if isinstance(recalled, Recall) else recalled
+        return self._bank.receipt_seq(id_, where)
+
+    def _draft(self, row: Mapping[str, Any]) -> write.Draft:
+        known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes")
+        unknown = [name for name in row if name not in known]
+        if unknown or "key" not in row or "body" not in row:
+            raise BadInput(
+                "not a memory", got=sorted(row), expected=f"key, body and any of {known[2:]}", where="remember_many"
+            )
+        return write.draft(
+            self._bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
+            source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
+            supersedes=row.get("supersedes"), parents=self._parents(row.get("parents", ())),
+        )  # fmt: skip
+
+    def _parents(self, parents: Recall | Sequence[str]) -> tuple[list[int], int | None]:
+        """Rows of the parents, and the receipt where a Recall was given."""
+        where = "remember(parents=…)"
+        if isinstance(parents, Recall):
+            number = self._bank.receipt_seq(parents.id, where)
+            rows = self._store.rows(
+                "SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,)
+            )
+            return [row[0] for row in rows], number
+        if isinstance(parents, str):
+            raise BadInput(
+                "parents is a single text", got=parents, expected="a Recall or a sequence of ids", where=where
+            )
+        return [self._bank.memory_seq(p, where) for p in parents], None
+
+
+def _pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
+    """The embedder of a store: fixed when it is made, refused when another comes later."""
+    pinned = store.meta_get("embedder")
+    if embedder is None:
+        return _remember_embedder(store, load(pinned or DEFAULT))
+    chosen = load(embedder) if isinstance(embedder, str) else embedder
+    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
+    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
+        raise BadInput(
+            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
+        )
+    return _remember_embedder(store, chosen)
+
+
+def _remember_embedder(store: Store, embedder: Embedder) -> Embedder:
+    if store.meta_get("embedder") is None:
+        with store.write():
+            if store.meta_get("embedder") is None:
+                store.meta_set("embedder", embedder.id)
+    pinned = store.meta_get("embedder")
+    if pinned != embedder.id:
+        raise StoreError(
+            "the store was made with another embedder",
+            got=embedder.id,
+            expected=pinned,
+            where=store.path,
+            do="leave embedder out, or export the memories into a new store",
+        )
+    return embedder

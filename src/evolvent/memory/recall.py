@@ -1,0 +1,290 @@
+"""The verb recall: candidates by similarity, ranked by policy, written down as a durable receipt."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+from evolvent.formulas.selection import two_phase, zscores
+from evolvent.memory import events, lift
+from evolvent.memory.bank import Bank, derived_seed
+from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
+from evolvent.memory.policies import Policy, start_value, to_dict
+from evolvent.memory.store import marks, put_text
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of one recall, checked."""
+
+    task: str
+    k: int
+    stage: str
+    policy: Policy
+    kinds: tuple[str, ...] | None
+    seed: int | None
+    frozen: bool
+    is_test: bool
+
+
+@dataclass
+class Pool:
+    """The candidates of one recall, aligned vectors ``[N]``, most similar first."""
+
+    seq: list[int]
+    sim: np.ndarray
+    q: np.ndarray  # the raw value
+    value: np.ndarray  # what ranking uses (lift: with the source's prior)
+    n: np.ndarray
+    score: np.ndarray
+    z_sim: np.ndarray
+    z_q: np.ndarray
+    bonus: np.ndarray
+    propensity: np.ndarray
+    selected: list[int]  # rows, best first
+    omitted: set[int]  # rows of selected that are left out
+    effects: list[lift.Effect]
+    rows: list[tuple[events.Value, float, str]]
+    explored: bool = False
+    harmful: set[int] = field(default_factory=set)
+
+
+def recall(bank: Bank, request: Request) -> Recall:
+    """Run one recall and write its receipt (one transaction)."""
+    task = clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS)
+    digest, policy = content_hash(task), request.policy
+    vec = None if policy.rank in ("none", "random") else bank.vectors({digest: task})[digest]
+    with bank.store.lock:
+        bank.index.catch_up()
+        seqs, sims = _candidates(bank, request, vec)
+        with bank.store.write() as db:
+            row = db.execute("SELECT seq FROM sqlite_sequence WHERE name='recall'").fetchone()
+            number = (row[0] if row else 0) + 1
+            seed = derived_seed(bank.seed, number) if request.seed is None else request.seed
+            if policy.rank == "random":
+                seqs = bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist()
+                sims = np.zeros(len(seqs))
+            pool = _rank(bank, request, seqs, sims, seed)
+            if vec is None:
+                put_text(db, digest, task)
+                emb_id = None
+            else:
+                emb_id = bank.put_embedding(db, digest, task, vec)
+            event_seq = db.execute("SELECT coalesce(max(seq), 0) FROM value_event").fetchone()[0]
+            db.execute(
+                "INSERT INTO recall(scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, is_test, explored, "
+                "store_seq, event_seq, n_scanned, n_pool, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                (bank.scope_id, request.stage, digest, emb_id, policy.name, _params(policy), seed, request.frozen,
+                 request.is_test, pool.explored, bank.index.newest, event_seq, bank.index.count(request.kinds),
+                 len(pool.seq), time.time()),
+            )  # fmt: skip
+            versions = _write_items(bank, number, pool)
+            return _receipt(bank, request, number, pool, versions)
+
+
+@lru_cache(maxsize=256)
+def _params(policy: Policy) -> str:
+    return json.dumps(to_dict(policy), sort_keys=True)
+
+
+def _candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> tuple[list[int], np.ndarray]:
+    policy = request.policy
+    if vec is None or request.k == 0:
+        return [], np.empty(0)
+    # the pool must be able to hold what is asked for
+    seqs, sims = bank.index.search(vec, limit=max(policy.pool, request.k), gate=policy.gate, kinds=request.kinds)
+    return seqs.tolist(), sims
+
+
+def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed: int) -> Pool:
+    policy, n = request.policy, len(seqs)
+    by_seq = events.load(bank.store, seqs, policy.objective, request.stage) if n else {}
+    rows = [by_seq[s] for s in seqs]
+    q = np.array([v.q for v, _, _ in rows])
+    zero = np.zeros(n)
+    pool = Pool(
+        seq=seqs, sim=sims, q=q, value=q, n=np.array([v.n for v, _, _ in rows], np.int64), score=sims, z_sim=zero,
+        z_q=zero, bonus=zero, propensity=np.zeros(n), selected=list(range(min(request.k, n))), omitted=set(), effects=[],
+        rows=rows,
+    )  # fmt: skip
+    if n == 0:
+        return pool
+    if policy.rank == "zscore":
+        chosen, order, score = two_phase(seqs, sims, q, gate=-np.inf, pool=n, k=request.k, weight=policy.weight)
+        pool.score = np.empty(n)
+        pool.score[order] = score
+        pool.z_sim, pool.z_q = zscores(sims), zscores(q)
+        pool.selected = chosen.tolist()
+    elif policy.rank == "linear":
+        pool.score = (1.0 - policy.weight) * sims + policy.weight * q
+        pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
+    elif policy.rank == "lift":
+        _rank_by_lift(bank, request, pool)
+    rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.omit > 0 else None
+    _explore(request, pool, rng)
+    if policy.rank == "lift":
+        _omit(bank, request, pool, rng)
+    return pool
+
+
+def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
+    policy = request.policy
+    sources = {
+        source: (n, total)
+        for source, n, total in bank.store.rows(
+            "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
+            (bank.scope_id, policy.objective, request.stage),
+        )
+    }
+    start = start_value(policy, bank.reward_range)
+    values = []
+    for v, q_init, source in pool.rows:
+        n, total = sources.get(source, (0.0, 0.0))
+        prior = lift.source_prior(start, total, n, policy.strength)
+        # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
+        values.append(lift.with_prior(v.q, v.carry, q_init, prior) if q_init == start else v.q)
+    pool.value = np.array(values)
+    pool.effects = [lift.marginal(v.evidence, bank.reward_range) for v, _, _ in pool.rows]
+    ranking = lift.rank(
+        pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
+        spread_floor=policy.spread_floor,
+    )  # fmt: skip
+    pool.score, pool.z_sim, pool.z_q, pool.bonus = ranking
+    pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
+
+
+def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
+    """Epsilon: k random members of the pool instead of the best; never outside the gate, always logged."""
+    n, k, eps = len(pool.seq), len(pool.selected), request.policy.epsilon
+    if request.policy.rank == "random":
+        pool.propensity[:] = 1.0
+        return
+    if request.frozen or eps <= 0.0 or rng is None:
+        pool.propensity[pool.selected] = 1.0
+        return
+    pool.propensity[:] = eps * k / n
+    pool.propensity[pool.selected] += 1.0 - eps
+    if rng.random() < eps:
+        pool.explored = True
+        drawn = rng.choice(n, size=k, replace=False).tolist()
+        pool.selected = sorted(drawn, key=lambda i: (-pool.score[i], i))
+
+
+def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
+    """Leave out selected memories with a logged probability; what seems to harm nearly always, when frozen always."""
+    policy = request.policy
+    for i in pool.selected:
+        v = pool.rows[i][0]
+        p = 0.0 if request.frozen else lift.omission_rate(v.n + v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
+        if lift.harmful(pool.effects[i], float(pool.value[i]), v.n, bank.reward_range):
+            pool.harmful.add(i)
+            p = 1.0 if request.frozen else max(p, policy.omit_harmful)
+        pool.propensity[i] *= 1.0 - p
+        if p >= 1.0 or (rng is not None and p > 0.0 and rng.random() < p):
+            pool.omitted.add(i)
+
+
+def _write_items(bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
+    """Write the rows of the receipt; returns what is stored about the selected memories."""
+    ids = pool.seq
+    about = {
+        row[0]: row
+        for row in bank.store.rows(
+            "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body FROM memory m "
+            f"JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({marks(len(ids))})",
+            ids,
+        )
+    } if ids else {}  # fmt: skip
+    place = {i: rank for rank, i in enumerate(np.argsort(-pool.score, kind="stable").tolist())}
+    chosen = set(pool.selected)
+    bank.store.db.executemany(
+        f"INSERT INTO recall_item VALUES({marks(17)})",
+        [
+            (number, ids[i], place[i], float(pool.sim[i]), float(pool.q[i]), float(pool.value[i]), int(pool.n[i]),
+             float(pool.z_sim[i]), float(pool.z_q[i]), float(pool.bonus[i]), float(pool.score[i]), True, i in chosen,
+             i in pool.omitted, float(pool.propensity[i]), i in chosen and i not in pool.omitted, about[ids[i]][1])
+            for i in range(len(ids))
+        ],
+    )  # fmt: skip
+    return about
+
+
+def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: dict[int, tuple]) -> Recall:
+    def item(i: int) -> Recalled:
+        _, _, kind, polarity, key, body = about[pool.seq[i]]
+        v = pool.rows[i][0]
+        spread = events.uncertainty(v, bank.reward_range)
+        return Recalled(
+            id=memory_id(pool.seq[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(pool.value[i]), n=v.n,
+            uncertainty=spread, similarity=float(pool.sim[i]), score=float(pool.score[i]),
+            propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
+        )  # fmt: skip
+
+    return Recall(
+        id=receipt_id(number),
+        items=tuple(item(i) for i in pool.selected if i not in pool.omitted),
+        omitted=tuple(item(i) for i in pool.selected if i in pool.omitted),
+        pool_size=len(pool.seq),
+        stage=request.stage,
+        policy=request.policy.name,
+        frozen=request.frozen,
+        is_test=request.is_test,
+        explored=pool.explored,
+    )
+
+
+def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
+    if request.policy.rank == "random":
+        return "drawn at random"
+    v = pool.rows[i][0]
+    parts = [f"similar {pool.sim[i]:.2f}"]
+    tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
+    parts.append(f"value {pool.value[i]:.2f} ± {spread:.2f} ({tried})")
+    if pool.effects and pool.effects[i].confidence > 0:
+        effect = pool.effects[i]
+        parts.append(f"adds {effect.raw:+.2f} (seen {v.n} times with it, {v.n_omitted} without)")
+    if pool.explored:
+        parts.append("shown to explore")
+    if i in pool.omitted:
+        p = 1.0 - float(pool.propensity[i])
+        on_purpose = f"left out on purpose (probability {p:.2f}) to measure what it adds"
+        parts.append("withheld: it seems to harm" if i in pool.harmful else on_purpose)
+    return ", ".join(parts)
+
+
+def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
+    """Record which of the selected memories survived prompt assembly; only those are credited."""
+    where = f"shown({receipt_id(number)!r})"
+    with bank.store.write() as db:
+        rows = db.execute(
+            "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted", (number,)
+        ).fetchall()
+        offered = {memory_id(seq): seq for seq, _ in rows}
+        if isinstance(ids, str):
+            raise BadInput("ids is a single text", got=ids, expected="a sequence of ids", where=where)
+        names = list(offered) if ids is None else list(dict.fromkeys(ids))
+        for name in names:
+            if name not in offered:
+                raise BadInput(
+                    "this memory was not handed out by the recall",
+                    got=name,
+                    expected=", ".join(offered) or "nothing: no memory was handed out",
+                    where=where,
+                    do="list only items of recall.items; what was omitted must not be shown",
+                )
+        wanted = {offered[name] for name in names}
+        if wanted == {seq for seq, was in rows if was}:
+            return
+        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid=1", (number,)).fetchone():
+            raise BadInput("the receipt is settled already", where=where, do="call shown() before settle()")
+        db.executemany(
+            "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",
+            [(seq in wanted, number, seq) for seq in offered.values()],
+        )

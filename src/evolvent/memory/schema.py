@@ -1,0 +1,161 @@
+"""The tables. Texts and vectors are written once and addressed by content; numbers that learn have their own table.
+
+What a value is can always be recomputed: ``value_event`` and ``memory.q_init`` are the truth, ``value`` and
+``source_value`` are sums over them.
+"""
+
+from __future__ import annotations
+
+VERSION = 1
+APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
+
+TABLES = """
+CREATE TABLE meta(name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE scope(scope_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at REAL NOT NULL);
+
+CREATE TABLE text_blob(hash TEXT PRIMARY KEY, body TEXT NOT NULL, n_chars INTEGER NOT NULL);
+
+CREATE TABLE embedding(
+  emb_id INTEGER PRIMARY KEY,
+  model TEXT NOT NULL,
+  text_hash TEXT NOT NULL REFERENCES text_blob(hash),
+  dim INTEGER NOT NULL,
+  vec BLOB NOT NULL,                           -- float32, little-endian, unit norm
+  UNIQUE(model, text_hash),
+  CHECK(length(vec) = 4 * dim));
+
+CREATE TABLE memory(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,       -- order of creation; "m<seq>" outside
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  kind TEXT NOT NULL,
+  polarity TEXT NOT NULL CHECK(polarity IN ('success', 'failure', 'mixed', 'neutral')),
+  key_hash TEXT NOT NULL REFERENCES text_blob(hash),
+  body_hash TEXT NOT NULL REFERENCES text_blob(hash),
+  emb_id INTEGER NOT NULL REFERENCES embedding(emb_id),
+  source TEXT NOT NULL,
+  q_init REAL NOT NULL,
+  status TEXT NOT NULL DEFAULT 'active'
+    CHECK(status IN ('active', 'candidate', 'archived', 'quarantined', 'superseded')),
+  superseded_by INTEGER REFERENCES memory(seq),
+  content_version INTEGER NOT NULL DEFAULT 1,
+  merged INTEGER NOT NULL DEFAULT 0,           -- how many later writes were the same thing
+  made_in INTEGER REFERENCES recall(seq),      -- the receipt it was written under
+  created_at REAL NOT NULL);
+CREATE INDEX memory_body ON memory(scope_id, body_hash);
+
+CREATE TABLE provenance(
+  child INTEGER NOT NULL REFERENCES memory(seq),
+  parent INTEGER NOT NULL REFERENCES memory(seq),
+  relation TEXT NOT NULL CHECK(relation IN ('retrieved', 'merged', 'revised')),
+  weight REAL NOT NULL DEFAULT 1.0,
+  PRIMARY KEY(child, parent, relation),
+  CHECK(parent < child)) WITHOUT ROWID;        -- older to newer only: no cycle can be written
+CREATE INDEX provenance_parent ON provenance(parent);
+
+CREATE TABLE recall(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,       -- "r<seq>" outside
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  stage TEXT NOT NULL,
+  query_hash TEXT NOT NULL REFERENCES text_blob(hash),
+  emb_id INTEGER REFERENCES embedding(emb_id),
+  policy TEXT NOT NULL,                        -- name of the preset
+  params TEXT NOT NULL,                        -- its effective settings, JSON
+  rng_seed INTEGER NOT NULL,
+  frozen INTEGER NOT NULL,
+  is_test INTEGER NOT NULL,
+  explored INTEGER NOT NULL,
+  store_seq INTEGER NOT NULL,                  -- newest memory that could be seen
+  event_seq INTEGER NOT NULL,                  -- newest value event that could be seen
+  n_scanned INTEGER NOT NULL,
+  n_pool INTEGER NOT NULL,
+  created_at REAL NOT NULL);
+
+CREATE TABLE recall_item(
+  recall_id INTEGER NOT NULL REFERENCES recall(seq),
+  memory_id INTEGER NOT NULL REFERENCES memory(seq),
+  rank INTEGER NOT NULL,
+  sim REAL NOT NULL, q REAL NOT NULL, value REAL NOT NULL, n INTEGER NOT NULL,
+  z_sim REAL NOT NULL, z_q REAL NOT NULL, bonus REAL NOT NULL, score REAL NOT NULL,
+  in_pool INTEGER NOT NULL, selected INTEGER NOT NULL, omitted INTEGER NOT NULL,
+  propensity REAL NOT NULL,                    -- probability with which it would be shown
+  shown INTEGER NOT NULL,                      -- in the prompt: the only items that are credited
+  content_version INTEGER NOT NULL,
+  PRIMARY KEY(recall_id, memory_id)) WITHOUT ROWID;
+CREATE INDEX recall_item_memory ON recall_item(memory_id);
+
+CREATE TABLE outcome(
+  outcome_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  recall_id INTEGER NOT NULL REFERENCES recall(seq),
+  objective TEXT NOT NULL,
+  source TEXT NOT NULL CHECK(source IN ('env', 'tests', 'judge', 'human', 'proxy')),
+  reward REAL,                                 -- NULL where the outcome is invalid and had none
+  valid INTEGER NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  action_hash TEXT REFERENCES text_blob(hash),
+  child INTEGER REFERENCES memory(seq),
+  created_at REAL NOT NULL,
+  CHECK(valid = 0 OR reward IS NOT NULL),
+  UNIQUE(scope_id, idempotency_key, valid));
+CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid = 1;
+CREATE INDEX outcome_recall ON outcome(recall_id);
+
+CREATE TABLE value(
+  memory_id INTEGER NOT NULL REFERENCES memory(seq),
+  objective TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  q REAL NOT NULL,
+  carry REAL NOT NULL,                         -- share of q that is still the starting value
+  n INTEGER NOT NULL, sum_r REAL NOT NULL, sum_r2 REAL NOT NULL,
+  w_shown REAL NOT NULL, w2_shown REAL NOT NULL, wr_shown REAL NOT NULL,
+  n_omitted INTEGER NOT NULL, w_omitted REAL NOT NULL, w2_omitted REAL NOT NULL, sum_r_omitted REAL NOT NULL,
+  n_credit INTEGER NOT NULL,                   -- changes that came back from descendants
+  updated_seq INTEGER NOT NULL,
+  PRIMARY KEY(memory_id, objective, stage)) WITHOUT ROWID;
+
+CREATE TABLE source_value(
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  source TEXT NOT NULL, objective TEXT NOT NULL, stage TEXT NOT NULL,
+  n REAL NOT NULL, sum_r REAL NOT NULL,
+  PRIMARY KEY(scope_id, source, objective, stage)) WITHOUT ROWID;
+
+CREATE TABLE value_event(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  memory_id INTEGER NOT NULL REFERENCES memory(seq),
+  objective TEXT NOT NULL, stage TEXT NOT NULL,
+  outcome_id INTEGER NOT NULL REFERENCES outcome(outcome_id),
+  recall_id INTEGER NOT NULL REFERENCES recall(seq),
+  rule TEXT NOT NULL CHECK(rule IN ('shown', 'omitted', 'ancestor')),
+  alpha REAL NOT NULL,                         -- step actually taken
+  weight REAL NOT NULL,                        -- how much of the outcome this item answers for
+  ipw REAL NOT NULL,                           -- 1 / probability of what happened to it (0 = not used)
+  decay REAL NOT NULL,                         -- factor on the older sums
+  depth INTEGER NOT NULL,
+  reward REAL NOT NULL, target REAL NOT NULL,
+  q_before REAL NOT NULL, q_after REAL NOT NULL,
+  created_at REAL NOT NULL,
+  UNIQUE(outcome_id, memory_id, objective, stage, rule));
+CREATE INDEX value_event_memory ON value_event(memory_id);
+
+CREATE TABLE audit(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  scope_id INTEGER REFERENCES scope(scope_id),
+  verb TEXT NOT NULL, target TEXT NOT NULL, detail TEXT NOT NULL, created_at REAL NOT NULL);
+CREATE INDEX audit_target ON audit(target);
+
+CREATE TRIGGER embedding_written_once BEFORE UPDATE ON embedding
+  BEGIN SELECT RAISE(ABORT, 'embeddings are written once'); END;
+CREATE TRIGGER text_written_once BEFORE UPDATE ON text_blob
+  BEGIN SELECT RAISE(ABORT, 'texts are written once'); END;
+CREATE TRIGGER value_event_appended_only BEFORE UPDATE ON value_event
+  BEGIN SELECT RAISE(ABORT, 'value events are appended only'); END;
+CREATE TRIGGER value_event_kept BEFORE DELETE ON value_event
+  BEGIN SELECT RAISE(ABORT, 'value events are kept'); END;
+CREATE TRIGGER audit_appended_only BEFORE UPDATE ON audit
+  BEGIN SELECT RAISE(ABORT, 'audit rows are appended only'); END;
+CREATE TRIGGER memory_kept BEFORE DELETE ON memory
+  BEGIN SELECT RAISE(ABORT, 'memories are archived, not deleted'); END;
+CREATE TRIGGER memory_content_fixed BEFORE UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, source
+  ON memory BEGIN SELECT RAISE(ABORT, 'what a memory says is written once; supersede it'); END;
+"""

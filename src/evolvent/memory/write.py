@@ -1,0 +1,168 @@
+"""The verb remember: new memories, merged where they say nothing new, superseded where they say it better."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.bank import Bank
+from evolvent.memory.items import memory_id
+from evolvent.memory.policies import start_value, value_bounds
+from evolvent.memory.store import audit, put_text
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash, finite
+
+POLARITIES = ("success", "failure", "mixed", "neutral")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One memory about to be written: checked, secrets masked."""
+
+    key: str
+    body: str
+    key_hash: str
+    body_hash: str
+    kind: str
+    polarity: str
+    source: str
+    value: float | None
+    merge: float | None
+    supersedes: int | None
+    parents: tuple[int, ...]
+    receipt: int | None
+
+
+def draft(
+    bank: Bank, key: str, body: str, *, kind: str, polarity: str, source: str, value: float | None, merge: float | None,
+    supersedes: str | None, parents: tuple[Sequence[int], int | None],
+) -> Draft:  # fmt: skip
+    """Check the arguments of one remember."""
+    where = "remember"
+    key = clean_text(key, what="the key", where=where, limit=MAX_KEY_CHARS)
+    body = clean_text(body, what="the body", where=where)
+    for name, word in (("kind", kind), ("source", source)):
+        if not isinstance(word, str) or not 0 < len(word) <= 100 or "\x00" in word:
+            raise BadInput(f"not a {name}", got=word, expected="1 to 100 characters", where=where)
+    if polarity not in POLARITIES:
+        raise BadInput("unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where)
+    if merge is not None:
+        merge = finite(merge, what="merge", where=where, lo=0.0, hi=1.0)
+    if value is not None:
+        lo, hi = value_bounds(bank.policy, bank.reward_range)
+        value = finite(value, what="value", where=where, lo=lo, hi=hi)
+    old = None if supersedes is None else bank.memory_seq(supersedes, where)
+    return Draft(
+        key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old,
+        tuple(dict.fromkeys(parents[0])), parents[1],
+    )  # fmt: skip
+
+
+def write(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> str:
+    """Write one draft inside the transaction at hand; returns its id, or that of the memory it was merged into."""
+    if d.supersedes is not None:
+        status, replaced = db.execute(
+            "SELECT status, superseded_by FROM memory WHERE seq=?", (d.supersedes,)
+        ).fetchone()
+        if status != "active":
+            raise BadInput(
+                "only an active memory can be superseded",
+                got=f"{memory_id(d.supersedes)} is {status}",
+                where="remember(supersedes=…)",
+                do=f"supersede {memory_id(replaced)} instead" if replaced else "write it as a new memory",
+            )
+    same = _duplicate(db, bank, d, vec)
+    if same is not None:
+        _merge(db, bank, d, same)
+        seq = same
+    else:
+        seq = _insert(db, bank, d, vec)
+    if d.supersedes is not None and d.supersedes != seq:
+        _supersede(db, bank, d.supersedes, seq)
+    return memory_id(seq)
+
+
+def _duplicate(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int | None:
+    """The oldest active memory that says the same: equal body, kind and polarity, and equal or very similar key."""
+    if d.merge is None:
+        return None
+    rows = db.execute(
+        "SELECT m.seq, m.key_hash, e.vec FROM memory m JOIN embedding e USING(emb_id) WHERE m.scope_id=? AND m.body_hash=? "
+        "AND m.kind=? AND m.polarity=? AND m.status='active' ORDER BY m.seq",
+        (bank.scope_id, d.body_hash, d.kind, d.polarity),
+    ).fetchall()
+    for seq, key_hash, _ in rows:
+        if key_hash == d.key_hash:
+            return int(seq)
+    near = [(float(np.frombuffer(blob, "<f4") @ vec), -seq) for seq, _, blob in rows]
+    best = max(near, default=(-1.0, 0))
+    return -best[1] if best[0] >= d.merge else None
+
+
+def _merge(db: sqlite3.Connection, bank: Bank, d: Draft, seq: int) -> None:
+    """The same lesson again: counted, its provenance kept, its value left to what was learned."""
+    db.execute("UPDATE memory SET merged = merged + 1 WHERE seq=?", (seq,))
+    _link(db, seq, [p for p in d.parents if p < seq], "merged")
+    put_text(db, d.key_hash, d.key)
+    detail = {
+        "key_hash": d.key_hash,
+        "source": d.source,
+        "receipt": d.receipt,
+        "parents": [memory_id(p) for p in d.parents],
+    }
+    audit(db, bank.scope_id, "merge", memory_id(seq), detail)
+
+
+def _insert(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
+    emb_id = bank.put_embedding(db, d.key_hash, d.key, vec)
+    put_text(db, d.body_hash, d.body)
+    version = 1
+    if d.supersedes is not None:
+        version += db.execute("SELECT content_version FROM memory WHERE seq=?", (d.supersedes,)).fetchone()[0]
+    q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
+    seq = db.execute(
+        "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, content_version, made_in, "
+        "created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+        (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, emb_id, d.source, q_init, version, d.receipt,
+         time.time()),
+    ).lastrowid or 0  # fmt: skip
+    _link(db, seq, d.parents, "retrieved")
+    bank.store.dirty = True
+    bank.index.append(seq, d.kind, vec)
+    return seq
+
+
+def _link(db: sqlite3.Connection, child: int, parents: Sequence[int], relation: str) -> None:
+    db.executemany(
+        "INSERT OR IGNORE INTO provenance(child, parent, relation) VALUES(?,?,?)",
+        [(child, p, relation) for p in parents],
+    )
+
+
+def _supersede(db: sqlite3.Connection, bank: Bank, old: int, new: int) -> None:
+    db.execute("UPDATE memory SET status='superseded', superseded_by=? WHERE seq=?", (new, old))
+    if old < new:
+        _link(db, new, [old], "revised")
+    audit(db, bank.scope_id, "supersede", memory_id(old), {"by": memory_id(new)})
+    bank.store.dirty = True
+    bank.index.set_active(old, False)
+
+
+def archive(bank: Bank, id_: str, reason: str) -> None:
+    """Take a memory out of recall and keep it, its value and its history; archiving twice changes nothing."""
+    where = "archive"
+    reason = clean_text(reason, what="the reason", where=where, limit=10_000)
+    with bank.store.write() as db:
+        seq = bank.memory_seq(id_, where)
+        status = db.execute("SELECT status FROM memory WHERE seq=?", (seq,)).fetchone()[0]
+        if status == "archived":
+            return
+        bank.index.catch_up()
+        db.execute("UPDATE memory SET status='archived' WHERE seq=?", (seq,))
+        audit(db, bank.scope_id, "archive", memory_id(seq), {"reason": reason, "was": status})
+        bank.store.dirty = True
+        bank.index.set_active(seq, False)
