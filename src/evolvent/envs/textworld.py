@@ -1,0 +1,181 @@
+"""TextWorld (Microsoft): quests, cooking, coin collector, treasure hunter; games are generated and compiled by seed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import random
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.fetch import cache_dir
+from evolvent.core.protocols import Correction, Task, Turn
+
+_SETTINGS: dict[str, dict[str, int]] = {
+    "quest": {"rooms": 3, "objects": 6, "quest_length": 3},
+    "simple": {},
+    "coin_collector": {"level": 5},
+    "treasure_hunter": {"level": 5},
+    "cooking": {"recipe": 1, "take": 1, "go": 1, "open": 0, "cook": 1, "cut": 0, "drop": 0},
+}
+_IDLE = ("examine ", "inventory", "look")
+_HEAD = "A text adventure. Give one command at a time until the goal is reached.\n\n"
+
+
+def installed() -> bool:
+    """Whether the package is there."""
+    return importlib.util.find_spec("textworld") is not None
+
+
+def make(game: str = "cooking", step_limit: int = 30, all_commands: bool = False, **settings: int) -> TextWorld:
+    """A family of TextWorld games (Côté et al., arXiv 1806.11532), compiled on first use (about 2 s a game) and kept.
+
+    Args:
+        game: "quest", "simple", "coin_collector", "treasure_hunter" or "cooking".
+        step_limit: commands per attempt, after which it is truncated.
+        all_commands: also offer look, inventory and examine (the cookbook can always be examined).
+        settings: the game's own settings: rooms, objects, quest_length; level; recipe, take, go, open, cook, cut, drop.
+
+    Raises:
+        BadInput: no such game or setting. MissingExtra: the package is missing.
+    """
+    if game not in _SETTINGS:
+        raise BadInput("no such game", got=game, expected=", ".join(_SETTINGS), where="envs.textworld.make(game=)")
+    unknown = sorted(set(settings) - set(_SETTINGS[game]))
+    if unknown:
+        known = ", ".join(_SETTINGS[game]) or "none"
+        raise BadInput("no such setting", got=unknown[0], expected=known, where=f"envs.textworld.make({game!r})")
+    if step_limit < 1:
+        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where="envs.textworld.make")
+    if not installed():
+        raise missing_extra("textworld", "textworld", "evolvent.envs.textworld")
+    merged = {**_SETTINGS[game], **{key: int(value) for key, value in settings.items()}}
+    return TextWorld(game, merged, step_limit, all_commands)
+
+
+class TextWorld:
+    """One family of games. The reward of an attempt is its share of the points in [0, 1], paid as it grows."""
+
+    labels = ("Situation", "Command")
+    stop = ("\n",)
+    max_tokens = 24
+    reward_range = (0.0, 1.0)
+
+    def __init__(self, game: str, settings: dict[str, int], step_limit: int, all_commands: bool) -> None:
+        self.name, self.instructions = f"textworld-{game}", _HEAD
+        self._game, self._settings, self._limit, self._all = game, settings, step_limit, all_commands
+        self._world: Any = None
+        self._playing: Path | None = None
+        self._turn: Turn | None = None
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """``n`` games by seed; held-out seeds start at a million. What a game asks is in its first observation."""
+        if split not in ("train", "heldout"):
+            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        first = 0 if split == "train" else 1_000_000
+        seeds = random.Random(f"{self.name}/{split}/{seed}").sample(range(first, first + 1_000_000), n)
+        return [Task(f"{self.name}/{s}", _HEAD.strip(), kind=self._game, split=split, seed=s) for s in seeds]
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """Start ``task`` anew, compiling its game if need be. The world is deterministic: ``seed`` changes nothing."""
+        import textworld
+
+        path = _compiled(self._game, self._settings, task.seed)
+        if path != self._playing or self._world is None:
+            self.close()
+            wanted = textworld.EnvInfos(
+                admissible_commands=True, description=True, inventory=True, objective=True,
+                won=True, lost=True, score=True, max_score=True,
+            )  # fmt: skip
+            self._world, self._playing = textworld.start(str(path), request_infos=wanted), path
+        state = self._world.reset()
+        self._moves, self._score, self._last, self._read = 0, 0.0, "none", ""
+        return self._show(state, f"Goal: {_flat(state.objective)}\n{_flat(state.description)}")
+
+    def step(self, action: str) -> Turn:
+        """Give one command; one that the game does not understand costs a step."""
+        if self._turn is None or self._turn.done or self._world is None:
+            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        state, _, _ = self._world.step(action)
+        self._moves, self._last = self._moves + 1, action
+        seen = _flat(re.split(r"\n\s*>", state.feedback or "")[0])  # the status line is no part of the story
+        if action.endswith("cookbook") and action.startswith(("examine", "read")):
+            self._read = f" It says: {seen[:300]}"
+        return self._show(state, seen)
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """Nobody reviews here."""
+        return None
+
+    def close(self) -> None:
+        """End the interpreter of the game being played; compiled games stay in the cache."""
+        if self._world is not None:
+            self._world.close()
+        self._world = self._playing = self._turn = None
+
+    def _show(self, state: Any, seen: str) -> Turn:
+        score = max(0.0, state.score / max(1, state.max_score))
+        reward, self._score = score - self._score, score
+        ended = bool(state.won or state.lost)
+        commands = sorted(set(state.admissible_commands))
+        useful = tuple(c for c in commands if self._all or c.endswith("cookbook") or not c.startswith(_IDLE))
+        room = re.search(r"-= (.+?) =-", state.description or "")
+        loose = ", ".join(c[5:] for c in commands if c.startswith("take "))
+        holding = _flat(state.inventory or "").removeprefix("You are carrying").strip(" .:")
+        self._turn = Turn(
+            observation=f"{seen}\n{_flat(state.inventory or '')}",
+            admissible=useful or tuple(commands),
+            reward=reward,
+            terminated=ended,
+            truncated=not ended and self._moves >= self._limit,
+            success=bool(state.won),
+            key=f"Goal: {_flat(state.objective)[-200:]} In the {room.group(1) if room else 'dark'}. "
+            f"Loose things: {loose or 'none'}. Holding: {holding}. Last: {self._last}.{self._read}",
+            info={"score": score, "moves": self._moves},
+        )
+        return self._turn
+
+
+def _compiled(game: str, settings: dict[str, int], seed: int) -> Path:
+    """The compiled game, from the cache or made now; it appears there by rename, so never half-written."""
+    import textworld
+    from textworld.challenges import CHALLENGES
+
+    mark = hashlib.sha256(json.dumps([textworld.__version__, game, settings], sort_keys=True).encode()).hexdigest()
+    folder = cache_dir() / "textworld" / f"{game}-{mark[:10]}"
+    path = folder / f"{seed}.z8"
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    options = textworld.GameOptions()
+    options.seeds = seed
+    options.grammar.only_last_action = True  # the goal, not the way to it
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        options.path = f"{scratch}/{seed}.z8"
+        if game == "quest":
+            options.nb_rooms, options.nb_objects = settings["rooms"], settings["objects"]
+            options.quest_length = settings["quest_length"]
+            made = textworld.generator.make_game(options)
+        else:
+            made = CHALLENGES[f"tw-{game}"][1](_arguments(game, settings), options)
+        textworld.generator.compile_game(made, options)
+        for ending in (".json", ".z8"):
+            Path(scratch, f"{seed}{ending}").replace(path.with_suffix(ending))
+    return path
+
+
+def _arguments(game: str, settings: dict[str, int]) -> dict[str, Any]:
+    if game == "simple":
+        return {"rewards": "dense", "goal": "brief", "test": False}
+    if game == "cooking":
+        flags = {key: bool(settings[key]) for key in ("open", "cook", "cut", "drop")}
+        return {**settings, **flags, "split": "train", "recipe_seed": 0}
+    return dict(settings)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
