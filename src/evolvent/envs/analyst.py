@@ -17,8 +17,8 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.analyst_data import ensure_database
-from evolvent.envs.analyst_questions import BY_NAME, INSTRUCTIONS, KINDS, VARIANTS, Kind
+from evolvent.envs.analyst_data import INSTRUCTIONS, ensure_database
+from evolvent.envs.analyst_questions import BY_NAME, KINDS, VARIANTS, Kind
 from evolvent.envs.analyst_sql import ReadOnlyDatabase, Result, Rows, extract_query, same_rows
 
 SPLITS = ("train", "heldout")
@@ -28,15 +28,16 @@ _GOLD_TIME_LIMIT_S = 60.0
 class Analyst:
     """The world. See ``make`` for the options; implements ``evolvent.core.protocols.Env``.
 
-    Besides the protocol: ``drift()`` and ``advance(pass_number)`` change the definitions, ``show``, ``ask``, ``stop``
-    and ``max_tokens`` are the prompt form that suits a completion model.
+    Besides the protocol: ``drift()`` changes the definitions at once, ``definition(kind)`` says them in words,
+    ``answer_form(text)`` is the query inside a model's answer.
     """
 
     name = "analyst"
     instructions = INSTRUCTIONS
-    reward_range = (0.0, 1.0)
-    stop = (";", "\n")
+    labels = ("Q", "SQL")
+    stop = (";", "\n\n", "\nQ:")
     max_tokens = 120
+    reward_range = (0.0, 1.0)
 
     def __init__(
         self,
@@ -154,11 +155,10 @@ class Analyst:
         return Correction(body=kind.query(variant, task.meta["constants"]), wrong=wrong)
 
     # ------------------------------------------------------------------------------------------------ drift
-    def advance(self, pass_number: int) -> bool:
-        """Tell the world which pass begins (from 1); returns whether the drifted definitions hold from now on."""
+    def advance(self, pass_number: int) -> None:
+        """Tell the world which pass begins (from 1): the drifted definitions hold from pass ``drift_at`` on."""
         if self.drift_at:
             self.drifted = pass_number >= self.drift_at
-        return self.drifted and bool(self.drifting)
 
     def drift(self) -> frozenset[str]:
         """Change the definitions of the drifting kinds now; returns their names."""
@@ -177,17 +177,6 @@ class Analyst:
         if result.error:
             raise EnvError("a house query failed", got=result.error, where=f"{kind.name} ({variant}) {dict(constants)}")
         return result.rows
-
-    # ------------------------------------------------------------------------------------------------ prompt form
-    @staticmethod
-    def show(key: str, body: str) -> str:
-        """A remembered question and its query, as text before the question at hand."""
-        return f"Q: {key}\nSQL: {body}\n\n"
-
-    @staticmethod
-    def ask(observation: str) -> str:
-        """The question at hand, as the end of the prompt."""
-        return f"Q: {observation}\nSQL:"
 
     def close(self) -> None:
         """Close the database."""

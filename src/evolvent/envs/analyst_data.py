@@ -45,6 +45,36 @@ INDICES = (
 Progress = Callable[[int, int, str], None]
 
 
+def _codes(text: str) -> dict[str, str]:
+    return dict(pair.split(" ", 1) for pair in text.split(", "))
+
+
+CARRIERS = _codes(
+    "UA United, AA American, DL Delta, B6 JetBlue, EV ExpressJet, MQ Envoy, US US Airways, WN Southwest, "
+    "VX Virgin America, 9E Endeavor"
+)
+ORIGINS = _codes("JFK JFK, LGA LaGuardia, EWR Newark")
+DESTINATIONS = _codes(
+    "ORD Chicago, ATL Atlanta, LAX Los Angeles, BOS Boston, MCO Orlando, CLT Charlotte, SFO San Francisco, "
+    "FLL Fort Lauderdale, MIA Miami, DCA Washington"
+)
+MAKERS = _codes("BOEING Boeing, AIRBUS Airbus, EMBRAER Embraer, BOMBARDIER Bombardier")
+MONTHS = _codes(
+    "1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, 10 October, "
+    "11 November, 12 December"
+)
+
+# The head of every prompt. Short on purpose: a processor reads it again for every question.
+INSTRUCTIONS = (
+    "SQLite tables: flights(month, day, hour, dep_time, sched_dep_time, dep_delay, arr_time, arr_delay, carrier, "
+    "tailnum, origin, dest, air_time, distance); airlines(carrier, name); airports(faa, name, lat, lon, alt, tz); "
+    "planes(tailnum, year, manufacturer, engines, seats); weather(origin, month, day, hour, temp, humid, wind_speed, "
+    "precip, pressure, visib). month is 1 to 12. Codes of carriers and airports: "
+    + ", ".join(f"{name} {code}" for table in (CARRIERS, DESTINATIONS, ORIGINS) for code, name in table.items())
+    + ".\nAnswer each question with one SQL query on one line.\n\n"
+)
+
+
 def ensure_database(folder: str | Path = "", progress: Progress | None = None) -> Path:
     """The path of the verified SQLite file, fetched and built when it is not there yet.
 

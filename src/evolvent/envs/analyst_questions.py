@@ -15,35 +15,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evolvent.envs.analyst_data import CARRIERS, DESTINATIONS, MAKERS, MONTHS, ORIGINS
 
-def _codes(text: str) -> dict[str, str]:
-    return dict(pair.split(" ", 1) for pair in text.split(", "))
-
-
-CARRIERS = _codes(
-    "UA United, AA American, DL Delta, B6 JetBlue, EV ExpressJet, MQ Envoy, US US Airways, WN Southwest, "
-    "VX Virgin America, 9E Endeavor"
-)
-ORIGINS = _codes("JFK JFK, LGA LaGuardia, EWR Newark")
-DESTINATIONS = _codes(
-    "ORD Chicago, ATL Atlanta, LAX Los Angeles, BOS Boston, MCO Orlando, CLT Charlotte, SFO San Francisco, "
-    "FLL Fort Lauderdale, MIA Miami, DCA Washington"
-)
-MAKERS = _codes("BOEING Boeing, AIRBUS Airbus, EMBRAER Embraer, BOMBARDIER Bombardier")
-MONTHS = _codes(
-    "1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, 10 October, "
-    "11 November, 12 December"
-)
 SLOTS: Mapping[str, Mapping[str, str]] = {"c": CARRIERS, "o": ORIGINS, "d": DESTINATIONS, "f": MAKERS, "m": MONTHS}
 
-INSTRUCTIONS = (
-    "SQLite tables: flights(month, day, hour, dep_time, sched_dep_time, dep_delay, arr_time, arr_delay, carrier, "
-    "tailnum, origin, dest, air_time, distance); airlines(carrier, name); airports(faa, name, lat, lon, alt, tz); "
-    "planes(tailnum, year, manufacturer, engines, seats); weather(origin, month, day, hour, temp, humid, wind_speed, "
-    "precip, pressure, visib).\nCodes: "
-    + ", ".join(f"{name} {code}" for table in (CARRIERS, DESTINATIONS, ORIGINS) for code, name in table.items())
-    + ".\nAnswer each question with one SQL query on one line.\n\n"
-)
 VARIANTS = ("gold", "wrong", "drift")
 
 
@@ -258,7 +233,7 @@ KINDS: tuple[Kind, ...] = (
         "draws the line at 250 seats",
         "Heavy: a plane with 180 seats or more.",
     ),
-    # -------------------------------------------------------------------------------------------- airports of origin
+    # -------------------------------------------------------------------------------------------- airports
     Kind(
         "redeye",
         "How many red-eye flights left {on} in {mn}? | Red-eyes out of {on} in {mn}?"
@@ -313,7 +288,6 @@ KINDS: tuple[Kind, ...] = (
         "ranks by the mean",
         "Troubled: most arrivals over 60 minutes late.",
     ),
-    # -------------------------------------------------------------------------------------------------- destinations
     Kind(
         "avgdelay",
         "What was the typical delay into {dn} in {mn}? | Typical delay of flights to {dn} in {mn}?"
@@ -334,7 +308,7 @@ KINDS: tuple[Kind, ...] = (
         "draws the line at 60 minutes",
         "Severe: departs 100 minutes late or more.",
     ),
-    # ------------------------------------------------------------------------------------------- joins with airports
+    # ------------------------------------------------------------------------------ joins with airports and airlines
     Kind(
         "mountain",
         "How many flights from {on} went to mountain airports in {mn}? | Mountain flights out of {on} in {mn}?"
@@ -355,7 +329,6 @@ KINDS: tuple[Kind, ...] = (
         "draws the line at 100° W",
         "Western: the destination lies west of 85° W.",
     ),
-    # ------------------------------------------------------------------------------------------- joins with airlines
     Kind(
         "unreliable",
         "Which three airlines were the least reliable at {on} in {mn}?"
@@ -367,7 +340,6 @@ KINDS: tuple[Kind, ...] = (
         "takes numbers for shares",
         "Unreliable: largest share of flights without a recorded air time.",
     ),
-    # ------------------------------------------------------------------------------------------------------- weather
     Kind(
         "windy",
         "How many windy hours did {on} have in {mn}? | Windy hours at {on} in {mn}?"
@@ -415,10 +387,8 @@ BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
 def markdown() -> str:
     """The table of definitions as Markdown, for ``docs/analyst.md``."""
     example = {"c": "UA", "o": "JFK", "d": "BOS", "f": "BOEING", "m": "5"}
-    lines = [
-        "| kind | asked like this | the house's definition | after a drift | a mistaken reviewer | query |",
-        "|---|---|---|---|---|---|",
-    ]
+    heads = ("kind", "asked like this", "the house's definition", "after a drift", "a mistaken reviewer", "query")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for kind in KINDS:
         constants = {slot: example[slot] for slot in kind.slots}
         question, query = kind.question(0, constants), kind.query("gold", constants)

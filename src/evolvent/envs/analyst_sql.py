@@ -14,12 +14,13 @@ MAX_ROWS = 200
 CACHED_RESULTS = 50_000
 TABLES = frozenset({"flights", "airlines", "airports", "planes", "weather"})
 # Pure functions with bounded output: nothing random, nothing that reads files, no format() (it can pad to gigabytes).
-FUNCTIONS = frozenset(
+_FUNCTIONS = (
     "abs avg ceil ceiling coalesce count cume_dist date datetime dense_rank exp first_value floor glob group_concat "
     "ifnull iif instr julianday lag last_value lead length like ln log lower ltrim max min mod nth_value ntile nullif "
     "percent_rank pow power rank replace round row_number rtrim sign sqrt strftime substr substring sum time total "
-    "trim trunc typeof unixepoch upper".split()  # noqa: SIM905
+    "trim trunc typeof unixepoch upper"
 )
+FUNCTIONS = frozenset(_FUNCTIONS.split())
 Value = int | float | str | bytes | None
 Rows = tuple[tuple[Value, ...], ...]
 _WALL_FACTOR = 15  # a query may wait this many time limits for the processor before the machine is to blame
