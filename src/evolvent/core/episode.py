@@ -303,7 +303,7 @@ class Episode:
         With ``inline_tokens=False`` decisions carry only ``n_tokens``; the arrays are kept elsewhere (see ``codec``).
         """
         nodes: list[dict[str, Any]] = []
-        ids, logps, at = self._token_ids.tolist(), self._logp.tolist(), 0
+        at = 0
         for node in self.nodes:
             row: dict[str, Any] = {"kind": node.kind, "text": node.text, "agent": node.agent, "parent": node.parent}
             row.update(node.data)
@@ -311,7 +311,10 @@ class Episode:
                 n = self._n_tokens[node.step]
                 row["reward"] = self._reward[node.step]
                 if inline_tokens:
-                    row["token_ids"], row["logp"] = ids[at : at + n], logps[at : at + n]
+                    row["token_ids"], row["logp"] = (
+                        self._token_ids[at : at + n].tolist(),
+                        self._logp[at : at + n].tolist(),
+                    )
                 else:
                     row["n_tokens"] = n
                 at += n
