@@ -1,0 +1,1 @@
+"""The record, the ledger and the contracts: numpy only."""

@@ -300,7 +300,7 @@ class Episode:
     def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
         """Strict JSON types; ``json.dumps`` of it is one line of ``episodes.jsonl``.
 
-        With ``inline_tokens=False`` decisions carry only ``n_tokens``; the arrays are kept elsewhere (see ``codec``).
+        With ``inline_tokens=False`` decisions carry only ``n_tokens``; ``codec`` keeps the arrays elsewhere.
         """
         nodes: list[dict[str, Any]] = []
         at = 0
@@ -311,10 +311,8 @@ class Episode:
                 n = self._n_tokens[node.step]
                 row["reward"] = self._reward[node.step]
                 if inline_tokens:
-                    row["token_ids"], row["logp"] = (
-                        self._token_ids[at : at + n].tolist(),
-                        self._logp[at : at + n].tolist(),
-                    )
+                    row["token_ids"] = self._token_ids[at : at + n].tolist()
+                    row["logp"] = self._logp[at : at + n].tolist()
                 else:
                     row["n_tokens"] = n
                 at += n
@@ -365,9 +363,8 @@ class Episode:
         """Equal records; NaN equals NaN."""
         if not isinstance(other, Episode):
             return NotImplemented
-        same_arrays = self._token_ids == other._token_ids and np.array_equal(self.logp, other.logp, equal_nan=True)
-        # NaN in meta or arguments compares by its escaped form
-        return same_arrays and self.to_dict(inline_tokens=False) == other.to_dict(inline_tokens=False)
+        same = self._token_ids == other._token_ids and np.array_equal(self.logp, other.logp, equal_nan=True)
+        return same and self.to_dict(inline_tokens=False) == other.to_dict(inline_tokens=False)
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
