@@ -93,6 +93,7 @@ class Live:
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A small table; cells that are numbers stand right."""
+        columns = [one_line(name) for name in columns]
         cells = [[cell_text(value) for value in row] for row in rows]
         right = [bool(rows) and all(_is_number(row[c]) for row in rows) for c in range(len(columns))]
         if self._rich is None:

@@ -1,0 +1,21 @@
+"""Runs `evolvent …` as a process of its own, with the folder of fake algorithms among the places they are looked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+FAKE = Path(__file__).parent / "fake_algos"
+DRIVER = "import sys, evolvent.algos as a; a.__path__ = [*a.__path__, sys.argv.pop(1)]; from evolvent.cli import main; main()"
+
+
+def start(*words, cwd, **options):
+    command = [sys.executable, "-c", DRIVER, str(FAKE), *map(str, words)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=cwd, **pipes, **options)
+
+
+def evolvent(*words, cwd, code=0):
+    process = start(*words, cwd=cwd)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
+    return out, err
