@@ -1,0 +1,34 @@
+"""What rules over groups of attempts share: who can be compared with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+
+
+def valid_rows(episodes: Sequence[Episode]) -> list[int]:
+    """Positions of the episodes that may be learned from; the others enter no baseline and stay unscored."""
+    return [i for i, e in enumerate(episodes) if e.valid]
+
+
+def labels(episodes: Sequence[Episode], rows: Sequence[int]) -> list[str]:
+    """Group of each row: the episode's group, or its task where none was given."""
+    return [episodes[i].group or episodes[i].task_id for i in rows]
+
+
+def totals(episodes: Sequence[Episode], rows: Sequence[int]) -> np.ndarray:
+    """Undiscounted return of each row: float64 ``[len(rows)]``."""
+    return np.array([episodes[i].total_reward for i in rows], dtype=np.float64)
+
+
+def to_steps(episodes: Sequence[Episode], rows: Sequence[int], adv: np.ndarray) -> Ledger:
+    """A ledger in which every step of an episode carries that episode's advantage; other episodes stay unscored."""
+    ledger = Ledger.for_episodes(episodes)
+    adv_E = np.full(len(episodes), np.nan)
+    adv_E[rows] = adv
+    ledger.set("step", adv_E[ledger.episode_index("step")])
+    return ledger

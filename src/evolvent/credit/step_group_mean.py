@@ -1,0 +1,31 @@
+"""Group mean: the return of an attempt against the mean of its group, itself included (Dr. GRPO).
+
+Paper: Liu et al. 2025 (*Understanding R1-Zero-like training*, arXiv 2503.20783): GRPO without the division by std.
+
+    A_i = R_i - 1/G sum_j R_j        for every step of attempt i
+
+Unbiased up to scale: the own return in the baseline shrinks the expected gradient by exactly (G-1)/G, in no other
+direction, so the learning rate repairs it as long as all groups have one size. The group is the episodes with one
+``group`` (or task); an attempt without others gets 0.
+
+Deviations: none in the advantage; how tokens are averaged belongs to the learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import labels, to_steps, totals, valid_rows
+from evolvent.formulas.baselines import group_mean
+
+LEVEL = "step"
+UNBIASED = "up to scale"
+
+
+def assign(episodes: Sequence[Episode]) -> Ledger:
+    """The advantage of its episode on every step of the valid episodes, in units of reward."""
+    rows = valid_rows(episodes)
+    ret = totals(episodes, rows)
+    return to_steps(episodes, rows, ret - group_mean(ret, labels(episodes, rows)))

@@ -1,0 +1,44 @@
+"""Reward to go against the others' reward to go at the same turn, where attempts that have ended count 0.
+
+Source: leave-one-out (Kool et al. 2019) applied turn by turn; our combination.
+
+    G_{i,t} = sum_{k >= t} r_{i,k}   (0 for t >= T_i)
+    A_{i,t} = G_{i,t} - 1/(G-1) sum_{j != i} G_{j,t}
+
+Unbiased: the baseline of turn t is made of other attempts only. Counting ended attempts as 0 is what keeps it so.
+Averaging over attempts *still alive* at turn t, the attempt itself among them, looks natural and bends the gradient
+(cosine 0.83 to 0.97 on five random tasks of the exact test): going on would change what one is compared with. The
+group is the episodes with one ``group`` (or task); an attempt without others keeps its reward to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import labels, valid_rows
+from evolvent.formulas.baselines import leave_one_out
+from evolvent.formulas.returns import discounted
+
+LEVEL = "step"
+UNBIASED = True
+
+
+def assign(episodes: Sequence[Episode]) -> Ledger:
+    """Credit of every step of the valid episodes, in units of reward."""
+    ledger = Ledger.for_episodes(episodes)
+    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
+    rows = valid_rows(episodes)
+    # one row an episode, zeros after its end, so that a column is a turn
+    ret_NT = np.zeros((len(rows), max((episodes[i].n_steps for i in rows), default=0)))
+    for row, i in enumerate(rows):
+        ret_NT[row, : episodes[i].n_steps] = discounted(episodes[i].rewards_T)
+    adv_NT = ret_NT - leave_one_out(ret_NT, labels(episodes, rows))
+    for row, i in enumerate(rows):
+        start = np.searchsorted(owner, i)
+        adv[start : start + episodes[i].n_steps] = adv_NT[row, : episodes[i].n_steps]
+    ledger.set("step", adv)
+    return ledger

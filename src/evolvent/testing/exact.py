@@ -1,0 +1,244 @@
+"""Exact gradients: is the expected gradient of a credit rule the policy gradient? By enumeration, nothing sampled.
+
+A small task has three turns. At each the policy first decides to *go on* or to *stop*, then, going on, which of two
+ways (a second token of the same action): 15 trajectories over 14 choices, with a random reward at every decision. All
+groups of G trajectories are formed with their probabilities, the rule credits them, and
+
+    expected = sum_groups P(group) 1/G sum_i sum_k credit_{i,k} grad log pi(token_{i,k})
+
+is compared with the true gradient of the expected return. The stop action is what makes this telling: attempts of a
+group end at different turns, where careless baselines start to depend on the decision they are to judge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import Any, Literal
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.ledger import Ledger
+
+Claim = bool | Literal["up to scale"]
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Path:
+    """One trajectory: per decision its tokens as (choice point, option 0 or 1), its state before, its reward."""
+
+    steps: tuple[tuple[tuple[int, int], ...], ...]
+    states: tuple[str, ...]
+    rewards: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SmallTask:
+    """A task small enough to enumerate.
+
+    ``logit_D`` is the policy: the log-odds of option 1 at each of D choice points (also the parameters θ).
+    """
+
+    seed: int
+    paths: tuple[Path, ...]
+    logit_D: np.ndarray
+
+    @property
+    def probability_N(self) -> np.ndarray:
+        """Probability of each trajectory ``[N]``; sums to 1."""
+        p = 1.0 / (1.0 + np.exp(-self.logit_D))
+        return np.array(
+            [math.prod(float(p[d] if c else 1.0 - p[d]) for step in path.steps for d, c in step) for path in self.paths]
+        )
+
+    def scores_KD(self, path: int) -> np.ndarray:
+        """``grad log pi`` of every token of a trajectory, ``[K, D]``."""
+        p = 1.0 / (1.0 + np.exp(-self.logit_D))
+        tokens = [token for step in self.paths[path].steps for token in step]
+        out = np.zeros((len(tokens), len(p)))
+        for k, (d, option) in enumerate(tokens):
+            out[k, d] = option - p[d]
+        return out
+
+    @property
+    def true_gradient_D(self) -> np.ndarray:
+        """Gradient of the expected undiscounted return, ``[D]``, by summing over all trajectories."""
+        returns = np.array([sum(path.rewards) for path in self.paths])
+        score_ND = np.array([self.scores_KD(n).sum(axis=0) for n in range(len(self.paths))])
+        return (self.probability_N * returns) @ score_ND
+
+    def episode(self, path: int, *, group: str, id: str) -> Episode:
+        """The record of one trajectory, with token ids and log-probabilities."""
+        p = 1.0 / (1.0 + np.exp(-self.logit_D))
+        ep = Episode(f"task{self.seed}", group=group, id=id)
+        for state, step, reward in zip(
+            self.paths[path].states, self.paths[path].steps, self.paths[path].rewards, strict=True
+        ):
+            ep.observe(state)
+            logp = [math.log(p[d] if option else 1.0 - p[d]) for d, option in step]
+            ep.act("stop" if step[0][1] else "ab"[step[1][1]], token_ids=[2 * d + c for d, c in step], logp=logp)
+            ep.add_reward(reward)
+        ep.end(terminated=True)
+        return ep
+
+    def critic(self, episode: Episode) -> np.ndarray:
+        """A critic that is wrong on purpose: an arbitrary value per state, ``[T]``."""
+        states = [node.text for node in episode.nodes if node.kind == "observation"]
+        return np.array([_arbitrary(self.seed, state) for state in states])
+
+
+@lru_cache(maxsize=4096)
+def _arbitrary(seed: int, state: str) -> float:
+    return float(np.random.default_rng([seed, *state.encode()]).normal())
+
+
+@lru_cache(maxsize=32)
+def small_task(seed: int, turns: int = 3) -> SmallTask:
+    """A task with random rewards and a random policy; ``turns = 3`` has 15 trajectories, 2 has 7, 4 has 31."""
+    rng = np.random.default_rng([seed, turns])
+    paths: list[Path] = []
+    logits: list[float] = []
+
+    def choice_point() -> int:
+        logits.append(float(rng.normal(scale=0.7)))
+        return len(logits) - 1
+
+    def grow(state: str, before: Path) -> None:
+        go, way = choice_point(), choice_point()
+        for text, tokens in (("stop", ((go, 1),)), ("a", ((go, 0), (way, 0))), ("b", ((go, 0), (way, 1)))):
+            path = Path(
+                (*before.steps, tokens), (*before.states, f"at {state}"), (*before.rewards, float(rng.normal()))
+            )
+            if text == "stop" or len(path.steps) == turns:
+                paths.append(path)
+            else:
+                grow(state + text, path)
+
+    grow(".", Path((), (), ()))
+    return SmallTask(seed, tuple(paths), np.array(logits))
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """Expected against true gradient: ``|E - g| / |g|``, ``<E, g> / <g, g>``, cosine, and the trace of the variance."""
+
+    seed: int
+    group_size: int
+    relative_error: float
+    scale: float
+    cosine: float
+    variance: float
+
+    @property
+    def finding(self) -> Claim:
+        """What this task shows the rule to be: exact, exact up to a positive scale, or biased."""
+        if self.relative_error <= TOLERANCE:
+            return True
+        return "up to scale" if self.cosine >= 1.0 - TOLERANCE and self.scale > 0 else False
+
+
+@lru_cache(maxsize=32)
+def _all_groups(seed: int, group_size: int) -> tuple[list[Episode], list[tuple[int, ...]], np.ndarray]:
+    """Every unordered group of trajectories, its episodes one after another, and its probability.
+
+    Unordered is enough: a rule must treat members alike in any order (``check_credit`` tests that).
+    """
+    task = small_task(seed)
+    groups = list(combinations_with_replacement(range(len(task.paths)), group_size))
+    p = task.probability_N
+    ways = [math.factorial(group_size) / math.prod(math.factorial(c) for c in Counter(g).values()) for g in groups]
+    weight = np.array([w * float(np.prod(p[list(g)])) for w, g in zip(ways, groups, strict=True)])
+    episodes = [
+        task.episode(n, group=f"g{i}", id=f"g{i}.{member}") for i, g in enumerate(groups) for member, n in enumerate(g)
+    ]
+    return episodes, groups, weight
+
+
+def exact_gradient(
+    assign: Callable[[Sequence[Episode]], Ledger], level: str, *, seed: int = 0, group_size: int = 3
+) -> GradientReport:
+    """Expected gradient of a rule on one small task, over all groups of one size.
+
+    Args:
+        assign: the rule, configured; called once with the episodes of all groups.
+        level: "token" or "step": which credit weights ``grad log pi``.
+        seed: of the task.
+        group_size: G.
+
+    Raises:
+        BadInput: another level, or a step without credit.
+    """
+    if level not in ("token", "step"):
+        raise BadInput("only token and step credit feed a policy gradient here", got=level, where="testing.exact")
+    task = small_task(seed)
+    episodes, groups, weight = _all_groups(seed, group_size)
+    ledger = assign(episodes)
+    credit = ledger.values(level)
+    if level == "step":
+        credit = credit[ledger.parent_index("token", "step")]
+    if np.isnan(credit).any():
+        raise BadInput("a valid step was not scored", got=int(np.isnan(credit).sum()), where="testing.exact")
+    scores = [task.scores_KD(n) for n in range(len(task.paths))]
+    estimate_ND, at = np.zeros((len(groups), len(task.logit_D))), 0
+    for row, group in enumerate(groups):
+        for n in group:
+            k = len(scores[n])
+            estimate_ND[row] += credit[at : at + k] @ scores[n] / group_size
+            at += k
+    expected, true = weight @ estimate_ND, task.true_gradient_D
+    norm = float(np.linalg.norm(true))
+    length = float(np.linalg.norm(expected))
+    return GradientReport(
+        seed,
+        group_size,
+        relative_error=float(np.linalg.norm(expected - true)) / norm,
+        scale=float(expected @ true) / norm**2,
+        cosine=float(expected @ true) / (norm * length) if length else 0.0,
+        variance=float(weight @ np.sum(estimate_ND**2, axis=1)) - length**2,
+    )
+
+
+def measure(
+    rule: Any, config: Any = None, *, seeds: Iterable[int] = range(5), group_sizes: Sequence[int] = (2, 3)
+) -> list[GradientReport]:
+    """Reports of a credit file on several tasks and group sizes.
+
+    Args:
+        rule: a module (or object) with ``LEVEL`` and ``assign``.
+        config: its ``Config``; ``None`` = the default. A field ``critic`` that is ``None`` gets a wrong critic.
+        seeds: tasks.
+        group_sizes: group sizes.
+    """
+    return [
+        exact_gradient(configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size)
+        for seed in seeds
+        for size in group_sizes
+    ]
+
+
+def configured(
+    rule: Any, config: Any = None, critic: Callable[[Episode], Any] | None = None
+) -> Callable[[Sequence[Episode]], Ledger]:
+    """The rule with its configuration (default where ``None``), and with ``critic`` where it needs one."""
+    if config is None and hasattr(rule, "Config"):
+        config = rule.Config()
+    if config is None:
+        return rule.assign
+    if is_dataclass(config) and any(f.name == "critic" for f in fields(config)) and config.critic is None:  # type: ignore[attr-defined]
+        config = replace(config, critic=critic)  # type: ignore[type-var]
+    return lambda episodes: rule.assign(episodes, config)
+
+
+def finding(reports: Sequence[GradientReport]) -> Claim:
+    """What all reports together show: the weakest of their findings."""
+    found = [r.finding for r in reports]
+    if all(f is True for f in found):
+        return True
+    return False if any(f is False for f in found) else "up to scale"

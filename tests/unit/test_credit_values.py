@@ -1,0 +1,135 @@
+"""Memory and component rules: they add up, agree with one another where they must, and separate what shares credit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.credit import component_shapley, memory_ema, memory_omission, memory_provenance
+
+
+def episode(reward, shown, *, omitted=(), p=None, id="e", valid=True, components=(), group=""):
+    ep = Episode("t", id=id, group=group)
+    for name in components:
+        ep.component(name)
+    ep.recall(f"r-{id}", shown, omitted=omitted, propensity=p)
+    ep.act("x", reward=reward)
+    ep.end(terminated=True, valid=valid)
+    return ep
+
+
+traces = st.lists(
+    st.tuples(st.floats(-1, 1), st.lists(st.sampled_from("abcd"), unique=True, max_size=3), st.booleans()), max_size=12
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(traces)
+def test_memrl_credits_add_up_to_the_change_of_value(trace):
+    episodes = [episode(r, shown, valid=valid) for r, shown, valid in trace]
+    ledger = memory_ema.assign(episodes, memory_ema.Config(alpha=0.3, values={"a": 0.5}))
+    q = {"a": 0.5, "b": 0.0, "c": 0.0, "d": 0.0}
+    for r, shown, valid in trace:
+        for m in shown if valid else ():
+            q[m] = q[m] + 0.3 * (r - q[m])
+    for m, start in (("a", 0.5), ("b", 0.0), ("c", 0.0), ("d", 0.0)):
+        credit = [v for address, v in ledger.entries("memory") if address.unit == m and v is not None]
+        assert start + sum(credit) == pytest.approx(q[m], abs=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(traces, st.data())
+def test_memq_without_discount_is_memrl(trace, data):
+    parents = {m: [p for p in "abcd" if p < m and data.draw(st.booleans())] for m in "abcd"}
+    episodes = [episode(r, shown, valid=valid, id=f"e{i}") for i, (r, shown, valid) in enumerate(trace)]
+    memrl = memory_ema.assign(episodes).values("memory")
+    config = memory_provenance.Config(gamma=0.0, trace=0.9, parents=parents, created={"e0": "d"})
+    memq = memory_provenance.assign(episodes, config).values("memory")
+    assert np.array_equal(memq, memrl, equal_nan=True)
+
+
+def test_memq_pays_ancestors_that_were_not_shown():
+    config = memory_provenance.Config(
+        alpha=0.3, gamma=0.8, trace=0.5, values={"A": 0.2, "B": 0.4, "C": 0.1}, parents={"C": ["B"], "B": ["A"]}
+    )
+    ep = episode(1.0, ["C"])
+    assert memory_provenance.assign([ep], config).get("memory", episode=0, unit="C") == pytest.approx(0.27)
+    assert memory_provenance.changes([ep], config) == [pytest.approx({"C": 0.27, "B": 0.108, "A": 0.0432})]
+    twice = memory_provenance.changes([ep, ep], config)
+    assert twice[1]["C"] == pytest.approx(0.3 * (1 - 0.37))
+
+
+def test_memq_bootstraps_from_the_memory_it_created():
+    config = memory_provenance.Config(
+        alpha=0.3, gamma=0.5, trace=0.9, values={"A": 0.5, "N": 0.5}, parents={"N": ["A"]}, created={"e": "N"}
+    )
+    assert memory_provenance.changes([episode(1.0, ["A"])], config) == [pytest.approx({"A": 0.225})]
+
+
+def bundle(n, keep, rng):
+    """One useful memory lifts success from .4 to .9, its companion does nothing; both always selected."""
+    out = []
+    for i in range(n):
+        inc = rng.random(2) < keep
+        r = float(rng.random() < (0.9 if inc[0] else 0.4))
+        names = np.array(["useful", "idle"])
+        p = {"useful": keep, "idle": keep}
+        out.append(episode(r, names[inc].tolist(), omitted=names[~inc].tolist(), p=p, id=f"e{i}"))
+    return out
+
+
+def test_omission_separates_what_shared_credit_cannot():
+    rng = np.random.default_rng(0)
+    lifts = []
+    for _ in range(20):
+        episodes = bundle(300, 0.8, rng)
+        ledger = memory_omission.assign(episodes, memory_omission.Config(strength=0.0))
+        by_name = {a.unit: v for a, v in ledger.entries("memory")}
+        lifts.append((by_name["useful"], by_name["idle"]))
+    assert np.mean(lifts, axis=0) == pytest.approx([0.5, 0.0], abs=0.05)
+    assert np.std(lifts, axis=0) == pytest.approx([0.07, 0.06], abs=0.035)
+
+
+def test_omission_needs_a_contrast():
+    prior = memory_omission.Config(prior=0.2)
+    certain = episode(1.0, ["m"])
+    assert memory_omission.assign([certain], prior).values("memory").tolist() == [0.2]
+    shown = episode(1.0, ["m"], p={"m": 0.5})
+    assert memory_omission.assign([shown], prior).values("memory").tolist() == [0.2]
+    left = episode(0.0, [], omitted=["m"], p={"m": 0.5}, id="f")
+    # one against one: precision 1/2, difference 1
+    want = (4 * 0.2 + 0.5 * 1.0) / 4.5
+    assert memory_omission.assign([shown, left], prior).values("memory").tolist() == [pytest.approx(want)]
+    # what was shown with certainty is no evidence
+    assert memory_omission.assign([shown, left, certain], prior).values("memory")[0] == pytest.approx(want)
+    with pytest.raises(BadInput, match="without a propensity"):
+        memory_omission.assign([episode(0.0, [], omitted=["m"])], prior)
+
+
+SLOTS = {
+    "": .216, "p": .236, "r": .300, "a": .420, "f": .212, "pr": .328, "pa": .448, "pf": .236, "ra": .640,
+    "rf": .308, "af": .424, "pra": .704, "prf": .340, "paf": .456, "raf": .652, "praf": .720,
+}  # fmt: skip
+
+
+def test_shapley_of_components_from_episodes():
+    # every coalition twice, around its mean: runs are averaged, not the best kept
+    episodes = [
+        episode(v + d, [], components=list(names), id=f"{names}{d}") for names, v in SLOTS.items() for d in (-0.1, 0.1)
+    ]
+    ledger = component_shapley.assign(episodes)
+    full = next(i for i, e in enumerate(episodes) if len(e.components) == 4)
+    want = {"p": 0.039333, "r": 0.17, "a": 0.288, "f": 0.006667}
+    for name, value in want.items():
+        assert ledger.get("component", episode=full, unit=name) == pytest.approx(value, abs=1e-6)
+    assert ledger.per_episode("component")[full] == pytest.approx(0.720 - 0.216)
+    banzhaf = component_shapley.assign(episodes, component_shapley.Config(index="banzhaf"))
+    assert banzhaf.per_episode("component")[full] == pytest.approx(0.498)
+
+
+def test_a_missing_coalition_is_an_error_not_a_zero():
+    episodes = [episode(v, [], components=list(names), id=names) for names, v in SLOTS.items() if names != "ra"]
+    with pytest.raises(BadInput, match="never measured"):
+        component_shapley.assign(episodes)
