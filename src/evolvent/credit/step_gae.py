@@ -7,8 +7,8 @@ Paper: Schulman et al. 2016 (arXiv 1506.02438); the defaults are those of PPO (S
 
 With ``gamma = trace = 1`` it is unbiased whatever the critic says, since V(s_t) is only a baseline then; with the
 defaults the critic's errors bend the gradient a little (cosine 0.998 to 0.9997 with an arbitrary critic in the exact
-test). After termination the next value is 0. After truncation it is the critic's value of the observation where the attempt
-stopped, so the critic must give T + 1 values for such an episode. Needs no group.
+test). After termination the next value is 0. After truncation it is the critic's value of the observation where the
+attempt stopped, so the critic must give T + 1 values for such an episode. Needs no group.
 
 Deviations: none; a critic has to be given, there is no silent V = 0.
 """
