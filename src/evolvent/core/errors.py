@@ -18,7 +18,7 @@ class EvolventError(Exception):
         self.what, self.got, self.expected, self.where, self.do = what, got, expected, where, do
         parts = [what]
         for label, value in (("got", got), ("expected", expected), ("where", where), ("do", do)):
-            if value != "" and value is not None:
+            if value is not None and not (isinstance(value, str) and value == ""):
                 parts.append(f"  {label}: {_short(value)}")
         super().__init__("\n".join(parts))
 
