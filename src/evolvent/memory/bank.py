@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections import OrderedDict
@@ -136,8 +135,3 @@ def open_scope(store: Store, name: str) -> int:
         row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     assert row is not None
     return int(row[0])
-
-
-def derived_seed(seed: int, receipt: int) -> int:
-    """The seed of one recall: depends on the memory's seed and the number of the receipt, on nothing else."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/recall/{receipt}".encode()).digest()[:8]) >> 1

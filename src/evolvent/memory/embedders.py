@@ -1,12 +1,13 @@
-"""Texts to unit vectors, by name: MiniLM in numpy, a hashing embedder for tests, served and sentence-transformers models."""
+"""Texts to unit vectors, by name: MiniLM in numpy, hashing for tests, served models, sentence-transformers."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -46,8 +47,8 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
             raise BadInput(
                 "malformed endpoint", got=name, expected="openai:MODEL@http(s)://host/v1", where="embedders.load"
             )
-        return Endpoint(model, url)
-    return SentenceTransformer(name)
+        return cast(Embedder, Endpoint(model, url))
+    return cast(Embedder, SentenceTransformer(name))
 
 
 class Hashing:
@@ -61,7 +62,7 @@ class Hashing:
         out_ND = np.zeros((len(texts), self.dim), np.float32)
         for row, text in zip(out_ND, texts, strict=True):
             words = _WORD.findall(text.lower())
-            pairs = [f"{a} {b}" for a, b in zip(words, words[1:], strict=False)]
+            pairs = [f"{a} {b}" for a, b in itertools.pairwise(words)]
             for feature, weight in [(w, 1.0) for w in words] + [(p, 0.5) for p in pairs] + [(text, 0.1)]:
                 h = zlib.crc32(feature.encode("utf-8"))
                 row[(h >> 1) % self.dim] += weight if h & 1 else -weight

@@ -72,10 +72,12 @@ def apply(v: Value, e: Event) -> Value:
     if e.rule == "omitted":
         return v._replace(
             w_shown=d * v.w_shown, w2_shown=d2 * v.w2_shown, wr_shown=d * v.wr_shown, n_omitted=v.n_omitted + 1,
-            w_omitted=d * v.w_omitted + w, w2_omitted=d2 * v.w2_omitted + w * w, wr_omitted=d * v.wr_omitted + w * e.reward,
+            w_omitted=d * v.w_omitted + w, w2_omitted=d2 * v.w2_omitted + w * w,
+            wr_omitted=d * v.wr_omitted + w * e.reward,
         )  # fmt: skip
     return v._replace(
-        q=e.q_after, carry=v.carry * (1.0 - e.alpha), n=v.n + 1, sum_r=v.sum_r + e.reward, sum_r2=v.sum_r2 + e.reward**2,
+        q=e.q_after, carry=v.carry * (1.0 - e.alpha), n=v.n + 1, sum_r=v.sum_r + e.reward,
+        sum_r2=v.sum_r2 + e.reward**2,
         w_shown=d * v.w_shown + w, w2_shown=d2 * v.w2_shown + w * w, wr_shown=d * v.wr_shown + w * e.reward,
         w_omitted=d * v.w_omitted, w2_omitted=d2 * v.w2_omitted, wr_omitted=d * v.wr_omitted,
     )  # fmt: skip
@@ -97,15 +99,24 @@ def uncertainty(v: Value, reward_range: tuple[float, float]) -> float:
     return math.sqrt(spread / n)
 
 
-def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, tuple[Value, float, str]]:
-    """``{memory: (value, q_init, source)}``; memories without events are at their start."""
+class Loaded(NamedTuple):
+    """A memory's value with what it started from: ``q_given`` when the caller chose that start."""
+
+    value: Value
+    q_init: float
+    q_given: bool
+    source: str
+
+
+def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, Loaded]:
+    """Values by memory; memories without events are at their start."""
     ids = list(seqs)
     rows = store.rows(
-        f"SELECT m.seq, m.q_init, m.source, {JOINED} FROM memory m LEFT JOIN value v "
+        f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
         f"ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({marks(len(ids))})",
         (objective, stage, *ids),
     )
-    return {row[0]: (Value(*row[3:]), row[1], row[2]) for row in rows}
+    return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
 
 
 def record(
@@ -114,20 +125,21 @@ def record(
     outcome_id: int,
     recall_seq: int,
     events: Iterable[Event],
-    values: dict[int, tuple[Value, float, str]],
+    values: dict[int, Loaded],
 ) -> None:
     """Append events and bring ``value`` and ``source_value`` up to date, inside the transaction at hand."""
     now = time.time()
     for e in events:
         seq = db.execute(
-            "INSERT INTO value_event(memory_id, objective, stage, rule, alpha, weight, ipw, decay, depth, reward, target, "
-            "q_before, q_after, outcome_id, recall_id, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            f"INSERT INTO value_event(memory_id, {', '.join(Event._fields[1:])}, outcome_id, "
+            "recall_id, "
+            f"created_at) VALUES({marks(16)})",
             (*e, outcome_id, recall_seq, now),
         ).lastrowid
-        before, q_init, source = values[e.memory]
-        after = apply(before, e)
-        values[e.memory] = (after, q_init, source)
-        _put(db, scope_id, e, seq or 0, after, source, source_change(before, after, q_init))
+        old = values[e.memory]
+        after = apply(old.value, e)
+        values[e.memory] = old._replace(value=after)
+        _put(db, scope_id, e, seq or 0, after, old.source, source_change(old.value, after, old.q_init))
 
 
 def _put(
@@ -142,19 +154,20 @@ def _put(
     if change != (0, 0.0):
         db.execute(
             "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
-            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = n + excluded.n, sum_r = sum_r + excluded.sum_r",
+            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = n + excluded.n, sum_r = sum_r + "
+            "excluded.sum_r",
             (scope_id, source, e.objective, e.stage, *change),
         )
 
 
 def rebuild(store: Store, scope_id: int) -> int:
-    """Recompute every value of a scope from its events; returns how many rows had to be changed (0 = all were right)."""
+    """Recompute every value of a scope from its events; returns how many rows were wrong."""
     of_scope = "memory_id IN (SELECT seq FROM memory WHERE scope_id = ?)"
     with store.write() as db:
         before = _snapshot(store, scope_id)
         db.execute(f"DELETE FROM value WHERE {of_scope}", (scope_id,))
         db.execute("DELETE FROM source_value WHERE scope_id = ?", (scope_id,))
-        values: dict[tuple[int, str, str], tuple[Value, float, str]] = {}
+        values: dict[tuple[int, str, str], Value] = {}
         rows = store.rows(
             "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
             "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
@@ -164,9 +177,8 @@ def rebuild(store: Store, scope_id: int) -> int:
         for seq, q_init, source, *columns in rows:
             e = Event(*columns)
             key = (e.memory, e.objective, e.stage)
-            old = values.get(key, (Value(q_init), q_init, source))[0]
-            new = apply(old, e)
-            values[key] = (new, q_init, source)
+            old = values.get(key, Value(q_init))
+            new = values[key] = apply(old, e)
             _put(db, scope_id, e, seq, new, source, source_change(old, new, q_init))
         after = _snapshot(store, scope_id)
     return len(before ^ after)
@@ -180,7 +192,7 @@ def _snapshot(store: Store, scope_id: int) -> set[tuple]:
 
 
 def as_of(store: Store, scope_id: int, store_seq: int, event_seq: int, objective: str, stage: str) -> dict[int, float]:
-    """Values as a recall saw them: the last event up to ``event_seq``, else the start, of memories up to ``store_seq``."""
+    """Values as a recall saw them: last event up to ``event_seq``, else the start; memories up to ``store_seq``."""
     rows = store.rows(
         "SELECT m.seq, coalesce((SELECT q_after FROM value_event e WHERE e.memory_id = m.seq AND e.objective = ? "
         "AND e.stage = ? AND e.seq <= ? AND e.rule <> 'omitted' ORDER BY e.seq DESC LIMIT 1), m.q_init) "

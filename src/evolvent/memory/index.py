@@ -43,13 +43,17 @@ class Index:
         return self._seen_memory
 
     # ------------------------------------------------------------------------------------------------ following
-    def catch_up(self) -> None:
-        """Read what other connections committed since the last call, and start again after a rollback."""
+    def catch_up(self) -> bool:
+        """Read what other connections committed since the last call, and start again after a rollback.
+
+        Returns whether memories or their status changed.
+        """
         if self._undone != self._store.undone:
             self._reset()
         version = self._store.data_version()
         if version == self._data_version:
-            return
+            return False
+        before = self.n
         # the log first: a status change that is committed between the two reads is then applied twice, not lost
         changes = self._store.rows(
             "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND verb IN ('archive', 'supersede', "
@@ -67,6 +71,7 @@ class Index:
             self._seen_audit = seq
             self.set_active(int(target[1:]), verb == "restore")
         self._data_version = version
+        return self.n != before or bool(changes)
 
     def append(self, seq: int, kind: str, vector: np.ndarray, active: bool = True) -> None:
         """Add one row; ``seq`` must be newer than all before it (rows stay sorted by it)."""

@@ -84,6 +84,7 @@ class Item:
     source: str
     status: str
     value: float
+    start: float
     n: int
     uncertainty: float
     lift: float | None

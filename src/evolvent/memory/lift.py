@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
 EFFECT_SPREAD = 0.3
@@ -115,8 +116,8 @@ class Ranking(NamedTuple):
 
 
 def rank(
-    sim: Sequence[float],
-    value: Sequence[float],
+    sim: ArrayLike,
+    value: ArrayLike,
     effects: Sequence[Effect],
     *,
     weight: float,

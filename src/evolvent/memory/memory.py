@@ -32,12 +32,14 @@ class Memory:
         embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one.
         scope: which part of the store.
         seed: of exploration and omission; with it, a sequence of calls has one result.
-        reward_range: ``(failure, success)``, bounds of every reward.
+        reward_range: ``(failure, success)``, bounds of every reward; default: what the scope was made with, (0, 1) for
+            a new one. Values would lose their meaning under another, so another is refused.
         sync: "full": what a verb returned is on disk; "normal": the last commits may go with the machine's power.
 
     Raises:
         BadInput: an argument is out of range, or policy and reward range would starve.
-        StoreError: the file cannot be opened, is damaged, of another version, or made with another embedder.
+        StoreError: the file cannot be opened, is damaged, of another version, or made with another embedder or
+            reward range.
     """
 
     def __init__(
@@ -48,20 +50,23 @@ class Memory:
         embedder: str | Embedder | None = None,
         scope: str = "default",
         seed: int = 0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: tuple[float, float] | None = None,
         sync: Literal["full", "normal"] = "full",
     ) -> None:
         chosen = policies.preset(policy) if isinstance(policy, str) else policy
-        policies.check(chosen, reward_range)
+        if reward_range is not None:
+            policies.check(chosen, reward_range)  # before a file is made
         self._store = Store(path, sync=sync)
         try:
+            scope_id = open_scope(self._store, scope)
+            bounds = _pinned_range(self._store, scope, reward_range)
             self._bank = Bank(
                 store=self._store,
                 scope=scope,
-                scope_id=open_scope(self._store, scope),
+                scope_id=scope_id,
                 embedder=_pinned_embedder(self._store, embedder),
-                policy=chosen,
-                reward_range=(float(reward_range[0]), float(reward_range[1])),
+                policy=policies.check(chosen, bounds),
+                reward_range=bounds,
                 seed=seed,
             )
         except BaseException:
@@ -262,10 +267,13 @@ class Memory:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Group verbs into one commit: all or none. Other threads and writers wait, so keep models outside."""
-        with self._store.lock:
-            self._bank.index.catch_up()
-            with self._store.write():
-                yield
+        with self._store.transaction():
+            yield
+
+    @property
+    def path(self) -> str:
+        """Where the store is."""
+        return self._store.path
 
     def meta_get(self, name: str) -> Any:
         """A JSON value that the caller keeps with the memory (a position in a stream), or ``None``."""
@@ -329,30 +337,36 @@ class Memory:
 
 def _pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
     """The embedder of a store: fixed when it is made, refused when another comes later."""
-    pinned = store.meta_get("embedder")
-    if embedder is None:
-        return _remember_embedder(store, load(pinned or DEFAULT))
-    chosen = load(embedder) if isinstance(embedder, str) else embedder
+    chosen = load(store.meta_get("embedder") or DEFAULT) if embedder is None else embedder
+    if isinstance(chosen, str):
+        chosen = load(chosen)
     # not isinstance(chosen, Embedder): it would read .dim, which loads some models
     if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
         raise BadInput(
             "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
         )
-    return _remember_embedder(store, chosen)
-
-
-def _remember_embedder(store: Store, embedder: Embedder) -> Embedder:
-    if store.meta_get("embedder") is None:
-        with store.write():
-            if store.meta_get("embedder") is None:
-                store.meta_set("embedder", embedder.id)
-    pinned = store.meta_get("embedder")
-    if pinned != embedder.id:
+    pinned = store.meta_pin("embedder", chosen.id)
+    if pinned != chosen.id:
         raise StoreError(
             "the store was made with another embedder",
-            got=embedder.id,
+            got=chosen.id,
             expected=pinned,
             where=store.path,
             do="leave embedder out, or export the memories into a new store",
         )
-    return embedder
+    return chosen
+
+
+def _pinned_range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
+    """The reward range of a scope: fixed when it is made, refused when another comes later."""
+    given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
+    lo, hi = store.meta_pin(f"reward_range:{scope}", list(given))
+    if wanted is not None and (lo, hi) != given:
+        raise StoreError(
+            "the scope was made with another reward range",
+            got=given,
+            expected=(lo, hi),
+            where=f"{store.path}, scope {scope!r}",
+            do="leave reward_range out, or use another scope",
+        )
+    return lo, hi

@@ -11,9 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import two_phase, zscores
 from evolvent.memory import events, lift
-from evolvent.memory.bank import Bank, derived_seed
+from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, start_value, to_dict
 from evolvent.memory.store import marks, put_text
@@ -51,7 +52,7 @@ class Pool:
     selected: list[int]  # rows, best first
     omitted: set[int]  # rows of selected that are left out
     effects: list[lift.Effect]
-    rows: list[tuple[events.Value, float, str]]
+    rows: list[events.Loaded]
     explored: bool = False
     harmful: set[int] = field(default_factory=set)
 
@@ -64,10 +65,13 @@ def recall(bank: Bank, request: Request) -> Recall:
     with bank.store.lock:
         bank.index.catch_up()
         seqs, sims = _candidates(bank, request, vec)
+        # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
+            if bank.index.catch_up():
+                seqs, sims = _candidates(bank, request, vec)
             row = db.execute("SELECT seq FROM sqlite_sequence WHERE name='recall'").fetchone()
             number = (row[0] if row else 0) + 1
-            seed = derived_seed(bank.seed, number) if request.seed is None else request.seed
+            seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
             if policy.rank == "random":
                 seqs = bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist()
                 sims = np.zeros(len(seqs))
@@ -79,8 +83,8 @@ def recall(bank: Bank, request: Request) -> Recall:
                 emb_id = bank.put_embedding(db, digest, task, vec)
             event_seq = db.execute("SELECT coalesce(max(seq), 0) FROM value_event").fetchone()[0]
             db.execute(
-                "INSERT INTO recall(scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, is_test, explored, "
-                "store_seq, event_seq, n_scanned, n_pool, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                "INSERT INTO recall(scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
+                f"is_test, explored, store_seq, event_seq, n_scanned, n_pool, created_at) VALUES({marks(15)})",
                 (bank.scope_id, request.stage, digest, emb_id, policy.name, _params(policy), seed, request.frozen,
                  request.is_test, pool.explored, bank.index.newest, event_seq, bank.index.count(request.kinds),
                  len(pool.seq), time.time()),
@@ -107,11 +111,12 @@ def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed:
     policy, n = request.policy, len(seqs)
     by_seq = events.load(bank.store, seqs, policy.objective, request.stage) if n else {}
     rows = [by_seq[s] for s in seqs]
-    q = np.array([v.q for v, _, _ in rows])
+    q = np.array([row.value.q for row in rows])
     zero = np.zeros(n)
     pool = Pool(
-        seq=seqs, sim=sims, q=q, value=q, n=np.array([v.n for v, _, _ in rows], np.int64), score=sims, z_sim=zero,
-        z_q=zero, bonus=zero, propensity=np.zeros(n), selected=list(range(min(request.k, n))), omitted=set(), effects=[],
+        seq=seqs, sim=sims, q=q, value=q, n=np.array([row.value.n for row in rows], np.int64), score=sims, z_sim=zero,
+        z_q=zero, bonus=zero, propensity=np.zeros(n), selected=list(range(min(request.k, n))), omitted=set(),
+        effects=[],
         rows=rows,
     )  # fmt: skip
     if n == 0:
@@ -145,13 +150,13 @@ def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
     }
     start = start_value(policy, bank.reward_range)
     values = []
-    for v, q_init, source in pool.rows:
+    for v, q_init, q_given, source in pool.rows:
         n, total = sources.get(source, (0.0, 0.0))
         prior = lift.source_prior(start, total, n, policy.strength)
         # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
-        values.append(lift.with_prior(v.q, v.carry, q_init, prior) if q_init == start else v.q)
+        values.append(v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior))
     pool.value = np.array(values)
-    pool.effects = [lift.marginal(v.evidence, bank.reward_range) for v, _, _ in pool.rows]
+    pool.effects = [lift.marginal(row.value.evidence, bank.reward_range) for row in pool.rows]
     ranking = lift.rank(
         pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
         spread_floor=policy.spread_floor,
@@ -181,12 +186,12 @@ def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | N
     """Leave out selected memories with a logged probability; what seems to harm nearly always, when frozen always."""
     policy = request.policy
     for i in pool.selected:
-        v = pool.rows[i][0]
+        v = pool.rows[i].value
         p = 0.0 if request.frozen else lift.omission_rate(v.n + v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
         if lift.harmful(pool.effects[i], float(pool.value[i]), v.n, bank.reward_range):
             pool.harmful.add(i)
             p = 1.0 if request.frozen else max(p, policy.omit_harmful)
-        pool.propensity[i] *= 1.0 - p
+        pool.propensity[i] = 1.0 - p  # given that it was selected: what shown and omitted outcomes are compared by
         if p >= 1.0 or (rng is not None and p > 0.0 and rng.random() < p):
             pool.omitted.add(i)
 
@@ -198,7 +203,8 @@ def _write_items(bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
         row[0]: row
         for row in bank.store.rows(
             "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body FROM memory m "
-            f"JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({marks(len(ids))})",
+            "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN "
+            f"({marks(len(ids))})",
             ids,
         )
     } if ids else {}  # fmt: skip
@@ -219,10 +225,11 @@ def _write_items(bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
 def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: dict[int, tuple]) -> Recall:
     def item(i: int) -> Recalled:
         _, _, kind, polarity, key, body = about[pool.seq[i]]
-        v = pool.rows[i][0]
+        v = pool.rows[i].value
         spread = events.uncertainty(v, bank.reward_range)
         return Recalled(
-            id=memory_id(pool.seq[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(pool.value[i]), n=v.n,
+            id=memory_id(pool.seq[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(pool.value[i]),
+            n=v.n,
             uncertainty=spread, similarity=float(pool.sim[i]), score=float(pool.score[i]),
             propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
         )  # fmt: skip
@@ -243,7 +250,7 @@ def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: dict[
 def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
     if request.policy.rank == "random":
         return "drawn at random"
-    v = pool.rows[i][0]
+    v = pool.rows[i].value
     parts = [f"similar {pool.sim[i]:.2f}"]
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
     parts.append(f"value {pool.value[i]:.2f} ± {spread:.2f} ({tried})")

@@ -35,6 +35,7 @@ CREATE TABLE memory(
   emb_id INTEGER NOT NULL REFERENCES embedding(emb_id),
   source TEXT NOT NULL,
   q_init REAL NOT NULL,
+  q_given INTEGER NOT NULL,                    -- the caller chose q_init, not the policy
   status TEXT NOT NULL DEFAULT 'active'
     CHECK(status IN ('active', 'candidate', 'archived', 'quarantined', 'superseded')),
   superseded_by INTEGER REFERENCES memory(seq),
@@ -156,6 +157,7 @@ CREATE TRIGGER audit_appended_only BEFORE UPDATE ON audit
   BEGIN SELECT RAISE(ABORT, 'audit rows are appended only'); END;
 CREATE TRIGGER memory_kept BEFORE DELETE ON memory
   BEGIN SELECT RAISE(ABORT, 'memories are archived, not deleted'); END;
-CREATE TRIGGER memory_content_fixed BEFORE UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, source
-  ON memory BEGIN SELECT RAISE(ABORT, 'what a memory says is written once; supersede it'); END;
+CREATE TRIGGER memory_content_fixed
+  BEFORE UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, q_given, source ON memory
+  BEGIN SELECT RAISE(ABORT, 'what a memory says is written once; supersede it'); END;
 """

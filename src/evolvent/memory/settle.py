@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.formulas.values import ancestor_depths, backward_credit, ema
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
-from evolvent.memory.events import Event, Value
+from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy, value_bounds
 from evolvent.memory.store import marks, put_text
@@ -23,6 +24,9 @@ from evolvent.memory.text import clean_text, content_hash, finite
 SOURCES = ("env", "tests", "judge", "human", "proxy")
 # credit below this share of the first step is not walked back any further
 _NEGLIGIBLE = 1e-4
+# the formulas are typed for ids as text; rows are integers here, which they do not mind
+_depths: Any = ancestor_depths
+_backward: Any = backward_credit
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,11 @@ def settle(bank: Bank, number: int, outcome: Outcome) -> list[ValueChange]:
         serial = db.execute("SELECT count(*) FROM outcome WHERE recall_id=?", (number,)).fetchone()[0]
         automatic = f"receipt:{receipt_id(number)}/{outcome.objective}" + ("" if outcome.valid else f"/{serial}")
         outcome_id = db.execute(
-            "INSERT INTO outcome(scope_id, recall_id, objective, source, reward, valid, idempotency_key, action_hash, child, "
+            "INSERT INTO outcome(scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
+            "action_hash, child, "
             "created_at) VALUES(?,?,?,?,?,?,?,?,?,?)",
-            (bank.scope_id, number, outcome.objective, outcome.source, reward, outcome.valid, f"key:{key}" if key else automatic, digest,
+            (bank.scope_id, number, outcome.objective, outcome.source, reward, outcome.valid,
+             f"key:{key}" if key else automatic, digest,
              child, time.time()),
         ).lastrowid or 0  # fmt: skip
         if outcome.valid and reward is not None:
@@ -110,8 +116,8 @@ def _earlier(db: sqlite3.Connection, bank: Bank, number: int, outcome: Outcome) 
 
 
 def _credit(
-    db: sqlite3.Connection, bank: Bank, number: int, outcome_id: int, outcome: Outcome, reward: float, action: str | None,
-    child: int | None,
+    db: sqlite3.Connection, bank: Bank, number: int, outcome_id: int, outcome: Outcome, reward: float,
+    action: str | None, child: int | None,
 ) -> None:  # fmt: skip
     stage, params, is_test = db.execute("SELECT stage, params, is_test FROM recall WHERE seq=?", (number,)).fetchone()
     policy = _policy(params)
@@ -120,7 +126,8 @@ def _credit(
     items = [
         _Shown(seq, bool(s), bool(o), p)
         for seq, s, o, p in db.execute(
-            "SELECT memory_id, shown, omitted, propensity FROM recall_item WHERE recall_id=? AND (shown OR omitted) ORDER BY rank",
+            "SELECT memory_id, shown, omitted, propensity FROM recall_item WHERE recall_id=? AND (shown OR "
+            "omitted) ORDER BY rank",
             (number,),
         )
     ]
@@ -136,7 +143,7 @@ def _credit(
     if policy.update == "ema":
         made = _ema(at, used, values, reward, policy)
     elif policy.update == "provenance":
-        q_new = values[child][0].q if child is not None else 0.0
+        q_new = values[child].value.q if child is not None else 0.0
         made = _provenance(
             at, used, graph, depths, values, reward, q_new, policy, value_bounds(policy, bank.reward_range)
         )
@@ -164,43 +171,44 @@ def _ancestors(
         if m not in graph:
             # relation "revised" is left out: what a memory replaced earns nothing from its success
             rows = db.execute(
-                "SELECT DISTINCT parent FROM provenance WHERE child=? AND relation IN ('retrieved', 'merged') ORDER BY parent",
+                "SELECT DISTINCT parent FROM provenance WHERE child=? AND relation IN ('retrieved', 'merged') "
+                "ORDER BY parent",
                 (m,),
             )
             graph[m] = [row[0] for row in rows]
         return graph[m]
 
-    return graph, {m: ancestor_depths(parents, m, limit) for m in used}  # type: ignore[arg-type,misc]
+    return graph, {m: _depths(parents, m, limit) for m in used}
 
 
 def _ema(
-    at: tuple[str, str], used: Sequence[int], values: Mapping[int, tuple[Value, float, str]], r: float, policy: Policy
+    at: tuple[str, str], used: Sequence[int], values: Mapping[int, Loaded], r: float, policy: Policy
 ) -> list[Event]:
     """MemRL: every shown memory moves towards the reward by the same step."""
     made = []
     for m in used:
-        q = values[m][0].q
+        q = values[m].value.q
         made.append(Event(m, *at, "shown", policy.alpha, 1.0, 1.0, 1.0, 0, r, r, q, ema(q, r, policy.alpha)))
     return made
 
 
 def _provenance(
     at: tuple[str, str], used: Sequence[int], graph: dict[int, list[int]], depths: Mapping[int, Mapping[int, int]],
-    values: Mapping[int, tuple[Value, float, str]], r: float, q_new: float, policy: Policy, bounds: tuple[float, float],
+    values: Mapping[int, Loaded], r: float, q_new: float, policy: Policy, bounds: tuple[float, float],
 ) -> list[Event]:  # fmt: skip
     """MemQ: the error of each shown memory, spread back over the graph; all from the values before the task."""
     decay = policy.gamma * policy.trace
-    changes = backward_credit(
-        {m: values[m][0].q for m in used}, graph, used, q_new, r, alpha=policy.alpha, gamma=policy.gamma,  # type: ignore[arg-type,misc]
-        trace=policy.trace,
-    )  # fmt: skip
+    before = {m: values[m].value.q for m in used}
+    changes: dict[int, float] = _backward(
+        before, graph, used, q_new, r, alpha=policy.alpha, gamma=policy.gamma, trace=policy.trace
+    )
     target = r + policy.gamma * q_new
     made = []
     for m, change in changes.items():
         depth = min((d[m] for d in depths.values() if m in d), default=0)
         if m not in used and (change == 0.0 or m not in values):
             continue
-        q = values[m][0].q
+        q = values[m].value.q
         # a start outside the bounds stays allowed, leaving them further is not
         q_after = min(max(q + change, min(bounds[0], q)), max(bounds[1], q))
         if m in used:
@@ -213,7 +221,7 @@ def _provenance(
 
 def _lift(
     at: tuple[str, str], items: Sequence[_Shown], depths: Mapping[int, Mapping[int, int]],
-    values: Mapping[int, tuple[Value, float, str]], r: float, policy: Policy, weights: Mapping[int, float],
+    values: Mapping[int, Loaded], r: float, policy: Policy, weights: Mapping[int, float],
 ) -> list[Event]:  # fmt: skip
     """Ours: shown memories by how much they were used, omitted ones to their statistics, ancestors by distance.
 
@@ -222,7 +230,7 @@ def _lift(
     """
     made, decay = [], policy.gamma * policy.trace
     for item in items:
-        v, _, _ = values[item.seq]
+        v = values[item.seq].value
         if item.shown:
             w = weights[item.seq]
             step = w * lift.step_size(v.n, policy.alpha)
@@ -239,7 +247,7 @@ def _lift(
             if ancestor not in touched and (ancestor not in near or depth < near[ancestor][0]):
                 near[ancestor] = (depth, weights[m])
     for m, (depth, w) in near.items():
-        v = values[m][0]
+        v = values[m].value
         share = w * decay**depth
         step = share * lift.step_size(v.n + v.n_credit, policy.alpha)
         made.append(Event(m, *at, "ancestor", step, share, 0.0, 1.0, depth, r, r, v.q, ema(v.q, r, step)))
@@ -251,7 +259,8 @@ def _weights(db: sqlite3.Connection, used: Sequence[int], action: str | None) ->
         return dict.fromkeys(used, 1.0)
     bodies = dict(
         db.execute(
-            f"SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({marks(len(used))})",
+            "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN "
+            f"({marks(len(used))})",
             list(used),
         )
     )

@@ -117,6 +117,13 @@ class Store:
         with self.lock, self._translated("reading"):
             return self.db.execute(sql, args).fetchone()
 
+    def records(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """All rows of a query as mappings by column name."""
+        with self.lock, self._translated("reading"):
+            cursor = self.db.execute(sql, args)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
     def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
         """The rows of a query in pieces, so that a large store is never read in one go."""
         with self.lock, self._translated("reading"):
@@ -133,22 +140,28 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """One transaction; inside another ``write`` block, a part of it that can be undone by itself."""
-        with self.lock, self._translated("writing"):
+        with self.transaction(), self._translated("writing"):
+            yield self.db
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """``write()`` around code that is not ours: its own errors pass through as they are."""
+        with self.lock:
             depth = self._depth
-            self.db.execute("BEGIN IMMEDIATE" if depth == 0 else f"SAVEPOINT s{depth}")
+            with self._translated("writing"):
+                self.db.execute("BEGIN IMMEDIATE" if depth == 0 else f"SAVEPOINT s{depth}")
             self._depth += 1
             try:
-                yield self.db
-                self.db.execute("COMMIT" if depth == 0 else f"RELEASE s{depth}")
+                yield
+                with self._translated("committing"):
+                    self.db.execute("COMMIT" if depth == 0 else f"RELEASE s{depth}")
                 self.dirty = self.dirty and depth > 0
             except BaseException:
                 self.undone += self.dirty
-                if depth == 0:
-                    if self.db.in_transaction:
-                        self.db.execute("ROLLBACK")
-                elif self.db.in_transaction:
-                    self.db.execute(f"ROLLBACK TO s{depth}")
-                    self.db.execute(f"RELEASE s{depth}")
+                if self.db.in_transaction:  # SQLite itself undoes everything after some errors (disk full)
+                    self.db.execute("ROLLBACK" if depth == 0 else f"ROLLBACK TO s{depth}")
+                    if depth:
+                        self.db.execute(f"RELEASE s{depth}")
                 raise
             finally:
                 self._depth -= 1
@@ -171,6 +184,17 @@ class Store:
                 "INSERT INTO meta VALUES(?,?) ON CONFLICT(name) DO UPDATE SET body=excluded.body",
                 (name, json.dumps(value, sort_keys=True)),
             )
+
+    def meta_pin(self, name: str, value: Any) -> Any:
+        """What is stored under ``name``; ``value`` is stored when nothing was."""
+        found = self.meta_get(name)
+        if found is None:
+            with self.write():
+                found = self.meta_get(name)  # another process may have been faster
+                if found is None:
+                    self.meta_set(name, value)
+                    found = value
+        return found
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:

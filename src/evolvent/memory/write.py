@@ -91,7 +91,8 @@ def _duplicate(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) ->
     if d.merge is None:
         return None
     rows = db.execute(
-        "SELECT m.seq, m.key_hash, e.vec FROM memory m JOIN embedding e USING(emb_id) WHERE m.scope_id=? AND m.body_hash=? "
+        "SELECT m.seq, m.key_hash, e.vec FROM memory m JOIN embedding e USING(emb_id) WHERE m.scope_id=? AND "
+        "m.body_hash=? "
         "AND m.kind=? AND m.polarity=? AND m.status='active' ORDER BY m.seq",
         (bank.scope_id, d.body_hash, d.kind, d.polarity),
     ).fetchall()
@@ -125,10 +126,10 @@ def _insert(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> in
         version += db.execute("SELECT content_version FROM memory WHERE seq=?", (d.supersedes,)).fetchone()[0]
     q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
     seq = db.execute(
-        "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, content_version, made_in, "
-        "created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?)",
-        (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, emb_id, d.source, q_init, version, d.receipt,
-         time.time()),
+        "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
+        "content_version, made_in, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+        (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, emb_id, d.source, q_init,
+         d.value is not None, version, d.receipt, time.time()),
     ).lastrowid or 0  # fmt: skip
     _link(db, seq, d.parents, "retrieved")
     bank.store.dirty = True
