@@ -1,11 +1,16 @@
-"""Runs `evolvent …` as a process of its own, with the folder of fake algorithms among the places they are looked for."""
+"""Runs `evolvent …` as a process of its own, with a fake algorithm among those it finds."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 FAKE = Path(__file__).parent / "fake_algos"
-DRIVER = "import sys, evolvent.algos as a; a.__path__ = [*a.__path__, sys.argv.pop(1)]; from evolvent.cli import main; main()"
+DRIVER = """
+import sys, evolvent.algos
+evolvent.algos.__path__ = [*evolvent.algos.__path__, sys.argv.pop(1)]
+from evolvent.cli import main
+main()
+"""
 
 
 def start(*words, cwd, **options):

@@ -115,7 +115,7 @@ def test_two_single_runs_have_no_probability_of_improvement():
 
 
 def test_coverage_of_the_two_stage_interval():
-    """Seeds with rates from Beta(6, 4), 24 tasks each, 5 seeds: the 95 % interval must hold the truth about so often."""
+    """Five seeds with rates from Beta(6, 4), 24 tasks each: the 95 % interval holds the truth about so often."""
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(200):

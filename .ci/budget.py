@@ -1,0 +1,95 @@
+"""The size budget: files, functions, fields of a configuration, tests for each line of source. Prints, and enforces."""
+
+import ast
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE_WARN, FILE_MAX = 400, 600
+FILE_MEDIAN = 150
+FUNCTION_MAX = 100
+CONFIG_FIELDS_MAX = 20
+PARAMETERS_MAX = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    fatal: bool
+    text: str
+
+
+def files(path: Path, lines: int) -> list[Finding]:
+    if lines > FILE_MAX:
+        return [Finding(True, f"{path}: {lines} lines, more than {FILE_MAX}")]
+    return [Finding(False, f"{path}: {lines} lines, more than {FILE_WARN}")] if lines > FILE_WARN else []
+
+
+def functions(path: Path, tree: ast.AST) -> tuple[list[int], list[Finding]]:
+    sizes, found = [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            sizes.append(size)
+            if size > FUNCTION_MAX:
+                found.append(Finding(True, f"{path}:{node.lineno} {node.name}: {size} lines, more than {FUNCTION_MAX}"))
+            count = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs)
+            count -= bool(node.args.args and node.args.args[0].arg in ("self", "cls"))
+            if count > PARAMETERS_MAX:
+                text = f"{path}:{node.lineno} {node.name}: {count} parameters, more than {PARAMETERS_MAX}"
+                found.append(Finding(False, text))
+    return sizes, found
+
+
+def config_fields(algos: Path, sources: dict[Path, ast.Module]) -> list[Finding]:
+    """Counts the fields of each algorithm's ``Config`` with those it inherits from classes of this repository."""
+    classes = {n.name: n for tree in sources.values() for n in tree.body if isinstance(n, ast.ClassDef)}
+
+    def fields(node: ast.ClassDef) -> set[str]:
+        own = {s.target.id for s in node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)}
+        for base in node.bases:
+            name = base.id if isinstance(base, ast.Name) else ""
+            own |= fields(classes[name]) if name in classes and name != node.name else set()
+        return own
+
+    out = []
+    for path, tree in sources.items():
+        if path.parent == algos:
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and node.name == "Config":
+                    n = len(fields(node))
+                    if n > CONFIG_FIELDS_MAX:
+                        out.append(Finding(True, f"{path}: Config has {n} fields, more than {CONFIG_FIELDS_MAX}"))
+    return out
+
+
+def quantile(values: list[int], share: float) -> int:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main(root: Path) -> int:
+    sources, lines, sizes, found = {}, {}, [], []
+    for path in sorted((root / "src").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        sources[path], lines[path] = ast.parse(text), text.count("\n")
+        found += files(path.relative_to(root), lines[path])
+        more, bad = functions(path.relative_to(root), sources[path])
+        sizes += more
+        found += bad
+    found += config_fields(root / "src/evolvent/algos", sources)
+    counts = [n for n in lines.values() if n > 0]
+    median = quantile(counts, 0.5)
+    if median > FILE_MEDIAN:
+        found.append(Finding(False, f"median file has {median} lines, more than {FILE_MEDIAN}"))
+    tests = sum(path.read_text(encoding="utf-8").count("\n") for path in (root / "tests").rglob("*.py"))
+    print(f"files     {len(counts)}, median {median} lines, 95 % {quantile(counts, 0.95)}, longest {max(counts)}")
+    middle, long = quantile(sizes, 0.5), quantile(sizes, 0.95)
+    print(f"functions {len(sizes)}, median {middle} lines, 95 % {long}, longest {max(sizes)}")
+    print(f"tests     {tests / sum(counts):.2f} lines for each of {sum(counts)} lines of source")
+    for finding in sorted(found, key=lambda f: f.fatal):
+        print("FAIL" if finding.fatal else "warn", finding.text)
+    return int(any(finding.fatal for finding in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).resolve().parent.parent))

@@ -1,0 +1,130 @@
+"""The house keeps its own rules: the README's commands and code are real, and the budget finds what it must find."""
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+budget, readme_command = _load("budget"), _load("readme_command")
+
+
+def _readme():
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_has_one_test_command_and_ci_runs_it():
+    assert (
+        readme_command.test_command(_readme())
+        == "pip install -c constraints.txt -e '.[llama,envs,serve,dev]' && pytest"
+    )
+    assert "readme_command.py README.md" in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<!-- test-command -->\n```bash\npytest\n```", "<!-- test-command -->\n```\na &&\npytest\n```"]
+)
+def test_a_readme_without_a_usable_command_fails(text):
+    with pytest.raises(SystemExit):
+        readme_command.test_command(text)
+
+
+def test_ci_is_a_script_that_bash_accepts():
+    subprocess.run([shutil.which("bash"), "-n", str(ROOT / ".ci/run")], check=True)
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111 and "set -euo pipefail" in (ROOT / ".ci/run").read_text()
+
+
+def test_files_named_in_the_documentation_exist():
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name} → {target}"
+
+
+def test_rooms_of_the_map_exist():
+    for room in re.findall(r"^\| `(\w+)/`", _readme(), re.MULTILINE):
+        assert (ROOT / "src/evolvent" / room).is_dir(), room
+
+
+def test_the_code_of_the_readme_works(tmp_path, monkeypatch):
+    """With the hashing embedder in place of the default one, whose weights a test should not fetch."""
+    import evolvent
+
+    (code,) = re.findall(r"```python\n(.+?)```", _readme(), re.DOTALL)
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
+    memory = evolvent.Memory(tmp_path / "agent.db", embedder="hash:256")
+    monkeypatch.setattr(evolvent, "Memory", lambda path: memory, raising=False)
+    space = {}
+    exec(compile(code, "README.md", "exec"), space)
+    prompts = []
+
+    def model(prompt):
+        prompts.append(prompt)
+        return "4" if "A: 4" in prompt else "5"
+
+    space["solve"]("What is two plus two?", model, lambda question, answer: answer == "4")
+    space["correct"]("What is two plus two?", "4")
+    assert space["solve"]("What is two plus two?", model, lambda question, answer: answer == "4") == "4"
+    assert "A: 4" not in prompts[0] and "A: 4" in prompts[1]
+    assert str(memory.explain("m1"))
+
+
+def test_constraints_pin_every_direct_dependency():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    extras = project["optional-dependencies"]
+    wanted = [r for name in ("llama", "torch", "envs", "serve", "dev") for r in extras[name]]
+    for requirement in [*project["dependencies"], *wanted]:
+        assert re.match(r"[\w-]+", requirement)[0].lower() in pinned, requirement
+
+
+# ------------------------------------------------------------------------------------------------ the size budget
+def _source(tmp_path, name, text):
+    path = tmp_path / "src" / "evolvent" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fails"),
+    [
+        ("a.py", "x = 1\n" * 400, False),
+        ("a.py", "x = 1\n" * 601, True),
+        ("a.py", "def f():\n" + "    x = 1\n" * 99, False),
+        ("a.py", "def f():\n" + "    x = 1\n" * 100, True),
+        ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(20)), False),
+        ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
+        ("algos/a.py", "class Half:\n" + "".join(f"    f{i}: int = 0\n" for i in range(15)) + "class Config(Half):\n"
+         + "".join(f"    g{i}: int = 0\n" for i in range(6)), True),
+    ],
+)  # fmt: skip
+def test_the_budget_finds_what_is_too_long(tmp_path, capsys, name, text, fails):
+    _source(tmp_path, name, text)
+    _source(tmp_path, "b.py", "def g(): ...\n")
+    assert budget.main(tmp_path) == int(fails), capsys.readouterr().out
+    assert ("FAIL" in capsys.readouterr().out) == fails or fails
+
+
+def test_every_algorithm_says_what_the_list_shows():
+    for path in sorted((ROOT / "src/evolvent/algos").glob("[!_]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+        names |= {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
+        assert {"PAPER", "LEVELS", "STATUS", "Config", "run"} <= names and ast.get_docstring(tree), path.name
