@@ -11,6 +11,7 @@ One attempt is one step: reward 1 when the query's result equals that of the hou
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,10 +20,13 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.analyst_data import INSTRUCTIONS, ensure_database
 from evolvent.envs.analyst_questions import BY_NAME, KINDS, VARIANTS, Kind
-from evolvent.envs.analyst_sql import ReadOnlyDatabase, Result, Rows, extract_query, same_rows
+from evolvent.envs.analyst_sql import ReadOnlyDatabase, Result, Rows, Value, extract_query, same_rows
 
 SPLITS = ("train", "heldout")
 _GOLD_TIME_LIMIT_S = 60.0
+# Whether a question may be asked depends on the table of definitions and the one release of the data, nothing else;
+# so every world of a process shares what was found out.
+_USABLE: dict[tuple[str, ...], bool] = {}
 
 
 class Analyst:
@@ -53,7 +57,6 @@ class Analyst:
         self._reviewer_answers, self._reviewer_wrong = reviewer_answers, reviewer_wrong
         self.drifting, self.drift_at, self.drifted = drifting, drift_at, False
         self._task: Task | None = None
-        self._usable: dict[tuple[str, str], bool] = {}
 
     # ------------------------------------------------------------------------------------------------ tasks
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -97,16 +100,16 @@ class Analyst:
 
     def _is_usable(self, kind: Kind, constants: Mapping[str, str]) -> bool:
         """Whether the three definitions give results of some size that differ clearly from one another."""
-        key = (kind.name, "-".join(constants.values()))
-        if key not in self._usable:
-            gold, wrong, drift = (self._house_rows(kind, variant, constants) for variant in VARIANTS)
-            self._usable[key] = (
-                _substantial(gold)
-                and _substantial(drift)
-                and bool(wrong)
-                and not any(same_rows(a, b, rel=5e-3) for a, b in ((gold, wrong), (gold, drift), (wrong, drift)))
+        key = (kind.name, *constants.values())
+        if key not in _USABLE:
+            results = [self._house_result(kind, variant, constants) for variant in VARIANTS]
+            if not all(result.valid for result in results):
+                raise EnvError("a question could not be checked", got=results[0].error, where=" ".join(key))
+            gold, wrong, drift = (result.rows for result in results)
+            _USABLE[key] = all(_substantial(rows) for rows in (gold, wrong, drift)) and not any(
+                same_rows(a, b, rel=5e-3) for a, b in ((gold, wrong), (gold, drift), (wrong, drift))
             )
-        return self._usable[key]
+        return _USABLE[key]
 
     # ------------------------------------------------------------------------------------------------ one attempt
     def reset(self, task: Task, seed: int = 0) -> Turn:
@@ -118,15 +121,15 @@ class Analyst:
     def step(self, action: str) -> Turn:
         """Run the query in ``action`` (any text that contains one) and compare its result.
 
-        ``info`` holds ``sql`` as run, ``rows`` (the first five) and ``error``.
+        ``info`` holds ``sql`` as run, ``rows`` (the first five, JSON values) and ``error``.
         """
         if self._task is None:
             raise EnvError("step without reset", expected="reset(task), then one step", where="analyst.step")
         task, self._task = self._task, None
         sql = self.answer_form(action)
-        expected = self._house_rows(_kind(task), self._variant(task.kind), task.meta["constants"])
-        result = self._database.run(sql)
-        right = not result.error and same_rows(result.rows, expected)
+        house = self._house_result(_kind(task), self._variant(task.kind), task.meta["constants"])
+        result = self._database.run(sql) if house.valid else house
+        right = not result.error and same_rows(result.rows, house.rows)
         return Turn(
             observation=_outcome(result, right),
             reward=float(right),
@@ -134,7 +137,11 @@ class Analyst:
             success=right,
             valid=result.valid,
             key=task.text,
-            info={"sql": sql, "rows": [list(row) for row in result.rows[:5]], "error": result.error},
+            info={
+                "sql": sql,
+                "rows": [[_plain(value) for value in row] for row in result.rows[:5]],
+                "error": result.error,
+            },
         )
 
     @staticmethod
@@ -172,11 +179,11 @@ class Analyst:
     def _variant(self, kind: str) -> str:
         return "drift" if self.drifted and kind in self.drifting else "gold"
 
-    def _house_rows(self, kind: Kind, variant: str, constants: Mapping[str, str]) -> Rows:
+    def _house_result(self, kind: Kind, variant: str, constants: Mapping[str, str]) -> Result:
         result = self._house.run(kind.query(variant, constants))
-        if result.error:
+        if result.error and result.valid:
             raise EnvError("a house query failed", got=result.error, where=f"{kind.name} ({variant}) {dict(constants)}")
-        return result.rows
+        return result
 
     def close(self) -> None:
         """Close the database."""
@@ -265,3 +272,8 @@ def _outcome(result: Result, right: bool) -> str:
 
 def _cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
+
+
+def _plain(value: Value) -> int | float | str | None:
+    finite = value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if finite else _cell(value)

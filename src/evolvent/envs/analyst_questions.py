@@ -72,7 +72,7 @@ _CP = "FROM flights JOIN planes USING(tailnum) WHERE carrier='{c}' AND month={m}
 _FW = "FROM flights JOIN weather USING(origin,month,day,hour) WHERE origin='{o}' AND month={m}"
 
 KINDS: tuple[Kind, ...] = (
-    # ------------------------------------------------------------------------------------------ flights of a carrier
+    # --------------------------------------------------------------------------- carriers, also joined with planes
     Kind(
         "operated",
         "How many flights did {cn} operate in {mn}? | Number of flights operated by {cn} in {mn}?"
@@ -183,7 +183,6 @@ KINDS: tuple[Kind, ...] = (
         "counts every plane seen",
         "Core fleet: planes with at least 5 flights in the month.",
     ),
-    # --------------------------------------------------------------------------------------------- joins with planes
     Kind(
         "seats",
         "How many seats did {cn} offer in {mn}? | Seats offered by {cn} in {mn}? | Seat capacity of {cn} in {mn}?",
@@ -208,9 +207,9 @@ KINDS: tuple[Kind, ...] = (
         "How many {cn} flights used an aging plane in {mn}? | Flights of {cn} on aging planes in {mn}?"
         " | In {mn}, how often did {cn} fly an aging plane?",
         "SELECT COUNT(*) " + _CP + " AND {X}",
-        ("planes.year<=2001", "planes.year<=1995", "planes.year<=2003"),
+        ("planes.year<=2001", "planes.year<=1998", "planes.year<=2003"),
         "Aging: built in 2001 or before.",
-        "means 1995 or before",
+        "means 1998 or before",
         "Aging: built in 2003 or before.",
     ),
     Kind(
@@ -233,7 +232,7 @@ KINDS: tuple[Kind, ...] = (
         "draws the line at 250 seats",
         "Heavy: a plane with 180 seats or more.",
     ),
-    # -------------------------------------------------------------------------------------------- airports
+    # ---------------------------------------------------------------------- airports and their weather, destinations
     Kind(
         "redeye",
         "How many red-eye flights left {on} in {mn}? | Red-eyes out of {on} in {mn}?"
@@ -308,7 +307,6 @@ KINDS: tuple[Kind, ...] = (
         "draws the line at 60 minutes",
         "Severe: departs 100 minutes late or more.",
     ),
-    # ------------------------------------------------------------------------------ joins with airports and airlines
     Kind(
         "mountain",
         "How many flights from {on} went to mountain airports in {mn}? | Mountain flights out of {on} in {mn}?"
@@ -391,8 +389,8 @@ def markdown() -> str:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for kind in KINDS:
         constants = {slot: example[slot] for slot in kind.slots}
-        question, query = kind.question(0, constants), kind.query("gold", constants)
-        cells = (kind.name, question, kind.meaning, kind.meaning_drift, kind.mistake, f"`{query}`")
+        query = f"`{kind.query('gold', constants)}`"
+        cells = (kind.name, kind.question(0, constants), kind.meaning, kind.meaning_drift, kind.mistake, query)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,7 +100,7 @@ class ReadOnlyDatabase:
             return Result(error=f"the query returns more than {MAX_ROWS} rows")
         return Result(rows=tuple(tuple(row) for row in rows))
 
-    def _clock(self) -> object:
+    def _clock(self) -> Callable[[], bool]:
         cpu, wall = time.thread_time(), time.monotonic()
 
         def too_long() -> bool:
