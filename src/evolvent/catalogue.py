@@ -36,12 +36,12 @@ def algorithm(name: str) -> ModuleType:
     Raises:
         BadInput: no such module; names the closest.
     """
-    return _load("algos", name, "algorithm", "evolvent list algos")
+    return _load("algos", name, "algorithm", "see `evolvent list algos`")
 
 
 def benchmark(name: str) -> ModuleType:
     """The module of a benchmark; raises ``BadInput`` like ``algorithm``."""
-    return _load("bench", name, "benchmark", "evolvent bench --help")
+    return _load("bench", name, "benchmark", "")
 
 
 def closest(name: str, known: Sequence[str]) -> str:
@@ -50,12 +50,10 @@ def closest(name: str, known: Sequence[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
 
 
-def _load(package: str, name: str, what: str, listing: str) -> ModuleType:
+def _load(package: str, name: str, what: str, do: str) -> ModuleType:
     known = sorted(_modules(package))
     if name not in known:
-        raise BadInput(
-            f"unknown {what}", got=name, expected=closest(name, known), where="evolvent", do=f"see `{listing}`"
-        )
+        raise BadInput(f"unknown {what}", got=name, expected=closest(name, known), where="evolvent", do=do)
     return importlib.import_module(f"evolvent.{package}.{name}")
 
 

@@ -13,6 +13,7 @@ from evolvent import catalogue
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
 
@@ -60,23 +61,32 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> N
         live.note(f"page: {comparison.write_html(standings, html)}")
 
 
-def bench(name: Annotated[str, Positional], *, json: Path | None = None, plain: bool = False) -> None:
+def bench(name: Annotated[str, Positional], *, seed: int = 0, json: Path | None = None, plain: bool = False) -> None:
     """Measure performance as ratios within one run, so that machines can be compared.
 
     Args:
-        name: the benchmark.
+        name: the benchmark; an unknown name answers with those there are.
+        seed: of its inputs.
         json: also write the result with versions and machine to this file.
         plain: plain lines even on a terminal.
     """
-    from evolvent.core.machine import provenance
-
     module = catalogue.benchmark(name)
     with Live(plain=True if plain else None) as live:
-        result = module.run(live)
+        live.status(f"measuring {name}")
+        result = module.run(seed)
+        single = [[key, value] for key, value in result.items() if not isinstance(value, dict | list)]
+        live.table(name, ["", "value"], single)
+        for key, value in result.items():
+            if isinstance(value, dict):
+                live.table(key.replace("_", " "), ["", "value"], [[k, v] for k, v in value.items()])
         if json is not None:
-            content = {"benchmark": name, "command": f"evolvent bench {name}", "result": result, **provenance()}
+            command = f"evolvent bench {name} --seed {seed}"
+            content = {"benchmark": name, "command": command, "result": result, **provenance()}
             write_atomic(json, dump(content, indent=2) + "\n")
             live.note(f"result: {json}")
+    failed = [check for check, passed in result.get("checks", {}).items() if not passed]
+    if failed:
+        raise BadInput("the budget is not kept", got=", ".join(failed), expected="every check passed", where=name)
 
 
 COMMANDS = {

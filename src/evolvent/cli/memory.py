@@ -41,7 +41,7 @@ def audit(store: Annotated[Path, Positional], *, top: int = 5, scope: str = "def
         items = memory.items()
         tried = sorted((item for item in items if item.n > 0), key=_worth, reverse=True)
         _table(live, "Most valuable", tried[:top])
-        _table(live, "Least valuable", tried[top:][::-1][:top])
+        _table(live, "Least valuable", sorted(tried[top:], key=lambda item: (item.value, -item.n))[:top])
         untried = [item for item in items if item.n == 0]
         _table(live, f"Without any outcome yet: {len(untried)} of {len(items)}", untried[-top:])
 
@@ -99,8 +99,8 @@ def _open(store: Path, scope: str) -> Memory:
 
 
 def _worth(item: Item) -> tuple[float, int]:
-    """The effect of showing it where that was measured, else its value."""
-    return (item.value if item.lift is None else item.lift, item.n)
+    """The value, less where few outcomes speak for it: the order of the report."""
+    return (item.value * item.n / (item.n + 2.0), item.n)
 
 
 def _table(live: Live, title: str, items: Sequence[Item]) -> None:
