@@ -45,6 +45,14 @@ def test_the_same_run_twice_is_refused(folders):
         load([folders / "rag", folders / "rag" / "seed-0"])
 
 
+def test_a_run_without_a_score_is_named(tmp_path):
+    path = sample_run(tmp_path / "r", tasks=4)
+    summary = RunFolder.open(path).summary()
+    RunFolder.open(path).write_summary({**summary, "score": {"name": "success", "value": None}})
+    with pytest.raises(BadInput, match="no score"):
+        load([path])
+
+
 def test_unfinished_runs_are_refused_alone_and_left_out_beside_others(tmp_path):
     sample_run(tmp_path / "seed-0", tasks=4, summary=False)
     with pytest.raises(BadInput, match="no finished run"):

@@ -117,6 +117,11 @@ def test_outcomes_that_say_nothing_are_not_counted(tmp_path):
     assert series.PHASES["before"] not in Page(write_report(path).read_text()).words
 
 
+def test_a_long_run_keeps_its_page_readable(tmp_path):
+    html = write_report(sample_run(tmp_path / "r", tasks=450, passes=1)).read_text(encoding="utf-8")
+    assert html.count("and 50 more in episodes.jsonl") == 4 and html.count('class="task"') == 1600
+
+
 def test_a_folder_that_is_none_is_refused(tmp_path):
     with pytest.raises(BadInput):
         write_report(tmp_path)

@@ -167,6 +167,9 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
             expected="each run once", where=", ".join(str(run.path) for run in runs),
         )  # fmt: skip
     scores = [run.summary()["score"] for run in runs]
+    for run, score in zip(runs, scores, strict=True):
+        if score.get("value") is None:
+            raise BadInput("the run has no score", got=score, expected="a number", where=str(run.path / "summary.json"))
     rows = [{**row, "run": seed} for seed, run in zip(seeds, runs, strict=True) for row in run.read_metrics()]
     return Arm(
         name,

@@ -16,7 +16,7 @@ from evolvent.evaluate.page import fold, page, section, table, text, tiles
 from evolvent.evaluate.series import Paired, Rate, Row
 from evolvent.evaluate.svg import Bar, Curve, bars, curves
 
-_QUESTION_LIMIT, _ACTION_LIMIT = 1200, 2000
+_QUESTION_LIMIT, _ACTION_LIMIT, _TASKS_LIMIT = 1200, 2000, 400
 _STYLE = {"stream": 0, "after": 0, "before": 1, "control": 2}
 
 
@@ -242,7 +242,9 @@ def _tasks(run: Run) -> str:
             several = len(series.passes(members)) > 1
             right = sum(int(row["success"]) for row in rows)
             title = f"{_phase_name(name)}{f', pass {number}' if several else ''} – {right} of {len(rows)} right"
-            lines = [_task(row, run.attempts.get(int(row["step"]), Attempt())) for row in rows]
+            lines = [_task(row, run.attempts.get(int(row["step"]), Attempt())) for row in rows[:_TASKS_LIMIT]]
+            if len(rows) > _TASKS_LIMIT:
+                lines.append(f'<p class="soft">and {len(rows) - _TASKS_LIMIT} more in episodes.jsonl</p>')
             out.append(fold(title, "".join(lines)))
     return "".join(out)
 
