@@ -63,7 +63,7 @@ def _parse_run(kind: type, name: str, words: Sequence[str], stored: Any) -> tupl
             "Run",
             [
                 ("config", Annotated[kind, hidden], dataclasses.field(default_factory=lambda: default)),
-                ("options", Annotated[RunOptions, hidden], dataclasses.field(default_factory=RunOptions)),
+                ("run", Annotated[RunOptions, hidden], dataclasses.field(default_factory=RunOptions)),
             ],
         ),
         args=list(words),
@@ -71,14 +71,14 @@ def _parse_run(kind: type, name: str, words: Sequence[str], stored: Any) -> tupl
         description=(sys.modules[kind.__module__].__doc__ or "").strip(),
     )
     changed = {} if stored is None else configs.diff(stored, parsed.config)
-    place = f"{parsed.options.resume}/config.json"
+    place = f"{parsed.run.resume}/config.json"
     if changed:
         told = ", ".join(f"{field} {old!r} → {new!r}" for field, (old, new) in changed.items())
         raise BadInput(
             "a resumed run keeps its settings", got=told, expected=f"the settings in {place}",
             where="--resume", do="leave these flags out, or start a new run",
         )  # fmt: skip
-    return parsed.options, parsed.config
+    return parsed.run, parsed.config
 
 
 def _stored_config(kind: type, words: Sequence[str]) -> Any:
