@@ -1,0 +1,44 @@
+"""``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
+
+Credit and selection are in ``memory_credit``, writing, isolation and durability in ``memory_store``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+from evolvent.memory.memory import Memory
+from evolvent.testing import memory_credit, memory_store
+
+Factory = Callable[..., Memory]
+"""``factory(name, **options)`` opens the store called ``name`` (makes it when new) with ``Memory``'s options."""
+
+CHECKS: dict[str, Callable[[Factory], None]] = {
+    check.__name__: check for check in (*memory_credit.CHECKS, *memory_store.CHECKS)
+}
+
+
+def check_memory(factory: Factory) -> list[str]:
+    """Run every check on fresh stores and return the names of the checks that passed.
+
+    Args:
+        factory: ``factory(name, **options) -> Memory``. The same name gives the same store again; options are those
+            of ``Memory`` (policy, embedder, scope, seed, reward_range). Stores must be files or servers that another
+            process can open at ``memory.path``.
+
+    Raises:
+        AssertionError: a promise is broken; the message names the check.
+    """
+    number = count()
+    for name, check in CHECKS.items():
+        serial = next(number)
+
+        def fresh(store: str = "a", _serial: int = serial, **options: object) -> Memory:
+            return factory(f"{_serial}-{store}", **options)
+
+        try:
+            check(fresh)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+    return list(CHECKS)

@@ -1,0 +1,419 @@
+"""Checks of ``check_memory``: who is credited, by how much, and what is selected. Source: specs of MemRL and MemQ."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.embedders import Hashing
+from evolvent.memory.items import Recall
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import Policy, preset
+
+Factory = Callable[..., Memory]
+# no gate, no chance: what a check selects is what it wrote (and a start from which memq may learn without chance)
+OPEN = {"gate": -1.0, "epsilon": 0.0, "q_init": "middle"}
+
+
+class CountingEmbedder:
+    """The hashing embedder, counting the texts it was asked for."""
+
+    def __init__(self, dim: int = 64) -> None:
+        self._inner = Hashing(dim)
+        self.id, self.dim, self.calls, self.texts = self._inner.id, dim, 0, 0
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        self.calls += 1
+        self.texts += len(texts)
+        return self._inner.embed(texts)
+
+
+def make(factory: Factory, policy: str | Policy = "memrl", name: str = "a", **options: object) -> Memory:
+    """A store whose recalls depend on nothing but its content."""
+    chosen = preset(policy, **OPEN) if isinstance(policy, str) else policy
+    return factory(name, **{"policy": chosen, "embedder": "hash:64", **options})
+
+
+@contextlib.contextmanager
+def refused(what: str, error: type[Exception] = BadInput) -> Iterator[None]:
+    """The block must raise ``error``, with a message."""
+    try:
+        yield
+    except error as raised:
+        assert str(raised).strip(), f"{what}: refused without a message"
+        return
+    raise AssertionError(f"{what} was accepted")
+
+
+def close_to(got: float, expected: float, what: str = "value") -> None:
+    """Equal to 1e-9."""
+    assert math.isclose(got, expected, rel_tol=0.0, abs_tol=1e-9), f"{what}: got {got}, expected {expected}"
+
+
+def values(memory: Memory) -> dict[str, float]:
+    """Current value by id."""
+    return {item.id: item.value for item in memory.items(None)}
+
+
+# ------------------------------------------------------------------------------------------------ settling
+def a_receipt_settles_once_per_objective(factory: Factory) -> None:
+    """A retry changes nothing and reports the first changes; another objective is another value."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        r = memory.recall("task one")
+        first = memory.settle(r, 1.0)
+        before = values(memory)
+        assert memory.settle(r, 0.0) == first and values(memory) == before, "settled twice"
+        assert memory.settle(r.id, 1.0, idempotency_key="again") == first and values(memory) == before
+        speed = memory.settle(r, 0.0, objective="speed")
+        assert speed and values(memory) == before, "objectives share a value"
+
+
+def an_outcome_counts_once_across_receipts(factory: Factory) -> None:
+    """The same idempotency key under a new receipt (a retried job) is a no-op."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        first = memory.settle(memory.recall("task one"), 1.0, idempotency_key="job 7")
+        before = values(memory)
+        assert memory.settle(memory.recall("task one"), 1.0, idempotency_key="job 7") == first
+        assert values(memory) == before, "one outcome was counted twice"
+
+
+def only_shown_items_are_credited(factory: Factory) -> None:
+    """Not what was retrieved, not what was selected: what survived prompt assembly."""
+    with make(factory) as memory:
+        ids = [memory.remember(f"task {w}", w) for w in ("one", "two", "three", "four", "five")]
+        r = memory.recall("task one", k=3)
+        assert len(r.items) == 3 and r.pool_size == 5
+        memory.shown(r, r.ids[:1])
+        changes = memory.settle(r, 1.0)
+        assert [c.id for c in changes] == r.ids[:1], "credited an item that was not shown"
+        assert {i for i in ids if memory.get(i).n} == set(r.ids[:1])
+        with refused("an item that was not handed out"):
+            memory.shown(memory.recall("task one", k=1), [next(i for i in ids if i not in r.ids)])
+        with refused("shown() after settling"):
+            memory.shown(r, [])
+        empty = memory.recall("task one")
+        memory.shown(empty, [])
+        assert memory.settle(empty, 1.0) == [], "credit without any memory shown"
+
+
+def invalid_outcomes_teach_nothing(factory: Factory) -> None:
+    """A crashed judge is recorded, credits nobody, and leaves room for the valid outcome."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        r, before = memory.recall("task one"), values(memory)
+        assert memory.settle(r, None, valid=False, source="judge") == []
+        assert memory.settle(r, math.nan, valid=False) == []
+        assert values(memory) == before
+        outcomes = memory.explain(r).to_dict()["outcomes"]
+        assert len(outcomes) == 2 and not any(o["valid"] for o in outcomes)
+        assert memory.settle(r, 1.0), "the valid outcome was lost"
+
+
+def nonsense_is_refused_and_nothing_written(factory: Factory) -> None:
+    """NaN, infinite and out-of-range rewards, unknown receipts, memories, sources, policies."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        r, before = memory.recall("task one"), values(memory)
+        for reward in (math.nan, math.inf, -math.inf, 1.5, -0.1, None, "good"):
+            with refused(f"reward {reward}"):
+                memory.settle(r, reward)  # type: ignore[arg-type]
+        for receipt in ("r999", "m1", "7", "", "r1x", "r" * 30):
+            with refused(f"receipt {receipt!r}"):
+                memory.settle(receipt, 1.0)
+        with refused("a source nobody knows"):
+            memory.settle(r, 1.0, source="gossip")
+        with refused("a child nobody knows"):
+            memory.settle(r, 1.0, child="m999")
+        with refused("a parent nobody knows"):
+            memory.remember("task two", "b", parents=["m999"])
+        with refused("a policy nobody knows"):
+            memory.recall("task one", policy="memlr")
+        with refused("a negative k"):
+            memory.recall("task one", k=-1)
+        assert values(memory) == before and memory.explain(r).to_dict()["outcomes"] == []
+        assert len(memory.settle(r, 1.0)) == 1, "a refused settle used the receipt up"
+
+
+def settle_calls_no_embedder(factory: Factory) -> None:
+    """Values change without a single vector being computed; each text is embedded once in the life of a store."""
+    embedder = CountingEmbedder()
+    with make(factory, "memq", embedder=embedder) as memory:
+        a = memory.remember("task one", "body")
+        memory.remember("task two", "body two", parents=[a])
+        r = memory.recall("task one")
+        texts = embedder.texts
+        assert texts == 2, f"two texts, embedded {texts} times"
+        memory.settle(r, 1.0, action="SELECT 1", child=None)
+        memory.explain(a), memory.health(), memory.rebuild_values()
+        memory.remember("task one", "another body")  # a key that is known
+        assert embedder.texts == texts, "a known text was embedded again"
+    again = CountingEmbedder()
+    with make(factory, "memq", embedder=again) as memory:
+        memory.recall("task one")
+        assert again.texts == 0, "opening a store forgot its vectors"
+
+
+def test_recalls_never_write_values(factory: Factory) -> None:
+    """Evaluation outcomes are recorded and learned by nobody."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        before = values(memory)
+        r = memory.recall("task one", is_test=True)
+        assert memory.settle(r, 1.0) == [] and values(memory) == before
+        assert memory.explain(r).to_dict()["outcomes"][0]["reward"] == 1.0
+
+
+def credit_goes_to_what_was_shown_not_to_its_successor(factory: Factory) -> None:
+    """A memory superseded between recall and settle: the old text was shown, the old text is credited."""
+    with make(factory) as memory:
+        old = memory.remember("task one", "old body")
+        r = memory.recall("task one")
+        new = memory.remember("task one", "new body", supersedes=old)
+        assert [c.id for c in memory.settle(r, 1.0)] == [old]
+        assert memory.get(new).n == 0 and memory.get(new).content_version == 2
+        assert [p["content_version"] for p in memory.explain(r).to_dict()["pool"]] == [1]
+
+
+def stages_and_objectives_have_values_of_their_own(factory: Factory) -> None:
+    """Draft and refine learn apart, tests and style too."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "body")
+        for _ in range(5):
+            memory.settle(memory.recall("task one", stage="refine"), 0.0)
+        assert memory.recall("task one").items[0].value == 0.5
+        assert memory.recall("task one", stage="refine").items[0].value < 0.1
+        told = memory.explain(a).to_dict()["values"]
+        assert [(v["objective"], v["stage"], v["n"]) for v in told] == [("success", "refine", 5)]
+
+
+# ------------------------------------------------------------------------------------------------ values
+def ema_values_are_exact(factory: Factory) -> None:
+    """MemRL: ten successes from 0 at .3 give 1 - .7¹⁰."""
+    with make(factory, preset("memrl", gate=-1.0, q_init=0.0), reward_range=(-1.0, 1.0)) as memory:
+        a = memory.remember("task one", "body")
+        for _ in range(10):
+            memory.settle(memory.recall("task one"), 1.0)
+        close_to(memory.get(a).value, 1 - 0.7**10)
+        memory.settle(memory.recall("task one"), -1.0)
+        close_to(memory.get(a).value, (1 - 0.7**10) * 0.7 - 0.3)
+
+
+def provenance_credit_is_synchronous_and_counts_an_ancestor_once(factory: Factory) -> None:
+    """MemQ on a diamond D → B, C → A: alpha .5, gamma 1, trace .5, reward 1."""
+    policy = preset("memq", **OPEN, alpha=0.5, gamma=1.0, trace=0.5)
+    for shown, expected in (("D", (0.05, 0.1, 0.1, 0.2)), ("DB", (0.25, 0.5, 0.1, 0.2))):
+        with make(factory, policy, name=shown) as memory:
+            a = memory.remember("key a", "A", value=0.0)
+            b = memory.remember("key b", "B", value=0.2, parents=[a])
+            c = memory.remember("key c", "C", value=0.4, parents=[a])
+            d = memory.remember("key d", "D", value=0.6, parents=[b, c])
+            before, ids = values(memory), {"A": a, "B": b, "C": c, "D": d}
+            r = memory.recall("key d", k=4)
+            memory.shown(r, [ids[x] for x in shown])
+            memory.settle(r, 1.0)
+            for id_, change in zip((a, b, c, d), expected, strict=True):
+                close_to(values(memory)[id_] - before[id_], change, f"{shown}: {id_}")
+            assert memory.rebuild_values() == 0
+
+
+def hub_values_stay_in_bounds(factory: Factory) -> None:
+    """An ancestor of many shown memories collects many changes; its value stays in the range of returns."""
+    policy = preset("memq", **OPEN, k=8, alpha=0.5, gamma=0.5, trace=1.0)
+    with make(factory, policy) as memory:
+        hub = memory.remember("key hub", "hub")
+        for i in range(8):
+            memory.remember(f"key child {i}", f"child {i}", parents=[hub])
+        for _ in range(30):
+            memory.settle(memory.recall("key child"), 1.0)
+        assert -1e-9 <= memory.get(hub).value <= 2.0 + 1e-9, memory.get(hub).value
+
+
+def a_new_memory_is_not_credited_by_its_own_outcome(factory: Factory) -> None:
+    """The child's value enters the target; its own value stays. A merged child is no consequence of itself."""
+    policy = preset("memq", **OPEN, alpha=0.3, gamma=0.5, trace=0.9)
+    with make(factory, policy) as memory:
+        a = memory.remember("key a", "A", value=0.5)
+        r = memory.recall("key a")
+        child = memory.remember("key n", "N", value=0.5, parents=r)
+        memory.settle(r, 1.0, child=child)
+        close_to(memory.get(a).value, 0.725)
+        assert memory.get(child).n == 0 and memory.get(child).value == 0.5
+        r = memory.recall("key a", k=1)
+        merged = memory.remember("key a", "A", parents=r)
+        assert merged == a
+        memory.settle(r, 0.0, child=merged)
+        close_to(memory.get(a).value, 0.725 * 0.7)
+
+
+def values_are_the_sum_of_their_events(factory: Factory) -> None:
+    """Rebuilding changes nothing, and a receipt's values can be had again at any later time."""
+    for name in ("memrl", "memq", "memlift"):
+        with make(factory, name, name=name) as memory:
+            rng, seen = np.random.default_rng(0), []
+            for t in range(60):
+                r = memory.recall(f"task {t % 7}")
+                seen.append((r, {i["id"]: i["q"] for i in memory.explain(r).to_dict()["pool"]}))
+                memory.settle(r, float(rng.integers(2)), action="body 3")
+                if t % 3 == 0:
+                    memory.remember(f"task {t % 7} {t}", f"body {t}", parents=r, source=f"s{t % 2}")
+            assert memory.rebuild_values() == 0, f"{name}: values differ from their events"
+            for r, q in seen:
+                then = memory.values_as_of(r)
+                assert all(then[i] == q[i] for i in q), f"{name}: values as of {r.id}"
+
+
+# ------------------------------------------------------------------------------------------------ selection
+def the_gate_may_leave_nothing(factory: Factory) -> None:
+    """Irrelevant memories are not shown to fill k; the result has one type."""
+    with make(factory, preset("memrl", gate=0.5)) as memory:
+        empty = memory.recall("anything")
+        memory.remember("alpha beta gamma", "body")
+        far = memory.recall("completely other words here")
+        assert isinstance(empty, Recall) and empty.items == far.items == () and far.pool_size == 0
+        assert memory.settle(far, 1.0) == []
+        assert len(memory.recall("alpha beta gamma").items) == 1
+
+
+def k_counts_memories(factory: Factory) -> None:
+    """Many memories under one key share the k places."""
+    with make(factory) as memory:
+        ids = [memory.remember("one key", f"body {i}") for i in range(12)]
+        r = memory.recall("one key", k=5)
+        assert r.ids == ids[:5], f"ties go to the older memory: {r.ids}"
+        assert all(math.isfinite(i.score) for i in r.items), "equal similarities and values broke the scores"
+        assert len(memory.recall("one key", k=40).items) == 12
+
+
+def exploration_stays_inside_the_gate_and_is_logged(factory: Factory) -> None:
+    """Epsilon-greedy draws from the pool only; every candidate has its probability in the receipt."""
+    with make(factory, preset("memrl", gate=0.2, pool=4, k=2, epsilon=0.5)) as memory:
+        for i in range(6):
+            memory.remember(f"alpha beta gamma {i}", f"near {i}")
+            memory.remember(f"unrelated words number {i}", f"far {i}")
+        explored = 0
+        for _ in range(40):
+            r = memory.recall("alpha beta gamma")
+            explored += r.explored
+            assert all(i.body.startswith("near") for i in r.items), "explored outside the gate"
+            p = sum(i["propensity"] for i in memory.explain(r).to_dict()["pool"])
+            close_to(p, 2.0, "propensities sum to k")
+        assert 8 <= explored <= 32, f"explored {explored} of 40 at epsilon .5"
+        assert not memory.recall("alpha beta gamma", frozen=True).explored
+
+
+def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
+    """Memories are left out with a logged probability that falls with evidence; both sides keep statistics."""
+    with make(factory, preset("memlift", gate=-1.0, omit=0.4)) as memory:
+        a = memory.remember("task one", "body")
+        rates, left_out = [], 0
+        for t in range(80):
+            r = memory.recall("task one")
+            (item,) = r.items + r.omitted
+            rates.append(1.0 - item.propensity)
+            left_out += len(r.omitted)
+            changes = memory.settle(r, float(t % 4 > 0))
+            assert [c.rule for c in changes] == (["omitted"] if r.omitted else ["shown"])
+        assert rates[0] == 0.4 and rates[-1] < 0.1 and 8 <= left_out <= 30, (rates[0], rates[-1], left_out)
+        told = memory.explain(a).to_dict()["values"][0]
+        assert told["n"] + told["n_omitted"] == 80 and told["n_omitted"] == left_out
+        assert all(not memory.recall("task one", frozen=True).omitted for _ in range(20))
+        with refused("showing what was left out"):
+            while not (r := memory.recall("task one")).omitted:
+                pass
+            memory.shown(r, [r.omitted[0].id])
+
+
+def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> None:
+    """Always recalled together, one lifts success from .4 to .9, one does nothing: values tie, effects do not."""
+    with make(factory, preset("memlift", gate=-1.0, omit=0.3, omit_n0=1e9)) as memory:
+        useful, useless = memory.remember("task", "useful"), memory.remember("task", "useless")
+        rng = np.random.default_rng(1)
+        for _ in range(300):
+            r = memory.recall("task")
+            memory.settle(r, float(rng.random() < (0.9 if useful in r.ids else 0.4)))
+        good, idle = memory.get(useful).lift or 0.0, memory.get(useless).lift or 0.0
+        assert good > 0.25 and abs(idle) < 0.2 and good - idle > 0.2, (good, idle)
+        assert memory.recall("task", frozen=True).ids[0] == useful
+
+
+def starving_settings_are_refused(factory: Factory) -> None:
+    """Start at the reward of failure without exploration: what was never tried can never win."""
+    with refused("q_init 0 with rewards 0 and 1"):
+        make(factory, preset("memrl", q_init=0.0))
+    with refused("q_init above success"):
+        make(factory, preset("memrl", q_init=2.0))
+    for allowed in (
+        preset("memrl", q_init=0.0, epsilon=0.1),
+        preset("memrl", q_init="high"),
+        preset("rag", q_init=0.0),
+    ):
+        make(factory, allowed, name="b").close()
+    make(factory, preset("memrl", q_init=0.0), name="c", reward_range=(-1.0, 1.0)).close()
+
+
+def a_receipt_tells_its_effective_settings(factory: Factory) -> None:
+    """No threshold is shadowed by a default: what ran is in the receipt."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        for gate in (-1.0, 0.37):
+            told = memory.explain(memory.recall("task one", policy=preset("memrl", gate=gate))).to_dict()
+            assert told["params"]["gate"] == gate and told["params"]["alpha"] == 0.3 and told["policy"] == "memrl"
+
+
+def the_same_calls_give_the_same_receipts(factory: Factory) -> None:
+    """Two stores, one sequence of calls and one seed: equal ids, items, omissions and values. Another seed differs."""
+    runs = []
+    for name, seed in (("x", 3), ("y", 3), ("z", 4)):
+        with make(factory, preset("memlift", gate=-1.0, omit=0.4), name=name, seed=seed) as memory:
+            trace: list[object] = [memory.remember(f"task {i}", f"body {i}") for i in range(6)]
+            for t in range(30):
+                r = memory.recall(f"task {t % 6}")
+                trace += [r, memory.settle(r, float(t % 2))]
+            runs.append(trace)
+    assert runs[0] == runs[1], "the same seed gave another run"
+    assert runs[0] != runs[2], "the seed has no effect"
+
+
+def coverage_is_reported(factory: Factory) -> None:
+    """Learning that is switched off in practice is seen in health()."""
+    with make(factory) as memory:
+        for i in range(4):
+            memory.remember(f"task {i}", f"body {i}")
+        memory.settle(memory.recall("task 0", k=1), 1.0)
+        told = memory.health()
+        assert (told["items"], told["coverage"], told["updates_per_item"]) == (4, 0.25, 0.25), told
+        assert told["never_shown"] == 3 and told["settled"] == 1 and told["nonzero"] == 0.25
+
+
+CHECKS = (
+    a_receipt_settles_once_per_objective,
+    an_outcome_counts_once_across_receipts,
+    only_shown_items_are_credited,
+    invalid_outcomes_teach_nothing,
+    nonsense_is_refused_and_nothing_written,
+    settle_calls_no_embedder,
+    test_recalls_never_write_values,
+    credit_goes_to_what_was_shown_not_to_its_successor,
+    stages_and_objectives_have_values_of_their_own,
+    ema_values_are_exact,
+    provenance_credit_is_synchronous_and_counts_an_ancestor_once,
+    hub_values_stay_in_bounds,
+    a_new_memory_is_not_credited_by_its_own_outcome,
+    values_are_the_sum_of_their_events,
+    the_gate_may_leave_nothing,
+    k_counts_memories,
+    exploration_stays_inside_the_gate_and_is_logged,
+    omission_is_logged_anneals_and_stops_when_frozen,
+    omission_separates_a_useful_memory_from_its_companion,
+    starving_settings_are_refused,
+    a_receipt_tells_its_effective_settings,
+    the_same_calls_give_the_same_receipts,
+    coverage_is_reported,
+)

@@ -1,0 +1,389 @@
+"""Checks of ``check_memory``: what is written, who sees it, and that it survives."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+from evolvent.testing.memory_credit import OPEN, make, refused, values
+
+Factory = Callable[..., Memory]
+KILLS = 50
+
+
+# ------------------------------------------------------------------------------------------------ writing
+def the_same_lesson_is_kept_once(factory: Factory) -> None:
+    """Equal bodies under equal or nearly equal keys merge, with history; other bodies, kinds, polarities do not."""
+    with make(factory) as memory:
+        a = memory.remember("How many flights left Newark in May?", "SELECT 1")
+        parent = a
+        for _ in range(3):
+            assert memory.remember("How many flights left Newark in May?", "SELECT 1", source="reviewer") == a
+        assert memory.remember("how many flights left newark in may?", "SELECT 1", merge=0.8) == a, "near-duplicate key"
+        assert memory.get(a).merged == 4 and len(memory.items()) == 1
+        assert [x["verb"] for x in memory.explain(a).to_dict()["audit"]] == ["merge"] * 4
+        others = [
+            memory.remember("How many flights left Newark in May?", "SELECT 2"),
+            memory.remember("How many flights left Newark in May?", "SELECT 1", kind="script"),
+            memory.remember("How many flights left Newark in May?", "SELECT 1", polarity="failure"),
+            memory.remember("How many flights left Newark in May?", "SELECT 1", merge=None),
+            memory.remember("Something else entirely", "SELECT 1"),
+        ]
+        assert len({a, *others}) == 6, "different lessons were merged"
+        later = memory.remember("another task", "made with its help", parents=[parent])
+        assert memory.remember("another task", "made with its help", parents=[others[0]]) == later
+        relations = {(p["id"], p["relation"]) for p in memory.explain(later).to_dict()["parents"]}
+        assert relations == {(parent, "retrieved"), (others[0], "merged")}, relations
+
+
+def a_better_body_supersedes_and_history_stays(factory: Factory) -> None:
+    """The replaced memory leaves recall and keeps value, events and its place in the graph."""
+    with make(factory) as memory:
+        old = memory.remember("task one", "old")
+        memory.settle(memory.recall("task one"), 0.0)
+        new = memory.remember("task one", "new", supersedes=old)
+        assert memory.recall("task one").ids == [new]
+        kept = memory.get(old)
+        assert kept.status == "superseded" and kept.superseded_by == new and kept.n == 1
+        assert memory.explain(new).to_dict()["parents"] == [{"id": old, "relation": "revised"}]
+        memory.settle(memory.recall("task one"), 1.0)
+        assert memory.get(old).n == 1 and memory.get(old).value == kept.value, (
+            "the replaced one earned from its successor"
+        )
+        with refused("superseding what is superseded"):
+            memory.remember("task one", "newer", supersedes=old)
+
+
+def archiving_keeps_everything_but_recall(factory: Factory) -> None:
+    """Deleting is a status and a reason; the value history can still be read."""
+    with make(factory) as memory:
+        a, b = memory.remember("task one", "one"), memory.remember("task one", "two")
+        memory.settle(memory.recall("task one"), 1.0)
+        memory.archive(a, "wrong convention")
+        memory.archive(a, "again")
+        assert memory.recall("task one").ids == [b]
+        assert memory.get(a).status == "archived" and memory.get(a).n == 1
+        told = memory.explain(a).to_dict()
+        assert [x["reason"] for x in told["audit"] if x["verb"] == "archive"] == ["wrong convention"]
+        assert len(told["history"]) == 1
+        assert memory.remember("task one", "one") != a, "merged into an archived memory"
+
+
+def provenance_has_no_cycles(factory: Factory) -> None:
+    """Edges run from older to newer memories, also when a later write merges into an older memory."""
+    with make(factory, preset("memq", **OPEN)) as memory:
+        a = memory.remember("task one", "one")
+        b = memory.remember("task two", "two", parents=[a, a])
+        assert memory.remember("task one", "one", parents=[b]) == a
+        assert memory.explain(a).to_dict()["parents"] == []
+        assert memory.get(b).parents == (a,)
+        memory.settle(memory.recall("task one"), 1.0)  # must end
+
+
+def parents_are_what_was_shown(factory: Factory) -> None:
+    """A memory made under a receipt descends from what the prompt held, not from what was retrieved."""
+    with make(factory) as memory:
+        for w in ("one", "two", "three"):
+            memory.remember(f"task {w}", w)
+        r = memory.recall("task one", k=3)
+        memory.shown(r, r.ids[:2])
+        child = memory.get(memory.remember("task four", "four", parents=r))
+        assert set(child.parents) == set(r.ids[:2])
+        assert memory.explain(child.id).to_dict()["made_in"] == r.id
+
+
+def a_failed_write_writes_nothing(factory: Factory) -> None:
+    """All rows of a batch or none; ids belong to their rows; a failed add raises."""
+    with make(factory) as memory:
+        rows = [{"key": f"task {i}", "body": f"body {i}"} for i in range(5)]
+        with refused("a batch with an empty body"):
+            memory.remember_many([*rows, {"key": "task", "body": " "}])
+        with refused("a batch with an unknown field"):
+            memory.remember_many([{"key": "k", "body": "b", "tags": []}])
+        assert memory.items() == []
+        ids = memory.remember_many([*rows, rows[2]])
+        assert [memory.get(i).body for i in ids] == [*(r["body"] for r in rows), "body 2"] and ids[5] == ids[2]
+        assert memory.recall("task 3").items[0].body == "body 3"
+
+
+def texts_that_cannot_be_stored_are_refused(factory: Factory) -> None:
+    """Empty, zero bytes, lone surrogates, far too long: refused before anything is written; all else round trips."""
+    with make(factory) as memory:
+        for bad in ("", "  \n", "a\x00b", "a\ud800b", "x" * 10_000_000):
+            for key, body in ((bad, "body"), ("key", bad)):
+                with refused(f"text {bad[:5]!r}"):
+                    memory.remember(key, body)
+            with refused(f"task {bad[:5]!r}"):
+                memory.recall(bad)
+        assert memory.items(None) == []
+        text = "naïve 日本語 🚀 \u202e e\u0301 'quotes\" -- ; DROP TABLE memory; \r\n\t end"
+        stored = memory.get(memory.remember(text, text))
+        assert (stored.key, stored.body) == (text, text)
+        assert memory.recall(text).items[0].key == text
+
+
+def secrets_are_masked(factory: Factory) -> None:
+    """Keys and tokens do not reach the store, in keys, bodies, queries or actions."""
+    secret = "sk-proj-" + "a1B2" * 8
+    with make(factory) as memory:
+        a = memory.remember(f"use {secret} to log in", f"password = '{'x9' * 8}' and {secret}")
+        r = memory.recall(f"log in with {secret}")
+        memory.settle(r, 1.0, action=f"curl -H 'Authorization: Bearer {'t0k' * 8}'")
+        told = json.dumps([memory.explain(a).to_dict(), memory.explain(r).to_dict()])
+        for piece in (secret, "x9" * 8, "t0k" * 8):
+            assert piece not in told, "a secret was stored"
+        assert "[secret]" in memory.get(a).body
+
+
+# ------------------------------------------------------------------------------------------------ isolation
+def scopes_do_not_see_each_other(factory: Factory) -> None:
+    """Recall, ids, receipts, idempotency keys and values belong to one scope."""
+    with make(factory, scope="ann") as ann, make(factory, scope="ben") as ben:
+        a = ann.remember("task one", "ann's")
+        assert ben.recall("task one").items == () and ben.items(None) == []
+        b = ben.remember("task one", "ben's")
+        assert ben.recall("task one").ids == [b] and ann.recall("task one").ids == [a]
+        r = ann.recall("task one")
+        with refused("another scope's receipt"):
+            ben.settle(r, 1.0)
+        with refused("another scope's memory"):
+            ben.get(a)
+        with refused("another scope's memory as a parent"):
+            ben.remember("task two", "x", parents=[a])
+        ann.settle(r, 1.0, idempotency_key="k")
+        assert ben.settle(ben.recall("task one"), 0.0, idempotency_key="k")[0].id == b
+        ann.meta_set("at", 1)
+        assert ben.meta_get("at") is None and ann.meta_get("at") == 1
+
+
+def another_embedder_is_refused(factory: Factory) -> None:
+    """A store keeps its embedder and reward range; vectors must be finite, unit-able and of one length."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+    with refused("another embedder", StoreError):
+        make(factory, embedder="hash:32")
+    with refused("another reward range", StoreError):
+        make(factory, reward_range=(-1.0, 1.0))
+    with factory("a", policy="rag") as memory:
+        assert memory.embedder.id == "hash:64" and memory.recall("task one").items
+
+    class Broken:
+        id, dim, made = "broken", 4, np.ones((1, 4))
+
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            return self.made
+
+    broken = Broken()
+    with make(factory, embedder=broken, name="b") as memory:
+        bad = (np.full((1, 4), np.nan), np.full((1, 4), np.inf), np.zeros((1, 4)), np.ones((1, 5)), np.ones((2, 4)))
+        for broken.made in (*bad, np.ones(4)):
+            with refused(f"vectors {broken.made}", BadInput):
+                memory.remember("key", "body")
+        assert memory.items(None) == []
+        broken.made = np.ones((1, 4))
+        memory.remember("key", "body")
+
+
+# ------------------------------------------------------------------------------------------------ durability
+def a_store_reopens_as_it_was(factory: Factory) -> None:
+    """Everything acknowledged is there; recalls go on where they were."""
+    with make(factory, "memlift") as memory:
+        for i in range(8):
+            memory.remember(f"task {i}", f"body {i}")
+            memory.settle(memory.recall(f"task {i}"), float(i % 2))
+        memory.archive("m3", "no longer true")
+        before, ids = memory.items(None), memory.recall("task 1", frozen=True).ids
+    with make(factory, "memlift") as memory:
+        assert memory.items(None) == before and memory.recall("task 1", frozen=True).ids == ids
+        assert memory.remember("task new", "body new") == "m9"
+
+
+def a_transaction_is_all_or_nothing(factory: Factory) -> None:
+    """Grouped verbs commit together; a failed verb inside undoes only itself."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "one")
+        try:
+            with memory.transaction():
+                memory.settle(memory.recall("task one"), 1.0)
+                memory.remember("task two", "two")
+                memory.meta_set("position", 5)
+                assert len(memory.recall("task two").items) == 2, "a transaction does not see itself"
+                raise KeyError("the caller's own failure")
+        except KeyError:
+            pass
+        assert (
+            memory.get(a).n == 0 and memory.meta_get("position") is None and len(memory.recall("task two").items) == 1
+        )
+        with memory.transaction():
+            memory.remember("task two", "two")
+            with refused("a bad verb in a transaction"):
+                memory.settle("r999", 1.0)
+            memory.meta_set("position", 6)
+        assert memory.meta_get("position") == 6 and len(memory.recall("task two").items) == 2
+
+
+def threads_share_a_memory(factory: Factory) -> None:
+    """Four threads on one object: every settled outcome is counted once."""
+    with make(factory, sync="normal") as memory:
+        for i in range(5):
+            memory.remember(f"task {i}", f"body {i}")
+        failures: list[BaseException] = []
+
+        def work(number: int) -> None:
+            try:
+                for t in range(25):
+                    r = memory.recall(f"task {(t + number) % 5}")
+                    memory.settle(r, float(t % 2))
+                    memory.remember(f"note {number} {t}", f"note {number} {t}", parents=r)
+            except BaseException as error:  # noqa: BLE001  reported by the main thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures[0]
+        _consistent(memory, settled=100, items=105)
+
+
+def processes_share_a_store(factory: Factory) -> None:
+    """Two processes with two threads each write at once: nothing lost, nothing twice, no lock error."""
+    with make(factory, sync="normal") as memory:
+        for i in range(5):
+            memory.remember(f"task {i}", f"body {i}")
+        children = [_spawn(_SHARING, memory.path, str(i)) for i in range(2)]
+        for child in children:
+            _, errors = child.communicate(timeout=120)
+            assert child.returncode == 0, errors
+        _consistent(memory, settled=100, items=105)
+        assert memory.recall("note 1 1 24", k=1).items[0].key == "note 1 1 24", "another process's memory was not seen"
+
+
+def killed_processes_leave_a_consistent_store(factory: Factory) -> None:
+    """Kill −9 at random times: what was acknowledged is there once, and values equal their events."""
+    rng = random.Random(0)
+    with make(factory) as memory:
+        for i in range(5):
+            memory.remember(f"task {i}", f"body {i}")
+        with tempfile.TemporaryDirectory() as folder:
+            for round_ in range(KILLS):
+                log = Path(folder) / f"{round_}.txt"
+                child = _spawn(_KILLED, memory.path, str(round_), str(log))
+                assert child.stdout is not None
+                child.stdout.readline()  # it has begun
+                time.sleep(rng.random() * 0.04)
+                child.kill()
+                child.communicate()
+                _acknowledged(memory, log, round_)
+        _consistent(memory)
+
+
+def _spawn(code: str, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _consistent(memory: Memory, settled: int | None = None, items: int | None = None) -> None:
+    """Values equal the replay of their events; counts add up."""
+    told = memory.health()
+    assert memory.rebuild_values() == 0, "values differ from their events"
+    if settled is not None:
+        assert told["settled"] == settled, (told["settled"], settled)
+        assert sum(i.n for i in memory.items(None)) == sum(
+            sum(c["rule"] == "shown" for c in memory.explain(f"r{r}").to_dict()["changes"])
+            for r in range(1, told["recalls"] + 1)
+        )
+    if items is not None:
+        assert told["items"] == items, (told["items"], items)
+    assert all(0.0 <= v <= 1.0 for v in values(memory).values())
+
+
+def _acknowledged(memory: Memory, log: Path, round_: int) -> None:
+    """Every line that the dead process wrote after a verb returned must hold in the store."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    for line in lines:
+        if not line.endswith(";"):
+            continue  # the kill hit the log itself
+        verb, id_, extra = line[:-1].split("|")
+        if verb == "settled":
+            told = memory.explain(id_).to_dict()
+            assert [o["reward"] for o in told["outcomes"]] == [float(extra)], f"round {round_}: {line}"
+            assert sum(c["rule"] == "shown" for c in told["changes"]) == sum(p["shown"] for p in told["pool"])
+            before = values(memory)
+            memory.settle(id_, 1.0 - float(extra))
+            assert values(memory) == before, f"round {round_}: settled again"
+        elif verb == "remembered":
+            assert memory.get(id_).key == extra, f"round {round_}: {line}"
+        else:
+            assert memory.explain(id_).to_dict()["query"] == extra, f"round {round_}: {line}"
+
+
+_OPENING = """
+import sys, threading
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+def open_it(sync):
+    return Memory(sys.argv[1], policy=preset("memrl", gate=-1.0), embedder="hash:64", sync=sync)
+"""
+_SHARING = (
+    _OPENING
+    + """
+memory = open_it("normal")
+def work(number):
+    for t in range(25):
+        r = memory.recall(f"task {(t + number) % 5}")
+        memory.settle(r, float(t % 2))
+        memory.remember(f"note {sys.argv[2]} {number} {t}", f"note {sys.argv[2]} {number} {t}", parents=r)
+threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+[t.start() for t in threads]; [t.join() for t in threads]
+"""
+)
+_KILLED = (
+    _OPENING
+    + """
+memory = open_it("full")
+log = open(sys.argv[3], "w", buffering=1)
+print("begun", flush=True)
+for t in range(10_000):
+    task = f"task {t % 5}"
+    r = memory.recall(task)
+    log.write(f"recalled|{r.id}|{task};\\n")
+    memory.shown(r, r.ids[:2])
+    memory.settle(r, float(t % 2))
+    log.write(f"settled|{r.id}|{t % 2};\\n")
+    key = f"note {sys.argv[2]} {t}"
+    log.write(f"remembered|{memory.remember(key, key, parents=r)}|{key};\\n")
+"""
+)
+
+CHECKS = (
+    the_same_lesson_is_kept_once,
+    a_better_body_supersedes_and_history_stays,
+    archiving_keeps_everything_but_recall,
+    provenance_has_no_cycles,
+    parents_are_what_was_shown,
+    a_failed_write_writes_nothing,
+    texts_that_cannot_be_stored_are_refused,
+    secrets_are_masked,
+    scopes_do_not_see_each_other,
+    another_embedder_is_refused,
+    a_store_reopens_as_it_was,
+    a_transaction_is_all_or_nothing,
+    threads_share_a_memory,
+    processes_share_a_store,
+    killed_processes_leave_a_consistent_store,
+)

@@ -1,0 +1,25 @@
+"""Every promise of the memory, one test each, on the SQLite store."""
+
+import pytest
+
+from evolvent.memory.memory import Memory
+from evolvent.testing.memory import CHECKS, check_memory
+
+SLOW = {"killed_processes_leave_a_consistent_store"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CHECKS])
+def test_promise(name, tmp_path):
+    def factory(store="a", **options):
+        return Memory(tmp_path / f"{store}.db", **{"sync": "normal", **options})
+
+    CHECKS[name](factory)
+
+
+def test_a_broken_promise_is_named(tmp_path):
+    class Forgetful(Memory):
+        def archive(self, id, reason):
+            """Forgets to archive."""
+
+    with pytest.raises(AssertionError, match="archiving_keeps_everything_but_recall"):
+        check_memory(lambda store, **options: Forgetful(tmp_path / f"{store}.db", **{"sync": "normal", **options}))
