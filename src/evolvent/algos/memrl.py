@@ -11,7 +11,7 @@ scripts and reflections unless ``lessons`` says "procedures" and "failures"; tie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
@@ -40,6 +40,8 @@ class Config(MemoryConfig):
     """Step size of the value."""
     epsilon: float = 0.0
     """Probability of showing random members of the pool instead."""
+    relevance: Literal["cosine", "hybrid"] = "cosine"
+    """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
 
 
 def run(
@@ -54,5 +56,6 @@ def run(
         weight=config.weight,
         alpha=config.alpha,
         epsilon=config.epsilon,
+        relevance=config.relevance,
     )
     return run_memory_system("memrl", config, policy, folder, live, resume=resume, model=model)

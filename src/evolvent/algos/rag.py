@@ -7,7 +7,7 @@ The same memories, the same text and the same k as the learning systems, so that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
@@ -26,6 +26,8 @@ class Config(MemoryConfig):
 
     k: int = 3
     """Memories shown."""
+    relevance: Literal["cosine", "hybrid"] = "cosine"
+    """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
     shuffled: bool = False
     """Show k random memories instead (control for the length of the prompt)."""
 
@@ -34,5 +36,5 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """Run it and return the summary that stands in ``summary.json``."""
-    policy = preset("random" if config.shuffled else "rag", k=config.k)
+    policy = preset("random" if config.shuffled else "rag", k=config.k, relevance=config.relevance)
     return run_memory_system("rag", config, policy, folder, live, resume=resume, model=model)

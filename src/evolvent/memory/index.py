@@ -140,6 +140,22 @@ class Index:
         order = order[sim[order] > gate][:limit]
         return seq[order].copy(), sim[order]
 
+    def similarities(
+        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+    ) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that a search may return, each once, and their cosines to ``query``: float64 ``[<=N]``."""
+        ids = self._ids[: self.n]
+        wanted = np.unique(np.asarray(seqs, np.int64))
+        rows = np.searchsorted(ids, wanted)
+        known = rows < self.n
+        known[known] = ids[rows[known]] == wanted[known]
+        rows = rows[known]
+        keep = self._keep(kinds)
+        if keep is not None:
+            rows = rows[keep[rows]]
+        sim = np.round((self._matrix[rows] @ query).astype(np.float64), SIM_DIGITS) if len(rows) else np.empty(0)
+        return ids[rows].tolist(), sim
+
     def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
         """``limit`` active memories drawn without replacement, uniformly, whatever the query: int64 ``[<=limit]``."""
         keep = self._keep(kinds)

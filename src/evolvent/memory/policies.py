@@ -34,6 +34,10 @@ class Policy:
     """Candidates kept by similarity before ranking (k1 of MemRL)."""
     gate: float = 0.3
     """Strict lower bound of the cosine. It belongs to the embedder: .3 suits all-MiniLM-L6-v2; see health()."""
+    relevance: Literal["cosine", "hybrid"] = "cosine"
+    """cosine of the keys; hybrid: the mean of the cosine and of how much of the task's rare words the key covers."""
+    margin: float = 2.0
+    """Candidates this much less relevant than the most relevant one are left out (2: none)."""
     weight: float = 0.5
     """Share of the value in the score: 0 similarity only, 1 value only."""
     epsilon: float = 0.0
@@ -72,8 +76,10 @@ PRESETS: dict[str, Policy] = {
     "memq": Policy(
         "memq", rank="linear", update="provenance", weight=0.5, epsilon=0.1, q_init=0.0, alpha=0.3, gamma=0.5, trace=0.5
     ),
+    # chosen in surrogate and synthetic worlds, see LOG.md; gate and margin belong to the embedder
     "memlift": Policy(
-        "memlift", rank="lift", update="lift", weight=0.6, q_init="high", alpha=0.15, gamma=1.0, trace=0.3, omit=0.2
+        "memlift", rank="lift", update="lift", relevance="hybrid", gate=0.2, margin=0.15, weight=0.5, q_init="high",
+        alpha=0.3, gamma=1.0, trace=0.3, omit=0.1, omit_n0=8.0,
     ),
 }  # fmt: skip
 

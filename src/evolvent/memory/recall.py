@@ -17,6 +17,7 @@ from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, start_value, to_dict
+from evolvent.memory.relevance import hybrid
 from evolvent.memory.store import marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
 
@@ -103,8 +104,16 @@ def _candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> tuple[l
     if vec is None or request.k == 0:
         return [], np.empty(0)
     # the pool must be able to hold what is asked for
-    seqs, sims = bank.index.search(vec, limit=max(policy.pool, request.k), gate=policy.gate, kinds=request.kinds)
-    return seqs.tolist(), sims
+    limit = max(policy.pool, request.k)
+    if policy.relevance == "hybrid":
+        seqs, sims = hybrid(bank, request.task, vec, limit=limit, gate=policy.gate, kinds=request.kinds)
+    else:
+        found, sims = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
+        seqs = found.tolist()
+    if len(seqs) and policy.margin < 2.0:
+        near = int(np.count_nonzero(sims >= sims[0] - policy.margin))
+        seqs, sims = seqs[:near], sims[:near]
+    return seqs, sims
 
 
 def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed: int) -> Pool:
@@ -183,11 +192,19 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
 
 
 def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
-    """Leave out selected memories with a logged probability; what seems to harm nearly always, when frozen always."""
+    """Leave out selected memories with a logged probability; what seems to harm nearly always, when frozen always.
+
+    A memory that is selected alone shares its outcome with no other, so there is nothing to tell apart by omitting it.
+    """
     policy = request.policy
+    alone = len(pool.selected) < 2
     for i in pool.selected:
         v = pool.rows[i].value
-        p = 0.0 if request.frozen else lift.omission_rate(v.n + v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
+        p = (
+            0.0
+            if request.frozen or alone
+            else lift.omission_rate(v.n + v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
+        )
         if lift.harmful(pool.effects[i], float(pool.value[i]), v.n, bank.reward_range):
             pool.harmful.add(i)
             p = 1.0 if request.frozen else max(p, policy.omit_harmful)

@@ -45,6 +45,9 @@ CREATE TABLE memory(
   created_at REAL NOT NULL);
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
 
+CREATE VIRTUAL TABLE key_words USING fts5(words, content='', tokenize='unicode61');   -- rowid = memory.seq
+CREATE VIRTUAL TABLE key_vocabulary USING fts5vocab(key_words, 'row');
+
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
   parent INTEGER NOT NULL REFERENCES memory(seq),

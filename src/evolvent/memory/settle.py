@@ -169,11 +169,12 @@ def _ancestors(
 
     def parents(m: int) -> list[int]:
         if m not in graph:
-            # relation "revised" is left out: what a memory replaced earns nothing from its success
+            # relation "revised" is left out: what a memory replaced earns nothing from its success; for lift neither
+            # does what was shown when the attempt failed and the lesson came from elsewhere (a correction)
             rows = db.execute(
-                "SELECT DISTINCT parent FROM provenance WHERE child=? AND relation IN ('retrieved', 'merged') "
-                "ORDER BY parent",
-                (m,),
+                "SELECT DISTINCT p.parent FROM provenance p JOIN memory c ON c.seq = p.child WHERE p.child=? AND "
+                "p.relation IN ('retrieved', 'merged') AND (c.polarity = 'success' OR ?) ORDER BY p.parent",
+                (m, policy.update == "provenance"),
             )
             graph[m] = [row[0] for row in rows]
         return graph[m]

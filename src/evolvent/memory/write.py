@@ -131,6 +131,7 @@ def _insert(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> in
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, emb_id, d.source, q_init,
          d.value is not None, version, d.receipt, time.time()),
     ).lastrowid or 0  # fmt: skip
+    db.execute("INSERT INTO key_words(rowid, words) VALUES(?, ?)", (seq, d.key))
     _link(db, seq, d.parents, "retrieved")
     bank.store.dirty = True
     bank.index.append(seq, d.kind, vec)

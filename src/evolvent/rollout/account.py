@@ -86,5 +86,5 @@ def _row(item: Any) -> dict[str, Any]:
         "n": int(item.n),
         "lift": None if item.lift is None else round(float(item.lift), 3),
         "source": item.source,
-        "why": f"shown {item.n} times, {item.wins:g} of them right" if item.n else "never shown",
+        "why": f"{item.n} outcomes, value {item.value:.2f} ± {item.uncertainty:.2f}, from {item.source}",
     }

@@ -192,7 +192,7 @@ def _write(
 ) -> tuple[str | None, str]:
     """Write what this step taught; returns the memory's id and a word for the live line."""
     parents = step.chosen.shown
-    action = step.chosen.action
+    action = str(turn.info.get("action", step.chosen.action)) if turn.admissible is None else step.chosen.action
     if agent.use == "values" or (agent.use == "both" and turn.admissible is not None):
         if step.chosen.shown:  # a known experience: settling moves its value
             return None, ""

@@ -1,0 +1,71 @@
+"""memlift, our default: relevance that sees rare words, values by use, and credit by leaving out.
+
+Recall: candidates by hybrid relevance (cosine and coverage of the task's rare words) above a gate and within a margin
+of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise among equals is not
+blown up. worth = c lift + (1-c) (value - pool mean).
+
+Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs); its
+step starts as a running mean and never falls below alpha. Of several selected memories each is left out with a logged
+probability that falls with evidence; lift is the self-normalised inverse-propensity difference of outcomes with and
+without it, trusted by c = t^2 / (t^2 + se^2). Ancestors of a memory that came from a success earn trace^depth.
+
+Why each part is there, and what did not help: LOG.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Model
+from evolvent.evaluate.live import Live
+from evolvent.memory.policies import preset
+from evolvent.rollout.memory_run import MemoryConfig, run_memory_system
+
+PAPER = "ours"
+LEVELS = ("memory",)
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(MemoryConfig):
+    """Settings of memlift; the defaults are chosen in surrogate and synthetic worlds (LOG.md)."""
+
+    k: int = 3
+    """Memories shown."""
+    pool: int = 10
+    """Candidates kept by similarity before values choose (k1)."""
+    gate: float = 0.2
+    """Cosine that a candidate must exceed; belongs to the embedder."""
+    margin: float = 0.15
+    """Candidates this much less relevant than the best one are left out."""
+    weight: float = 0.5
+    """Share of the value in the score (1 - lambda is similarity's)."""
+    alpha: float = 0.3
+    """Step size of the value."""
+    omit: float = 0.1
+    """Probability of leaving out a selected memory that has no evidence and is not alone."""
+    trace: float = 0.3
+    """Decay per link back to ancestors."""
+    relevance: Literal["cosine", "hybrid"] = "hybrid"
+    """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
+
+
+def run(
+    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
+) -> dict[str, Any]:
+    """Run it and return the summary that stands in ``summary.json``."""
+    policy = preset(
+        "memlift",
+        k=config.k,
+        pool=config.pool,
+        gate=config.gate,
+        margin=config.margin,
+        weight=config.weight,
+        alpha=config.alpha,
+        omit=config.omit,
+        trace=config.trace,
+        relevance=config.relevance,
+    )
+    return run_memory_system("memlift", config, policy, folder, live, resume=resume, model=model)
