@@ -69,8 +69,8 @@ INSTRUCTIONS = (
     "SQLite tables: flights(month, day, hour, dep_time, sched_dep_time, dep_delay, arr_time, arr_delay, carrier, "
     "tailnum, origin, dest, air_time, distance); airlines(carrier, name); airports(faa, name, lat, lon, alt, tz); "
     "planes(tailnum, year, manufacturer, engines, seats); weather(origin, month, day, hour, temp, humid, wind_speed, "
-    "precip, pressure, visib). month is 1 to 12. Codes of carriers and airports: "
-    + ", ".join(f"{name} {code}" for table in (CARRIERS, DESTINATIONS, ORIGINS) for code, name in table.items())
+    "precip, pressure, visib). month is 1 to 12. Codes in carrier, origin, dest: "
+    + ", ".join(f"{name}={code}" for table in (CARRIERS, DESTINATIONS, ORIGINS) for code, name in table.items())
     + ".\nAnswer each question with one SQL query on one line.\n\n"
 )
 

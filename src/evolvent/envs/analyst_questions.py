@@ -86,7 +86,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "ontime",
         "What share of {cn} flights was on time in {mn}? | On-time rate of {cn} in {mn}?"
-        " | How punctual was {cn} during {mn}, as a share of flights?",
+        " | Punctuality rate of {cn} during {mn}?",
         "SELECT AVG({X}) " + _CM,
         ("arr_delay<=9", "arr_delay<=0", "dep_delay<=5"),
         "On time: arrives at most 9 minutes late.",
