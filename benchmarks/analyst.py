@@ -17,13 +17,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from evolvent.models.cached import Cached
+
 from evolvent import models
 from evolvent.algos import memlift, memp, memq, memrl, no_memory, rag
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
-from evolvent.models.cached import Cached
 
 HERE = Path(__file__).parent
 CONDITIONS = {
@@ -81,7 +82,12 @@ def _run(a: argparse.Namespace, condition: str, arm: str, seed: int, model: Any,
         RunFolder.open(path)
         if resume
         else RunFolder.create(
-            path, algo=module.__name__.rpartition(".")[2], config=to_json(config), env=config.env, seed=seed, command=command
+            path,
+            algo=module.__name__.rpartition(".")[2],
+            config=to_json(config),
+            env=config.env,
+            seed=seed,
+            command=command,
         )
     )
     with closing(folder):
@@ -89,7 +95,8 @@ def _run(a: argparse.Namespace, condition: str, arm: str, seed: int, model: Any,
         stream = [m for m in folder.read_metrics() if m["phase"] == "stream"]
     tries = max(1, len(stream))
     return {
-        "model": a.model, "condition": condition, "arm": arm, "seed": seed, "config": asdict(config), "command": command,
+        "model": a.model, "condition": condition, "arm": arm, "seed": seed, "config": asdict(config),
+        "command": command,
         "passes": [p["rate"] for p in summary["passes"]],
         "first_encounter": summary["first_encounter"]["rate"],
         "before": _rate(summary, "before"), "heldout": _rate(summary, "after"),

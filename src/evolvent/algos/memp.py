@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live
-from evolvent.memory.policies import preset
-from evolvent.rollout.memory_run import MemoryConfig, run_memory_system
+from evolvent.memory.policies import Policy, preset
+from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
 
 PAPER = "arXiv 2508.06433"
 LEVELS = ()
@@ -32,9 +33,19 @@ class Config(MemoryConfig):
     """Cosine that a candidate must exceed; belongs to the embedder."""
 
 
+def policy(config: Config) -> Policy:
+    """The memory's policy under these settings."""
+    return preset("memp", k=config.k, pool=config.pool, gate=config.gate)
+
+
 def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """Run it and return the summary that stands in ``summary.json``."""
-    policy = preset("memp", k=config.k, pool=config.pool, gate=config.gate)
-    return run_memory_system("memp", config, policy, folder, live, resume=resume, model=model)
+    return run_memory_system("memp", config, policy(config), folder, live, resume=resume, model=model)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
+    """Held-out success of what a finished run learned, its memory frozen."""
+    config = from_json(Config, folder.config)
+    return evaluate_memory_system(config, policy(config), folder, live, episodes)

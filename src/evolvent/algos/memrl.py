@@ -13,11 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live
-from evolvent.memory.policies import preset
-from evolvent.rollout.memory_run import MemoryConfig, run_memory_system
+from evolvent.memory.policies import Policy, preset
+from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
 
 PAPER = "arXiv 2601.03192"
 LEVELS = ("memory",)
@@ -44,11 +45,9 @@ class Config(MemoryConfig):
     """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
 
 
-def run(
-    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
-) -> dict[str, Any]:
-    """Run it and return the summary that stands in ``summary.json``."""
-    policy = preset(
+def policy(config: Config) -> Policy:
+    """The memory's policy under these settings."""
+    return preset(
         "memrl",
         k=config.k,
         pool=config.pool,
@@ -58,4 +57,16 @@ def run(
         epsilon=config.epsilon,
         relevance=config.relevance,
     )
-    return run_memory_system("memrl", config, policy, folder, live, resume=resume, model=model)
+
+
+def run(
+    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
+) -> dict[str, Any]:
+    """Run it and return the summary that stands in ``summary.json``."""
+    return run_memory_system("memrl", config, policy(config), folder, live, resume=resume, model=model)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
+    """Held-out success of what a finished run learned, its memory frozen."""
+    config = from_json(Config, folder.config)
+    return evaluate_memory_system(config, policy(config), folder, live, episodes)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live
-from evolvent.memory.policies import preset
-from evolvent.rollout.memory_run import MemoryConfig, run_memory_system
+from evolvent.memory.policies import Policy, preset
+from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
 
 PAPER = "control"
 LEVELS = ()
@@ -32,9 +33,19 @@ class Config(MemoryConfig):
     """Show k random memories instead (control for the length of the prompt)."""
 
 
+def policy(config: Config) -> Policy:
+    """The memory's policy under these settings."""
+    return preset("random" if config.shuffled else "rag", k=config.k, relevance=config.relevance)
+
+
 def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """Run it and return the summary that stands in ``summary.json``."""
-    policy = preset("random" if config.shuffled else "rag", k=config.k, relevance=config.relevance)
-    return run_memory_system("rag", config, policy, folder, live, resume=resume, model=model)
+    return run_memory_system("rag", config, policy(config), folder, live, resume=resume, model=model)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
+    """Held-out success of what a finished run learned, its memory frozen."""
+    config = from_json(Config, folder.config)
+    return evaluate_memory_system(config, policy(config), folder, live, episodes)

@@ -198,6 +198,8 @@ def _write(
             return None, ""
         polarity = "success" if turn.success else "neutral"
         return memory.remember(step.key, action, kind="experience", polarity=polarity, value=value, parents=parents), ""
+    if turn.success and _is_known(step, action):
+        return None, ""
     if turn.success and "procedures" in agent.lessons and agent.model is not None:
         body = _write_procedure(env, agent.model, step)
         return memory.remember(step.key, body, kind="script", polarity="success", parents=parents), "procedure"
@@ -213,6 +215,12 @@ def _write(
     if not turn.success and "failures" in agent.lessons and action:
         return memory.remember(step.key, action, polarity="failure", source="self", parents=parents), "failure kept"
     return None, ""
+
+
+def _is_known(step: _Step, action: str) -> bool:
+    """Whether a memory of this very question already holds this very answer: nothing new to keep."""
+    items = step.recall.items if step.recall else ()
+    return any(item.body == action and item.key == step.key for item in items)
 
 
 def _write_procedure(env: Env, model: Model, step: _Step) -> str:

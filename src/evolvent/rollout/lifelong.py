@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng, seed_tree
@@ -117,7 +115,7 @@ def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, fo
         memory.meta_set("cursor", item.step)
     live.task(
         item.index + 1, item.of,
-        question=item.task.text, action=best.action, ok=best.success, note=_note(best), seconds=best.seconds,
+        question=item.task.text, action=best.action, ok=best.success, note=note(best), seconds=best.seconds,
     )  # fmt: skip
 
 
@@ -148,7 +146,8 @@ def _log(item: _Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -
     )
 
 
-def _note(done: Attempt) -> str:
+def note(done: Attempt) -> str:
+    """What was recalled and why, what was left out, what was learned: the end of a live line."""
     parts = [f"{m.id} {m.why}" for m in done.shown[:3]] or ["nothing recalled"]
     if done.omitted:
         parts.append("left out on purpose: " + ", ".join(m.id for m in done.omitted))
@@ -165,10 +164,3 @@ def _title(item: _Item, stream: Stream) -> str:
         "control": f"Control: the stream's tasks without memory ({item.of})",
     }
     return names[item.phase]
-
-
-def mean_by_pass(metrics: Sequence[dict[str, Any]]) -> list[float]:
-    """Success rate of each pass of the stream."""
-    rows = [m for m in metrics if m.get("phase") == "stream"]
-    numbers = sorted({int(m["pass"]) for m in rows})
-    return [float(np.mean([m["success"] for m in rows if m["pass"] == n])) for n in numbers]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,11 +11,13 @@ from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Env, Model
+from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy
-from evolvent.rollout.attempt import Agent
-from evolvent.rollout.lifelong import Stream, run_stream
+from evolvent.rollout.account import rate
+from evolvent.rollout.attempt import Agent, attempt
+from evolvent.rollout.lifelong import Stream, note, run_stream
 
 
 @dataclass(frozen=True)
@@ -53,38 +56,23 @@ def run_memory_system(
     resume: bool = False,
     model: Model | None = None,
     attempts: int = 1,
-    use: str | None = None,
 ) -> dict[str, Any]:
     """Open what the run needs, run the stream, close it again; returns the summary.
 
     Args:
         algo: name for the summary.
         config: common settings.
-        policy: of the memory.
+        policy: of the memory; rank "none" acts without.
         folder: the run folder; the memory is ``memory.db`` in it.
         live: where progress goes.
         resume: continue a run that was stopped.
         model: a loaded model, shared by several runs (``config.model`` is then only its name).
         attempts: independent attempts per task of the stream (pass@k).
-        use: overrides ``config.use`` (an algorithm without memory passes "none").
     """
-    with ExitStack() as stack:
-        env = stack.enter_context(closing(envs.load(config.env)))
-        if model is None and config.model != "none":
-            live.status(f"loading {config.model}")
-            model = stack.enter_context(closing(models.load(config.model)))
-        path = folder.path / "memory.db"
-        if not resume and path.exists():
-            raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
-        memory = stack.enter_context(
-            closing(Memory(path, policy=policy, seed=config.seed, reward_range=env.reward_range, sync="normal"))
-        )
-        agent = Agent(
-            model=model,
-            use=use or _resolve(config.use, env, model),
-            lessons=config.lessons,
-            temperature=config.temperature,
-        )
+    path = folder.path / "memory.db"
+    if not resume and path.exists():
+        raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
+    with _opened(config, policy, folder, live, model) as (env, agent, memory):
         stream = Stream(
             algo=algo, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
             control=config.control and agent.use != "none", attempts=attempts,
@@ -92,7 +80,56 @@ def run_memory_system(
         return run_stream(stream, env, agent, memory, folder, live, resume=resume)
 
 
-def _resolve(use: str, env: Env, model: Model | None) -> str:
+def evaluate_memory_system(
+    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, episodes: int | None
+) -> dict[str, Any]:
+    """Held-out success with the memory of a finished run, frozen: nothing explored, left out, settled or written.
+
+    The first tasks are those that the run itself was judged on; more of them are fresh.
+    """
+    path = folder.path / "memory.db"
+    if not path.exists():
+        raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
+    with _opened(config, policy, folder, live, None) as (env, agent, memory):
+        env.advance(config.passes)
+        tasks = env.tasks("heldout", episodes or config.heldout, config.seed)
+        live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
+        rows: list[dict[str, Any]] = []
+        for index, task in enumerate(tasks):
+            seed = seed_tree(config.seed, "eval", task.id)
+            done = attempt(env, task, agent, memory, seed=seed, learn=False)
+            rows.append({"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.valid)})
+            live.task(
+                index + 1, len(tasks),
+                question=task.text, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
+            )  # fmt: skip
+    result = {"name": "held-out success", **rate(rows), "tasks": rows}
+    live.note(f"held-out success: {result['successes']} of {result['n']}, 95 % interval {result['ci95']}")
+    return result
+
+
+@contextmanager
+def _opened(
+    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, model: Model | None
+) -> Iterator[tuple[Env, Agent, Memory]]:
+    with ExitStack() as stack:
+        env = stack.enter_context(closing(envs.load(config.env)))
+        if model is None and config.model != "none":
+            live.status(f"loading {config.model}")
+            model = stack.enter_context(closing(models.load(config.model)))
+        memory = stack.enter_context(
+            closing(
+                Memory(
+                    folder.path / "memory.db", policy=policy, seed=config.seed, reward_range=env.reward_range,
+                    sync="normal",
+                )
+            )
+        )  # fmt: skip
+        use = "none" if policy.rank == "none" else _resolve(config.use, model)
+        yield env, Agent(model=model, use=use, lessons=config.lessons, temperature=config.temperature), memory
+
+
+def _resolve(use: str, model: Model | None) -> str:
     """What "auto" means: values where there is no model to read the memory, worked examples otherwise."""
     if use != "auto":
         return use
