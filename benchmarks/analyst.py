@@ -17,21 +17,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from evolvent.models.cached import Cached
-
 from evolvent import models
 from evolvent.algos import memlift, memp, memq, memrl, no_memory, rag
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
+from evolvent.models.cached import Cached
 
 HERE = Path(__file__).parent
 CONDITIONS = {
     "wrong0": "analyst:kinds=12",
     "wrong0.2": "analyst:kinds=12,reviewer_wrong=0.2",
     "wrong0.4": "analyst:kinds=12,reviewer_wrong=0.4",
-    "drift": "analyst:kinds=12,drift=0.5,drift_at=2",
+    "drift": "analyst:kinds=12,drift=0.5,drift_at=3",
 }
 PASSES = {"drift": 4}
 ARMS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -42,7 +42,7 @@ ARMS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rag-hybrid": (rag, {"relevance": "hybrid"}),
     "memp": (memp, {}),
     "memrl": (memrl, {}),
-    "memrl-hybrid": (memrl, {"relevance": "hybrid", "gate": 0.2}),
+    "memrl-hybrid": (memrl, {"relevance": "hybrid", "gate": 0.3}),
     "memq": (memq, {}),
     "memlift": (memlift, {}),
     "memlift-cosine": (memlift, {"relevance": "cosine", "gate": 0.37}),
@@ -53,18 +53,23 @@ def main() -> None:
     """Run the missing cells of the grid."""
     a = _arguments()
     results = Path(a.out)
-    done = _rows(results)
-    with closing(models.load(a.model)) as engine, Live(plain=True) as live:
+    with closing(_engine(a)) as engine, Live(plain=True) as live:
         model = Cached(engine, Path(a.runs) / "completions.db")
         for seed in a.seeds:
             for condition in a.condition:
                 for arm in a.arms:
-                    key = (a.model, condition, arm, seed)
-                    if key in {(r["model"], r["condition"], r["arm"], r["seed"]) for r in done}:
+                    cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed}
+                    if any(cell.items() <= row.items() for row in _rows(results)):
                         continue
                     live.phase(f"{condition} · {arm} · seed {seed}")
-                    done.append(_run(a, condition, arm, seed, model, live))
-                    results.write_text(json.dumps(done, indent=1) + "\n")
+                    row = _run(a, condition, arm, seed, model, live)
+                    results.parent.mkdir(parents=True, exist_ok=True)
+                    # read again: another process may have added rows meanwhile
+                    write_atomic(results, json.dumps([*_rows(results), row], indent=1) + "\n")
+
+
+def _engine(a: argparse.Namespace) -> Any:
+    return models.load(a.model, n_threads=a.threads) if a.threads else models.load(a.model)
 
 
 def _run(a: argparse.Namespace, condition: str, arm: str, seed: int, model: Any, live: Live) -> dict[str, Any]:
@@ -124,6 +129,7 @@ def _arguments() -> argparse.Namespace:
     p.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     p.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     p.add_argument("--model", default="qwen2.5-coder-1.5b")
+    p.add_argument("--threads", type=int, default=0, help="of the model; 1 suits several processes side by side")
     p.add_argument("--passes", type=int, default=3)
     p.add_argument("--train", type=int, default=24)
     p.add_argument("--heldout", type=int, default=24)

@@ -37,7 +37,7 @@ class Config(MemoryConfig):
     """Memories shown."""
     pool: int = 10
     """Candidates kept by similarity before values choose (k1)."""
-    gate: float = 0.2
+    gate: float = 0.3
     """Cosine that a candidate must exceed; belongs to the embedder."""
     margin: float = 0.15
     """Candidates this much less relevant than the best one are left out."""

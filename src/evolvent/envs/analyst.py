@@ -40,7 +40,7 @@ class Analyst:
     instructions = INSTRUCTIONS
     labels = ("Q", "SQL")
     stop = (";", "\n\n", "\nQ:")
-    max_tokens = 120
+    max_tokens = 80
     reward_range = (0.0, 1.0)
 
     def __init__(
@@ -52,10 +52,12 @@ class Analyst:
         reviewer_wrong: float,
         drifting: frozenset[str],
         drift_at: int,
+        kinds: tuple[Kind, ...] = KINDS,
     ) -> None:
         self._database, self._house = database, house
         self._reviewer_answers, self._reviewer_wrong = reviewer_answers, reviewer_wrong
         self.drifting, self.drift_at, self.drifted = drifting, drift_at, False
+        self.kinds = kinds
         self._task: Task | None = None
 
     # ------------------------------------------------------------------------------------------------ tasks
@@ -73,7 +75,7 @@ class Analyst:
         if n < 0:
             raise BadInput("a negative number of tasks", got=n, expected="0 or more", where="analyst.tasks")
         order = random.Random(f"analyst/{split}/{seed}/order")
-        streams = {kind.name: self._questions(kind, split, seed) for kind in KINDS}
+        streams = {kind.name: self._questions(kind, split, seed) for kind in self.kinds}
         tasks: list[Task] = []
         while len(tasks) < n and streams:
             names = list(streams)
@@ -121,7 +123,8 @@ class Analyst:
     def step(self, action: str) -> Turn:
         """Run the query in ``action`` (any text that contains one) and compare its result.
 
-        ``info`` holds ``sql`` as run, ``rows`` (the first five, JSON values) and ``error``.
+        ``info`` holds ``sql`` as run (also as ``action``: what is worth remembering), ``rows`` (the first five, JSON
+        values) and ``error``.
         """
         if self._task is None:
             raise EnvError("step without reset", expected="reset(task), then one step", where="analyst.step")
@@ -199,6 +202,7 @@ def make(
     drift: float = 0.0,
     drift_at: int = 0,
     time_limit_s: float = 2.0,
+    kinds: int = len(KINDS),
     seed: int = 0,
 ) -> Analyst:
     """The analyst world; fetches and builds the database at first use (9 MB, seconds).
@@ -210,7 +214,8 @@ def make(
         drift: share of the kinds whose definition changes when the drift comes.
         drift_at: pass that begins with the drift (``advance``); 0: only when ``drift()`` is called.
         time_limit_s: processor seconds that one query of the agent may take.
-        seed: chooses the kinds that drift.
+        kinds: how many kinds of question there are, drawn by ``seed``.
+        seed: chooses the kinds, and those that drift.
     """
     shares = {"reviewer_answers": reviewer_answers, "reviewer_wrong": reviewer_wrong, "drift": drift}
     for option, value in shares.items():
@@ -224,7 +229,9 @@ def make(
             where="analyst",
         )
     path = ensure_database(data)
-    names = sorted(BY_NAME)
+    if not 1 <= kinds <= len(KINDS):
+        raise BadInput("not a number of kinds", got=kinds, expected=f"1 to {len(KINDS)}", where="analyst: kinds")
+    names = sorted(random.Random(f"analyst/kinds/{seed}").sample(sorted(BY_NAME), kinds))
     drifting = random.Random(f"analyst/drift/{seed}").sample(names, round(drift * len(names)))
     return Analyst(
         ReadOnlyDatabase(path, time_limit_s),
@@ -233,6 +240,7 @@ def make(
         reviewer_wrong=reviewer_wrong,
         drifting=frozenset(drifting),
         drift_at=drift_at,
+        kinds=tuple(BY_NAME[name] for name in names),
     )
 
 

@@ -78,7 +78,7 @@ PRESETS: dict[str, Policy] = {
     ),
     # chosen in surrogate and synthetic worlds, see LOG.md; gate and margin belong to the embedder
     "memlift": Policy(
-        "memlift", rank="lift", update="lift", relevance="hybrid", gate=0.2, margin=0.15, weight=0.5, q_init="high",
+        "memlift", rank="lift", update="lift", relevance="hybrid", gate=0.3, margin=0.15, weight=0.5, q_init="high",
         alpha=0.3, gamma=1.0, trace=0.3, omit=0.1, omit_n0=8.0,
     ),
 }  # fmt: skip
