@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def run_bandit(world: Bandit, policy: Policy | None, *, path: str | Path = ":mem
                 out["coverage"] = tried / world.n_clustered
                 out |= _separation(memory, world, policy)
     solved = (world.luck() < chance_PN).astype(float)
-    lost = [forgetting(a, b)["of_prev_success"] for a, b in zip(solved, solved[1:], strict=False)]
+    lost = [forgetting(a, b)["of_prev_success"] for a, b in pairwise(solved)]
     return {
         "success": float(chance_PN.mean()), "regret": float(o.p1 - chance_PN.mean()),
         "regret_late": float(o.p1 - chance_PN[o.passes // 2 :].mean()), "first": float(chance_PN[0].mean()),
