@@ -60,34 +60,46 @@ class Index:
             "'restore') ORDER BY seq",
             (self._seen_audit, self._scope_id),
         )
+        waiting = self._store.row(
+            "SELECT count(*) FROM memory WHERE scope_id = ? AND seq > ?", (self._scope_id, self._seen_memory)
+        )
+        self._room_for(waiting[0] if waiting else 0)
         for piece in self._store.chunks(
             "SELECT m.seq, m.kind, m.status, e.vec FROM memory m JOIN embedding e USING(emb_id) "
             "WHERE m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
             (self._scope_id, self._seen_memory),
         ):
-            for seq, kind, status, vec in piece:
-                self.append(seq, kind, np.frombuffer(vec, "<f4"), status == "active")
+            self._extend(piece)
         for seq, target, verb in changes:
             self._seen_audit = seq
             self.set_active(int(target[1:]), verb == "restore")
         self._data_version = version
         return self.n != before or bool(changes)
 
-    def append(self, seq: int, kind: str, vector: np.ndarray, active: bool = True) -> None:
-        """Add one row; ``seq`` must be newer than all before it (rows stay sorted by it)."""
-        if self._matrix.shape[1] != vector.size:
-            if self.n:
-                raise BadInput("vector of another dimension", got=vector.size, expected=self._matrix.shape[1])
-            self._matrix = np.empty((0, vector.size), np.float32)
-        if self.n == len(self._matrix):
-            self._grow(max(64, int(self.n * 1.5)))
-        i = self.n
-        self._matrix[i], self._ids[i], self._active[i] = vector, seq, active
-        self._kind[i] = self._kinds.setdefault(kind, len(self._kinds))
-        self._inactive += not active
-        self.n, self._seen_memory = i + 1, seq
+    def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
+        """Add one active row; ``seq`` must be newer than all before it (rows stay sorted by it)."""
+        self._extend([(seq, kind, "active", np.ascontiguousarray(vector, "<f4").tobytes())])
 
-    def _grow(self, size: int) -> None:
+    def _extend(self, rows: Sequence[tuple[int, str, str, bytes]]) -> None:
+        """Add rows ``(seq, kind, status, vector as bytes)`` in order of ``seq``."""
+        dim, a, b = len(rows[0][3]) // 4, self.n, self.n + len(rows)
+        if any(len(row[3]) != 4 * dim for row in rows) or (a and self._matrix.shape[1] != dim):
+            raise BadInput("vector of another dimension", got=dim, expected=self._matrix.shape[1])
+        if not a and self._matrix.shape[1] != dim:
+            self._matrix = np.empty((len(self._ids), dim), np.float32)
+        self._room_for(len(rows))
+        self._matrix[a:b] = np.frombuffer(b"".join([row[3] for row in rows]), "<f4").reshape(-1, dim)
+        self._ids[a:b] = [row[0] for row in rows]
+        self._kind[a:b] = [self._kinds.setdefault(row[1], len(self._kinds)) for row in rows]
+        self._active[a:b] = [row[2] == "active" for row in rows]
+        self._inactive += int(np.count_nonzero(~self._active[a:b]))
+        self.n, self._seen_memory = b, rows[-1][0]
+
+    def _room_for(self, more: int) -> None:
+        """Make space for more rows; growing by half keeps the cost of a row constant."""
+        if self.n + more <= len(self._ids):
+            return
+        size = max(64, self.n + more, int(self.n * 1.5))
         for name in ("_matrix", "_ids", "_kind", "_active"):
             old = getattr(self, name)
             new = np.empty((size, *old.shape[1:]), old.dtype)

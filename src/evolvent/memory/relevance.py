@@ -37,8 +37,8 @@ def rarity(counts: Mapping[str, int], terms: Sequence[str], n: int) -> dict[str,
 
 def coverage(task: Mapping[str, float], key: str) -> float:
     """Share of the task's rarity that the key covers, 0..1; ``task`` maps its words to their rarity."""
-    total = sum(task.values())
-    return sum(w for t, w in task.items() if t in set(words(key))) / total if total > 0.0 else 0.0
+    total, covered = sum(task.values()), set(words(key))
+    return sum(w for t, w in task.items() if t in covered) / total if total > 0.0 else 0.0
 
 
 def hybrid(
