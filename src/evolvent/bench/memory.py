@@ -85,34 +85,40 @@ def run(
     return result
 
 
+def _text(i: int) -> str:
+    """Texts that share most of their words, as the tasks of a stream do."""
+    return f"How many of kind {i % 97} were seen by {i % 1009} in month {i % 12} of case {i}?"
+
+
 def _measure_size(path: Path, size: int, seed: int, repeats: int, result: dict[str, Any], say: Progress) -> None:
     policy = preset("memrl", k=5, pool=10, gate=0.3)
     with Memory(path, policy=policy, embedder=Clustered(seed), sync="normal", seed=seed) as memory:
         begun = time.perf_counter()
         for start in range(0, size, BATCH):
             memory.remember_many(
-                [{"key": f"memory {i}", "body": f"body {i}"} for i in range(start, min(size, start + BATCH))]
+                [{"key": _text(i), "body": f"body {i}"} for i in range(start, min(size, start + BATCH))]
             )
             say(f"{min(size, start + BATCH):,} of {size:,} memories written")
         result["per_second"][f"remember_many_{size}"] = round(size / (time.perf_counter() - begun))
         index = memory._bank.index
         matrix = np.ascontiguousarray(index._matrix[: index.n])
-        times: dict[str, list[float]] = {"product": [], "search": [], "recall": []}
+        times: dict[str, list[float]] = {"product": [], "search": [], "recall_memrl": [], "recall_memlift": []}
         say(f"recall among {size:,} memories")
         for t in range(repeats + 5):
-            text = f"query {t}"
+            text = _text(size + t)
             query = memory.embedder.embed([text])[0]
             _clock(times["product"], lambda q=query: matrix @ q)
             _clock(times["search"], lambda q=query: index.search(q, limit=10, gate=0.3))
             # the receipt, its query's vector and its candidates are committed to the file before this returns
-            _clock(times["recall"], lambda q=text: memory.recall(q))
+            _clock(times["recall_memrl"], lambda q=text: memory.recall(q))
+            _clock(times["recall_memlift"], lambda q=text: memory.recall(q, policy="memlift"))
         begun = time.perf_counter()
     with Memory(path, policy=policy, embedder=Clustered(seed), sync="normal", seed=seed) as memory:
-        memory.recall("query 0")
+        memory.recall(_text(0))
         result["milliseconds"][f"open_and_first_recall_{size}"] = round(1e3 * (time.perf_counter() - begun), 1)
     for name, seconds in times.items():
         _put(result, f"{name}_{size}", seconds[5:])  # the first ones warm caches
-    for name in ("search", "recall"):
+    for name in ("search", "recall_memrl", "recall_memlift"):
         for quantile in ("p50", "p99"):
             ms = result["milliseconds"]
             ratio = ms[f"{name}_{size}"][quantile] / ms[f"product_{size}"][quantile]
@@ -122,16 +128,16 @@ def _measure_size(path: Path, size: int, seed: int, repeats: int, result: dict[s
 def _measure_settle(path: Path, sync: Any, seed: int, repeats: int, result: dict[str, Any]) -> None:
     """Recall and settle with three memories shown, each verb one durable commit, among 1,000 memories."""
     with Memory(path, policy="memlift", embedder=Clustered(seed), sync=sync, seed=seed) as memory:
-        memory.remember_many([{"key": f"memory {i}", "body": f"body {i}"} for i in range(1000)])
+        memory.remember_many([{"key": _text(i), "body": f"body {i}"} for i in range(1000)])
         times: dict[str, list[float]] = {"recall": [], "settle": []}
         for t in range(repeats + 5):
-            receipt = _clock(times["recall"], lambda q=f"query {t}": memory.recall(q, k=3))
+            receipt = _clock(times["recall"], lambda q=_text(t): memory.recall(q, k=3))
             _clock(times["settle"], lambda r=receipt, won=t % 2: memory.settle(r, float(won)))
         for name, seconds in times.items():
             _put(result, f"{name}_sync_{sync}", seconds[5:])
         with memory.transaction():
             begun = time.perf_counter()
-            changed = sum(len(memory.settle(memory.recall(f"query {t}", k=3), 1.0)) for t in range(repeats))
+            changed = sum(len(memory.settle(memory.recall(_text(t), k=3), 1.0)) for t in range(repeats))
             seconds = time.perf_counter() - begun
         result["per_second"][f"values_in_one_transaction_{sync}"] = round(changed / seconds)
 
@@ -141,7 +147,7 @@ def _measure_loop(size: int, seed: int, result: dict[str, Any]) -> None:
     embedder = Clustered(seed)
     with Memory(policy="rag", embedder=embedder) as memory:
         for start in range(0, size, BATCH):
-            memory.remember_many([{"key": f"memory {i}", "body": "b"} for i in range(start, min(size, start + BATCH))])
+            memory.remember_many([{"key": _text(i), "body": "b"} for i in range(start, min(size, start + BATCH))])
         memory.recall("warm")
         index = memory._bank.index
         lists = [row.tolist() for row in index._matrix[: index.n]]

@@ -2,7 +2,7 @@
 
 Sentence embeddings blur what a question is about with its constants: "red-eye flights of United in May" lies closer
 to "long-haul flights of United in May" than to "red-eyes out of Newark". Word rarity tells the two apart. The words
-are kept by SQLite's full-text index (FTS5) inside the store, so they are as durable and as shared as the rest.
+are kept inside the store, by SQLite's full-text index (FTS5) and a count per scope: as durable as the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,14 +21,17 @@ from evolvent.memory.store import marks
 
 # words looked at in a task or key, rare words sent to the full-text index, and how many rows it may return
 _MAX_WORDS, _RARE_WORDS, _FOUND = 256, 8, 64
+# keys that hold one of them, at most: words of a large store that are less rare than that cost time and tell little
+_SHARED_BY = 4000
 _WORD = re.compile(r"\w+")
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=16384)
+def words(text: str) -> tuple[str, ...]:
     """Distinct words in order, as the full-text index sees them: lower case, without diacritics."""
     plain = unicodedata.normalize("NFKD", text[: 16 * _MAX_WORDS].lower())
     plain = "".join(c for c in plain if not unicodedata.combining(c)).replace("_", " ")
-    return list(dict.fromkeys(_WORD.findall(plain)))[:_MAX_WORDS]
+    return tuple(dict.fromkeys(_WORD.findall(plain)))[:_MAX_WORDS]
 
 
 def rarity(counts: Mapping[str, int], terms: Sequence[str], n: int) -> dict[str, float]:
@@ -50,8 +54,9 @@ def hybrid(
     """
     near, _ = bank.index.search(query, limit=4 * limit, kinds=kinds)
     terms = words(task)
-    weights = rarity(_document_counts(bank, terms), terms, bank.index.n)
-    seqs, cosine = bank.index.similarities([*near.tolist(), *_sharing(bank, weights)], query, kinds)
+    counts = _document_counts(bank, terms)
+    weights = rarity(counts, terms, bank.index.n)
+    seqs, cosine = bank.index.similarities([*near.tolist(), *_sharing(bank, weights, counts)], query, kinds)
     if not seqs:
         return [], np.empty(0)
     keys = dict(
@@ -70,14 +75,28 @@ def _document_counts(bank: Bank, terms: Sequence[str]) -> dict[str, int]:
     if not terms:
         return {}
     return dict(
-        bank.store.rows(f"SELECT term, doc FROM key_vocabulary WHERE term IN ({marks(len(terms))})", list(terms))
+        bank.store.rows(
+            f"SELECT word, n FROM word_count WHERE scope_id = ? AND word IN ({marks(len(terms))})",
+            (bank.scope_id, *terms),
+        )
     )
 
 
-def _sharing(bank: Bank, weights: Mapping[str, float]) -> list[int]:
-    rare = sorted(weights, key=lambda t: -weights[t])[:_RARE_WORDS]
+def _sharing(bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]) -> list[int]:
+    """Active memories of the scope whose keys hold the task's rarest words, best match first."""
+    rare: list[str] = []
+    left = _SHARED_BY
+    for term in sorted((t for t in weights if counts.get(t)), key=lambda t: -weights[t])[:_RARE_WORDS]:
+        left -= counts[term]
+        if left < 0:
+            break
+        rare.append(term)
     if not rare:
         return []
     match = " OR ".join(f'"{t}"' for t in rare)
-    rows = bank.store.rows("SELECT rowid FROM key_words WHERE key_words MATCH ? ORDER BY rank LIMIT ?", (match, _FOUND))
+    rows = bank.store.rows(
+        "SELECT w.rowid FROM key_words w JOIN memory m ON m.seq = w.rowid WHERE key_words MATCH ? AND m.scope_id = ? "
+        "AND m.status = 'active' ORDER BY w.rank LIMIT ?",
+        (match, bank.scope_id, _FOUND),
+    )
     return [row[0] for row in rows]

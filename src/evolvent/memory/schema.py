@@ -6,7 +6,7 @@ What a value is can always be recomputed: ``value_event`` and ``memory.q_init`` 
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
 
 TABLES = """
@@ -46,7 +46,10 @@ CREATE TABLE memory(
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
 
 CREATE VIRTUAL TABLE key_words USING fts5(words, content='', tokenize='unicode61');   -- rowid = memory.seq
-CREATE VIRTUAL TABLE key_vocabulary USING fts5vocab(key_words, 'row');
+CREATE TABLE word_count(                       -- how many keys of a scope hold a word
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  word TEXT NOT NULL, n INTEGER NOT NULL,
+  PRIMARY KEY(scope_id, word)) WITHOUT ROWID;
 
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),

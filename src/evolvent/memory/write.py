@@ -13,6 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.policies import start_value, value_bounds
+from evolvent.memory.relevance import words
 from evolvent.memory.store import audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash, finite
 
@@ -132,6 +133,10 @@ def _insert(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> in
          d.value is not None, version, d.receipt, time.time()),
     ).lastrowid or 0  # fmt: skip
     db.execute("INSERT INTO key_words(rowid, words) VALUES(?, ?)", (seq, d.key))
+    db.executemany(
+        "INSERT INTO word_count VALUES(?, ?, 1) ON CONFLICT(scope_id, word) DO UPDATE SET n = n + 1",
+        [(bank.scope_id, word) for word in words(d.key)],
+    )
     _link(db, seq, d.parents, "retrieved")
     bank.store.dirty = True
     bank.index.append(seq, d.kind, vec)
