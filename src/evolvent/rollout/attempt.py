@@ -162,7 +162,9 @@ def _record(episode: Episode, turn: Turn, step: _Step) -> None:
     episode.observe(turn.key or turn.observation)
     if step.recall is not None:
         omitted = [item.id for item in step.recall.omitted]
-        chances = {item.id: item.propensity for item in (*step.recall.items, *step.recall.omitted)}
+        selected = (*step.recall.items, *step.recall.omitted)
+        known = {*step.chosen.shown, *omitted}
+        chances = {item.id: item.propensity for item in selected if item.id in known and item.propensity > 0.0}
         episode.recall(step.recall.id, step.chosen.shown, omitted=omitted, propensity=chances)
     done = step.chosen.completion
     if done is None:
