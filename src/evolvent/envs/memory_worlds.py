@@ -201,7 +201,7 @@ class Bandit:
         return min(1.0, max(0.0, float(success != wrong) + self.options.reward_noise * noise))
 
     def luck(self) -> np.ndarray:
-        """Difficulty of each task of the stream in all passes, 0..1, float64 ``[N]``: solved while its chance is above."""
+        """Difficulty of each task of the stream, float64 ``[N]`` in 0..1: it is solved while its chance is above."""
         return rng(self.seed, "bandit", "luck").random(len(self.tasks))
 
 
