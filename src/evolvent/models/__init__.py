@@ -1,0 +1,72 @@
+"""What acts: language models in this process, behind an endpoint, or scripted. ``load`` finds one by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evolvent.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from evolvent.core.protocols import Model
+
+
+def load(
+    spec: str,
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+    **options: Any,
+) -> Model:
+    """The model that ``spec`` names.
+
+    Args:
+        spec: ``smollm2-135m``, ``gemma-3-270m`` or ``qwen2.5-coder-1.5b`` (fetched into the cache if missing),
+            ``PATH.gguf``, ``remote:MODEL@BASE_URL``, ``scripted:FILE.json``, or ``none`` (scores uniformly, cannot
+            generate).
+        progress: called as ``progress(bytes_done, bytes_total, text)`` while weights are fetched.
+        **options: for the model, such as ``n_ctx`` and ``n_threads`` (local) or ``timeout_s`` (remote).
+
+    Raises:
+        BadInput: no such model; the message lists what there is.
+        MissingExtra: the package it needs is not installed.
+        ModelError, EvolventError: it cannot be fetched or loaded.
+    """
+    from evolvent.models import weights
+
+    kind, _, rest = spec.partition(":")
+    if kind == "remote":
+        from evolvent.models.remote import Remote
+
+        model, at, base_url = rest.partition("@http")
+        if not at or not model:
+            raise BadInput("not a remote model", got=spec, expected="remote:MODEL@http(s)://HOST/v1", where="--model")
+        return Remote(model, f"http{base_url}", **options)
+    if kind == "scripted" or spec == "none":
+        from evolvent.models.scripted import Scripted
+
+        if options:
+            raise BadInput("a scripted model takes no options", got=sorted(options), where=spec)
+        return Scripted(name="none") if spec == "none" else Scripted.from_file(rest)
+    if spec.endswith(".gguf"):
+        from evolvent.models.llama import Llama
+
+        return Llama(Path(spec).expanduser(), **options)
+    names = [entry.name for entry in weights.CATALOGUE]
+    if spec not in names:
+        forms = "PATH.gguf, remote:MODEL@BASE_URL, scripted:FILE.json, none"
+        raise BadInput("no such model", got=spec, expected=f"{', '.join(names)}, {forms}", where="--model")
+    from evolvent.models.llama import Llama
+
+    return Llama(weights.fetch(spec, progress), name=spec, **options)
+
+
+def cached_models() -> list[dict[str, Any]]:
+    """Rows for ``evolvent list models``: name, size in MB, licence, use, whether it is cached, and where."""
+    from evolvent.models import weights
+
+    rows: list[dict[str, Any]] = []
+    for entry in weights.CATALOGUE:
+        row = {"name": entry.name, "mb": round(entry.size / 1e6), "licence": entry.licence, "use": entry.use}
+        rows.append(row | {"cached": weights.cached(entry), "path": str(weights.path(entry))})
+    return rows

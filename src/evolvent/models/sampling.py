@@ -1,0 +1,43 @@
+"""Choosing a token from a row of logits: greedy, temperature, nucleus; in numpy, without a sort of the vocabulary."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def log_normaliser(logits: np.ndarray, scratch: np.ndarray) -> float:
+    """``log(sum(exp(logits)))`` of a float32 row ``[V]``, natural log; ``scratch`` float32 ``[V]`` is overwritten.
+
+    The log-probability of token ``t`` at temperature 1 is ``logits[t] - log_normaliser(logits, scratch)``.
+    """
+    top = logits.max()
+    np.subtract(logits, top, out=scratch)
+    np.exp(scratch, out=scratch)
+    return float(top) + float(np.log(scratch.sum(dtype=np.float32)))
+
+
+def sample(logits: np.ndarray, temperature: float, top_p: float, rng: np.random.Generator) -> int:
+    """Draw a token id from softmax(logits / temperature) restricted to the nucleus of mass ``top_p``.
+
+    Args:
+        logits: float32 ``[V]``; ``-inf`` marks forbidden tokens.
+        temperature: > 0; 0 is the caller's case (argmax).
+        top_p: in (0, 1]; the smallest set of most probable tokens whose mass reaches it
+            (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
+        rng: consumed once per call.
+    """
+    p = logits.astype(np.float64) if temperature == 1.0 else logits / np.float64(temperature)
+    p -= p.max()
+    np.exp(p, out=p)
+    p /= p.sum()
+    u = rng.random()
+    if top_p >= 1.0:
+        c = np.cumsum(p)
+        return int(min(np.searchsorted(c, u * c[-1], side="right"), len(c) - 1))
+    # Tokens below (1 - top_p) / V weigh less than 1 - top_p together, so the nucleus never needs them.
+    ids = np.flatnonzero(p >= (1.0 - top_p) / len(p))
+    ids = ids[np.argsort(-p[ids], kind="stable")]
+    c = np.cumsum(p[ids])
+    keep = int(np.searchsorted(c, top_p, side="left")) + 1
+    c = c[:keep]
+    return int(ids[min(np.searchsorted(c, u * c[-1], side="right"), len(c) - 1)])
