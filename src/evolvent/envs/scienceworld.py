@@ -12,10 +12,10 @@ from evolvent.envs import _jvm
 
 _HEAD = "Do the experiment that the goal asks for. Give one command at a time.\n\n"
 _IDLE = re.compile(
-    r"look|examine|inventory|task|reset|close|eat|flush|wait$|go to .*door|open .*\bdoor|mix .*\b(door|agent|air)\b"
-    r"|mix inventory|focus on (sewer|drain|.*\b(door|agent|air|inventory)$)"
+    r"drop |look|examine|inventory|task|reset|close|eat|flush|wait$|go to .*door|open .*\bdoor"
+    r"|mix (inventory|.*\b(door|agent|air)\b)|focus on (sewer|drain|.*\b(door|agent|air|inventory)$)"
 )
-_MOVES = re.compile(r"move (.+) to (.+)|(?:pour|dunk) (.+) into (.+)|use (.+) on (.+)|drop (.+)()")
+_MOVES = re.compile(r"move (.+) to (.+)|(?:pour|dunk) (.+) into (.+)|use (.+) on (.+)")
 
 
 def installed() -> bool:
@@ -33,7 +33,8 @@ def make(
         simplifications: "easy" (all of them), "" (none), or names joined by "+": teleportAction, openDoors,
             openContainers, selfWateringFlowerPots, noElectricalAction. Tasks about circuits drop what they cannot have.
         step_limit: commands per attempt, after which it is truncated.
-        all_commands: offer every command that the world accepts, also those that only look or close.
+        all_commands: offer every command that the world accepts (up to thousands), not only those that can matter.
+            Tasks about circuits keep many hundreds either way: every terminal with every other.
 
     Raises:
         BadInput: no such task or simplification. MissingExtra: the package or Java is missing.
@@ -121,6 +122,9 @@ class ScienceWorld:
         """Nobody reviews here."""
         return None
 
+    def advance(self, pass_number: int) -> None:
+        """Passes change nothing here."""
+
     def close(self) -> None:
         """Let go of the game; the Java machine stays for the next environment and ends with the process."""
         self._server = self._turn = None
@@ -143,7 +147,7 @@ class ScienceWorld:
         ended = bool(server.getCompleted()) or raw < 0
         look, holding = server.freeActionLook(), _flat(server.freeActionInventory())
         commands = sorted(set(server.getValidActionObjectCombinations()))
-        useful = tuple(commands) if self._all else _sensible(commands, holding)
+        useful = tuple(commands) if self._all else _sensible(commands)
         room = re.search(r"(?:called the|called) ([\w ]+)\.", look)
         things = re.findall(r"^\t(?:an? )?([^(,.:\n]+)", look.split("You also see")[0], re.MULTILINE)
         loose = ", ".join(t.strip() for t in things if t.strip() not in ("the agent", "substance called air"))
@@ -161,9 +165,9 @@ class ScienceWorld:
         return self._turn
 
 
-def _sensible(commands: list[str], holding: str) -> tuple[str, ...]:
+def _sensible(commands: list[str]) -> tuple[str, ...]:
     """Of thousands of accepted commands those that can matter: no idle ones, and only what is held is moved or used."""
-    held = re.findall(r"(?:^|[:,] )(?:an? |a substance called )?([\w ]+?)(?= \(|,|$)", holding)
+    held = {c.removeprefix("put down ") for c in commands if c.startswith("put down ")}
     places = {c.split(" to ", 1)[1] for c in commands if c.startswith(("go to ", "teleport to "))}
     kept: list[str] = []
     for command in commands:
@@ -175,7 +179,7 @@ def _sensible(commands: list[str], holding: str) -> tuple[str, ...]:
         parts = _MOVES.fullmatch(command)
         if parts:
             what, target = (part for part in parts.groups() if part is not None)
-            if target in places or target.endswith("inventory") or not (what in held or what.endswith(" in inventory")):
+            if target in places or target.endswith("inventory") or what not in held:
                 continue
         kept.append(command)
     return tuple(kept)

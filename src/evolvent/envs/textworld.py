@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import importlib.util
 import json
 import random
 import re
 import tempfile
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +35,32 @@ def installed() -> bool:
     return importlib.util.find_spec("textworld") is not None
 
 
-def make(game: str = "cooking", step_limit: int = 30, all_commands: bool = False, **settings: int) -> TextWorld:
+def make(game: str = "cooking", settings: str = "", step_limit: int = 30, all_commands: bool = False) -> TextWorld:
     """A family of TextWorld games (Côté et al., arXiv 1806.11532), compiled on first use (about 2 s a game) and kept.
 
     Args:
         game: "quest", "simple", "coin_collector", "treasure_hunter" or "cooking".
+        settings: the game's own settings joined by "+", e.g. "level=3", "rooms=4+objects=8+quest_length=4" or
+            "recipe=2+take=2+cut=1" (also go, open, cook, drop).
         step_limit: commands per attempt, after which it is truncated.
         all_commands: also offer look, inventory and examine (the cookbook can always be examined).
-        settings: the game's own settings: rooms, objects, quest_length; level; recipe, take, go, open, cook, cut, drop.
 
     Raises:
         BadInput: no such game or setting. MissingExtra: the package is missing.
     """
     if game not in _SETTINGS:
         raise BadInput("no such game", got=game, expected=", ".join(_SETTINGS), where="envs.textworld.make(game=)")
-    unknown = sorted(set(settings) - set(_SETTINGS[game]))
-    if unknown:
-        known = ", ".join(_SETTINGS[game]) or "none"
-        raise BadInput("no such setting", got=unknown[0], expected=known, where=f"envs.textworld.make({game!r})")
+    merged = dict(_SETTINGS[game])
+    for pair in filter(None, settings.split("+")):
+        key, _, value = pair.partition("=")
+        if key not in merged or not value.isdigit():
+            known = "key=number with key of: " + (", ".join(merged) or "none")
+            raise BadInput("no such setting", got=pair, expected=known, where=f"envs.textworld.make({game!r})")
+        merged[key] = int(value)
     if step_limit < 1:
         raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where="envs.textworld.make")
     if not installed():
         raise missing_extra("textworld", "textworld", "evolvent.envs.textworld")
-    merged = {**_SETTINGS[game], **{key: int(value) for key, value in settings.items()}}
     return TextWorld(game, merged, step_limit, all_commands)
 
 
@@ -82,17 +89,17 @@ class TextWorld:
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Start ``task`` anew, compiling its game if need be. The world is deterministic: ``seed`` changes nothing."""
-        import textworld
-
+        tw = _package()
         path = _compiled(self._game, self._settings, task.seed)
-        if path != self._playing or self._world is None:
-            self.close()
-            wanted = textworld.EnvInfos(
-                admissible_commands=True, description=True, inventory=True, objective=True,
-                won=True, lost=True, score=True, max_score=True,
-            )  # fmt: skip
-            self._world, self._playing = textworld.start(str(path), request_infos=wanted), path
-        state = self._world.reset()
+        with _quietly():
+            if path != self._playing or self._world is None:
+                self.close()
+                wanted = tw.EnvInfos(
+                    admissible_commands=True, description=True, inventory=True, objective=True,
+                    won=True, lost=True, score=True, max_score=True,
+                )  # fmt: skip
+                self._world, self._playing = tw.start(str(path), request_infos=wanted), path
+            state = self._world.reset()
         self._moves, self._score, self._last, self._read = 0, 0.0, "none", ""
         return self._show(state, f"Goal: {_flat(state.objective)}\n{_flat(state.description)}")
 
@@ -110,6 +117,9 @@ class TextWorld:
     def review(self, task: Task, seed: int) -> Correction | None:
         """Nobody reviews here."""
         return None
+
+    def advance(self, pass_number: int) -> None:
+        """Passes change nothing here."""
 
     def close(self) -> None:
         """End the interpreter of the game being played; compiled games stay in the cache."""
@@ -140,29 +150,40 @@ class TextWorld:
         return self._turn
 
 
+def _package() -> Any:
+    return importlib.import_module("textworld")  # the installed package of the same name as this file
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the interpreter's warning that a generated game is none of its classics."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _compiled(game: str, settings: dict[str, int], seed: int) -> Path:
     """The compiled game, from the cache or made now; it appears there by rename, so never half-written."""
-    import textworld
-    from textworld.challenges import CHALLENGES
-
-    mark = hashlib.sha256(json.dumps([textworld.__version__, game, settings], sort_keys=True).encode()).hexdigest()
+    tw = _package()
+    mark = hashlib.sha256(json.dumps([tw.__version__, game, settings], sort_keys=True).encode()).hexdigest()
     folder = cache_dir() / "textworld" / f"{game}-{mark[:10]}"
     path = folder / f"{seed}.z8"
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    options = textworld.GameOptions()
+    options = tw.GameOptions()
     options.seeds = seed
     options.grammar.only_last_action = True  # the goal, not the way to it
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch, _quietly():
         options.path = f"{scratch}/{seed}.z8"
         if game == "quest":
             options.nb_rooms, options.nb_objects = settings["rooms"], settings["objects"]
             options.quest_length = settings["quest_length"]
-            made = textworld.generator.make_game(options)
+            made = tw.generator.make_game(options)
         else:
-            made = CHALLENGES[f"tw-{game}"][1](_arguments(game, settings), options)
-        textworld.generator.compile_game(made, options)
+            challenges = importlib.import_module("textworld.challenges").CHALLENGES
+            made = challenges[f"tw-{game}"][1](_arguments(game, settings), options)
+        tw.generator.compile_game(made, options)
         for ending in (".json", ".z8"):
             Path(scratch, f"{seed}{ending}").replace(path.with_suffix(ending))
     return path

@@ -22,6 +22,11 @@ _HEADS = {
     "simonsays": "Do what Simon says.\n\n",
     "peckingorder": "Read the instructions and follow them.\n\n",
 }
+_SMALL = {
+    "twc": "numLocations=1+numItemsToPutAway=1+includeDoors=0",
+    "coin": "numLocations=5+numDistractorItems=0+includeDoors=0",
+    "cookingworld": "numLocations=1+numIngredients=1+numDistractorItems=1+includeDoors=0",
+}
 _IDLE = ("close ", "examine ", "inventory", "look around", "task")
 
 
@@ -31,17 +36,18 @@ def installed() -> bool:
 
 
 def make(
-    game: str = "twc", step_limit: int = 30, heldout: str = "train", all_commands: bool = False, **params: int
+    game: str = "twc", params: str = "small", step_limit: int = 10, heldout: str = "train", all_commands: bool = False
 ) -> Twx:
     """A world of TextWorld-Express (Jansen & Côté, arXiv 2208.01174).
 
     Args:
         game: one of the eight games, e.g. "twc", "coin", "cookingworld".
+        params: the game's own settings joined by "+", e.g. "numLocations=2+numItemsToPutAway=1+includeDoors=0";
+            "" for the package's defaults; "small" for one room and one thing, the size that frozen small models manage.
         step_limit: commands per attempt, after which it is truncated.
         heldout: where held-out tasks come from: "train" (the same things as in training, other starts), "dev" or
             "test" (the package's own folds; in "twc" other things altogether).
         all_commands: also offer the commands that change nothing worth changing (look, inventory, examine, close).
-        params: the game's own settings, e.g. ``numLocations=1, numItemsToPutAway=2, includeDoors=0``.
 
     Raises:
         BadInput: no such game, fold or setting. MissingExtra: the package or Java is missing.
@@ -58,8 +64,8 @@ def make(
         raise missing_extra("textworld-express", "envs", "evolvent.envs.twx") from error
     root = _jvm.machine(str(JAR_PATH), "evolvent.envs.twx")
     server = root.textworldexpress.runtime.PythonInterface()
-    text = ",".join(f"{key}={int(value)}" for key, value in params.items())
-    problem = server.load(game, text)
+    text = _SMALL.get(game, "") if params == "small" else params
+    problem = server.load(game, text.replace("+", ","))
     if problem:
         raise BadInput("the game refuses its settings", got=text, expected=problem, where=f"envs.twx.make({game!r})")
     return Twx(game, server, step_limit, heldout, all_commands)
@@ -132,6 +138,9 @@ class Twx:
         """Nobody reviews here."""
         return None
 
+    def advance(self, pass_number: int) -> None:
+        """Passes change nothing here."""
+
     def close(self) -> None:
         """Let go of the game; the Java machine stays for the next environment and ends with the process."""
         self._server = self._turn = None
@@ -146,10 +155,11 @@ class Twx:
         reward, self._score = score - self._score, score
         ended = bool(state["tasksuccess"] or state["taskfailure"])
         seen, look, holding = (_flat(state[field]) for field in ("observation", "look", "inventory"))
-        admissible = tuple(sorted(a for a in state["validActions"] if not a.startswith(self._idle or "\0")))
+        commands = sorted(set(state["validActions"]))  # the package repeats some and shuffles them
+        useful = tuple(c for c in commands if not c.startswith(self._idle or "\0"))
         self._turn = Turn(
             observation="\n".join(dict.fromkeys(part for part in (self._goal, seen, look, holding) if part)),
-            admissible=admissible or tuple(sorted(state["validActions"])),
+            admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,
             truncated=not ended and self._moves >= self._limit,
