@@ -204,6 +204,7 @@ def _tail_table() -> tuple[np.ndarray, np.ndarray]:
     """``a (1 - Φ(a))`` on a grid of [0, 6], and its differences."""
     grid = (i / _PER_UNIT for i in range(_EDGE * _PER_UNIT + 2))
     table = np.array([0.5 * a * math.erfc(a / math.sqrt(2.0)) for a in grid])
+    table[-2:] = 0.0
     return table.astype(np.float32), np.diff(table).astype(np.float32)
 
 

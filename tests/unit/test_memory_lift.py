@@ -1,0 +1,107 @@
+"""Omission credit: the formulas by hand, their limits, and the bias they remove."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evolvent.memory import lift
+from evolvent.memory.lift import Effect, Evidence
+
+UNIT = (0.0, 1.0)
+
+
+def evidence(shown, omitted):
+    """Sums over ``[(reward, propensity)]`` of outcomes with and without the memory."""
+    sums = []
+    for rows in (shown, omitted):
+        w = [1.0 / p for _, p in rows]
+        sums += [len(rows), sum(w), sum(x * x for x in w), sum(x * r for x, (r, _) in zip(w, rows, strict=True))]
+    return Evidence(*sums)
+
+
+def test_marginal_by_hand():
+    e = lift.marginal(evidence([(1, 0.8), (1, 0.8), (0, 0.8)], [(0, 0.2), (1, 0.2)]), UNIT)
+    assert e.raw == pytest.approx(2 / 3 - 1 / 2)
+    pooled = (2 + 1 + 0 + 1) / (3 + 2 + 2)
+    se2 = pooled * (1 - pooled) * (1 / 3 + 1 / 2)
+    assert e.confidence == pytest.approx(0.09 / (0.09 + se2))
+    assert e.spread == pytest.approx(0.3 * math.sqrt(1 - e.confidence)) and e.shrunk == e.confidence * e.raw
+
+
+def test_one_side_alone_says_nothing():
+    for e in (evidence([], []), evidence([(1, 0.5)] * 9, []), evidence([], [(0, 0.5)] * 9)):
+        assert lift.marginal(e, UNIT) == Effect(0.0, 0.0, pytest.approx(0.3))
+
+
+def test_scale_and_shift_of_rewards():
+    shown, omitted = [(1, 0.9)] * 5 + [(0, 0.9)] * 2, [(0, 0.1)] * 2 + [(1, 0.1)]
+    a = lift.marginal(evidence(shown, omitted), UNIT)
+    b = lift.marginal(evidence(*[[(2 * r - 1, p) for r, p in rows] for rows in (shown, omitted)]), (-1.0, 1.0))
+    assert b.raw == pytest.approx(2 * a.raw) and b.confidence == pytest.approx(a.confidence)
+
+
+def test_confidence_grows_with_evidence_to_1():
+    c = [lift.marginal(evidence([(1, 0.8), (0, 0.8)] * n, [(0, 0.2)] * n), UNIT).confidence for n in (1, 3, 10, 100)]
+    assert c == sorted(c) and c[0] < 0.4 and c[-1] > 0.95
+
+
+def test_inverse_propensity_removes_the_bias_of_an_annealed_rate():
+    """Success drifts down while the omission rate falls: plain means are fooled, weighted ones much less."""
+    rng, plain, weighted = np.random.default_rng(0), [], []
+    for _ in range(60):
+        shown, omitted = [], []
+        for t in range(400):
+            p = lift.omission_rate(t, rate=0.5, n0=100.0)
+            r = float(rng.random() < 0.9 - 0.6 * t / 400)  # the memory itself does nothing
+            if rng.random() < p:
+                omitted.append((r, p))
+            else:
+                shown.append((r, 1 - p))
+        plain.append(np.mean([r for r, _ in shown]) - np.mean([r for r, _ in omitted]))
+        weighted.append(lift.marginal(evidence(shown, omitted), UNIT).raw)
+    assert abs(np.mean(weighted)) < 0.03 < abs(np.mean(plain))
+
+
+def test_step_size_is_a_mean_then_a_floor():
+    assert [lift.step_size(n, 0.15) for n in (0, 1, 4, 100)] == [0.5, pytest.approx(1 / 3), pytest.approx(1 / 6), 0.15]
+
+
+def test_the_prior_of_a_source_replaces_the_start_exactly():
+    """Swapping the start afterwards gives what the same updates from the other start would have given."""
+    rewards, q, other, carry = [1.0, 0.0, 0.0, 1.0, 1.0], 1.0, 0.3, 1.0
+    for n, r in enumerate(rewards):
+        step = lift.step_size(n, 0.2)
+        q, other, carry = q + step * (r - q), other + step * (r - other), carry * (1 - step)
+    assert lift.with_prior(q, carry, 1.0, 0.3) == pytest.approx(other)
+    assert lift.realised(q, carry, 1.0) == pytest.approx(lift.realised(other, carry, 0.3))
+    assert lift.source_prior(1.0, 2.0, 6.0, 4.0) == pytest.approx(0.6) and lift.source_prior(1.0, 0.0, 0.0, 4.0) == 1.0
+
+
+def test_harm_needs_evidence():
+    nothing = Effect(0.0, 0.0, 0.3)
+    assert not lift.harmful(nothing, 1.0, 0, UNIT) and not lift.harmful(nothing, 0.0, 3, UNIT)
+    assert lift.harmful(nothing, 0.05, 4, UNIT), "always fails"
+    assert lift.harmful(Effect(-0.6, 0.9, 0.1), 0.5, 20, UNIT) and not lift.harmful(
+        Effect(-0.1, 0.5, 0.2), 0.5, 4, UNIT
+    )
+
+
+def test_ranking_does_not_blow_up_noise():
+    quiet = lift.rank(
+        [0.5, 0.501], [0.5, 0.51], [Effect(0, 0, 0.3)] * 2, weight=0.5, reward_range=UNIT, spread_floor=0.1
+    )
+    assert abs(quiet.score[0] - quiet.score[1]) < 0.1
+    effects = [Effect(0.5, 0.9, 0.1), Effect(-0.5, 0.9, 0.1)]
+    loud = lift.rank([0.5, 0.5], [0.5, 0.5], effects, weight=0.5, reward_range=UNIT, spread_floor=0.1)
+    assert loud.score[0] > loud.score[1] and loud.bonus[0] == pytest.approx(0.45)
+
+
+def test_use_weights_follow_the_action():
+    a = "SELECT COUNT(*) FROM flights WHERE carrier='UA' AND month=5 AND (sched_dep_time>=2130 OR sched_dep_time<500)"
+    b = "SELECT AVG(arr_delay<=14) FROM flights WHERE carrier='DL' AND arr_delay IS NOT NULL"
+    used = lift.use_weights([a, b], a.replace("'UA'", "'DL'"))
+    assert used[0] == 1.0 and lift.IDLE_WEIGHT <= used[1] < 0.6
+    for action in (None, "", "entirely different words"):
+        assert lift.use_weights([a, b], action) == [1.0, 1.0]
+    assert lift.use_weights([], a) == [] and lift.use_weights(["", a], a)[1] == 1.0
