@@ -202,7 +202,7 @@ def make(
     drift: float = 0.0,
     drift_at: int = 0,
     time_limit_s: float = 2.0,
-    kinds: int = len(KINDS),
+    kinds: int = 30,
     seed: int = 0,
 ) -> Analyst:
     """The analyst world; fetches and builds the database at first use (9 MB, seconds).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -116,7 +116,7 @@ def _opened(
         env = stack.enter_context(closing(envs.load(config.env)))
         if model is None and config.model != "none":
             live.status(f"loading {config.model}")
-            model = stack.enter_context(closing(models.load(config.model)))
+            model = stack.enter_context(closing(models.load(config.model, progress=_fetching(live))))
         memory = stack.enter_context(
             closing(
                 Memory(
@@ -127,6 +127,19 @@ def _opened(
         )  # fmt: skip
         use = "none" if policy.rank == "none" else _resolve(config.use, model)
         yield env, Agent(model=model, use=use, lessons=config.lessons, temperature=config.temperature), memory
+
+
+def _fetching(live: Live) -> Callable[[int, int, str], None]:
+    """Progress of a download as the live status, in whole percent."""
+    last = [-1]
+
+    def tell(done: int, total: int, text: str) -> None:
+        percent = 100 * done // max(total, 1)
+        if percent > last[0]:
+            last[0] = percent
+            live.status(f"fetching {text}: {percent} % of {total / 1e6:.0f} MB")
+
+    return tell
 
 
 def _resolve(use: str, model: Model | None) -> str:
