@@ -135,7 +135,7 @@ def _fetching(live: Live) -> Callable[[int, int, str], None]:
 
     def tell(done: int, total: int, text: str) -> None:
         percent = 100 * done // max(total, 1)
-        if percent > last[0]:
+        if percent >= last[0] + 5:
             last[0] = percent
             live.status(f"fetching {text}: {percent} % of {total / 1e6:.0f} MB")
 

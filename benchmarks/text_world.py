@@ -1,0 +1,33 @@
+"""A text world with admissible commands: how much of a curve is the model, and how much a table of values?
+
+    python benchmarks/text_world.py --model smollm2-135m --threads 1
+
+"values-only" is the control that must never be left out: the learned values choose with a uniform prior, no model at
+all. "context" arms sample a command from the model's distribution given worked examples; "both" and "prior" arms let
+values choose with the model's prior (PUCT).
+"""
+
+import grid
+
+from evolvent.algos import memlift, memq, memrl, no_memory, rag
+
+LESSONS = {"lessons": ("successes", "failures"), "temperature": 1.0}
+GRID = grid.Grid(
+    name="text_world",
+    conditions={"twc": "twx"},
+    arms={
+        "none": (no_memory, {"temperature": 1.0}),
+        "values-only": (memrl, {"model": "none", "use": "values"}),
+        "rag": (rag, LESSONS),
+        "memrl": (memrl, LESSONS),
+        "memq": (memq, LESSONS),
+        "memlift": (memlift, LESSONS),
+        "prior+values": (memlift, {"use": "values"}),
+        "both": (memlift, {"use": "both"}),
+    },
+    settings={"passes": 4, "train": 20, "heldout": 20},
+    by_condition={},
+)
+
+if __name__ == "__main__":
+    grid.main(GRID, __doc__)
