@@ -118,3 +118,29 @@ def test_wrong_provenance_hurts():
     right, wrong = chain("memq", gamma=0.8, trace=0.9), chain("memq", 1.0, gamma=0.8, trace=0.9)
     assert wrong["first_gap"].mean() < right["first_gap"].mean() - 0.05
     assert wrong["late"].mean() < right["late"].mean()
+
+
+# ------------------------------------------------------------------------------------------------ ours
+HARMFUL = {"companions": 1, "companion_penalty": 0.2, "bank_size": 60}
+
+
+def test_memlift_tells_a_companion_from_the_memory_it_accompanies():
+    ours, theirs = bandit("memlift", **HARMFUL), bandit("memrl", **HARMFUL)
+    assert ours["separation"].mean() > theirs["separation"].mean() + 0.03
+    assert ours["regret"].mean() < theirs["regret"].mean()
+    assert ours["frozen"].mean() > theirs["frozen"].mean()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"reward_noise": 0.3, "judge_error": 0.1}, {"drift": 0.5}], ids=["plain", "noise", "drift"]
+)
+def test_memlift_does_not_lose_elsewhere(options):
+    """Margin .05 of success probability: what leaving memories out may cost, plus the noise of five seeds."""
+    assert bandit("memlift", **options)["regret"].mean() < bandit("memrl", **options)["regret"].mean() + 0.05
+    assert bandit("memlift", **options)["separation"].mean() > bandit("memrl", **options)["separation"].mean()
+
+
+def test_memlift_credits_the_first_stage_and_chooses_it():
+    ours, theirs = chain("memlift"), chain("memrl")
+    assert ours["first_choice"].mean() > theirs["first_choice"].mean() + 0.2
+    assert ours["late"].mean() > theirs["late"].mean() + 0.1
