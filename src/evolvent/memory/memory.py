@@ -16,6 +16,7 @@ from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id
 from evolvent.memory.policies import Policy
 from evolvent.memory.store import Store
+from evolvent.memory.text import clean_word
 
 __all__ = ["Memory"]
 
@@ -120,13 +121,12 @@ class Memory:
         size = chosen.k if k is None else k
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
-        if not isinstance(stage, str) or not 0 < len(stage) <= 100 or "\x00" in stage:
-            raise BadInput("not a stage", got=stage, expected="1 to 100 characters", where="recall")
+        clean_word(stage, what="a stage", where="recall")
         if isinstance(kinds, str):
             raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
         if seed is not None and not 0 <= seed < 1 << 63:
             raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
-        wanted = None if kinds is None else tuple(kinds)
+        wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
         return recall.recall(
             self._bank, recall.Request(task, size, stage, chosen, wanted, seed, bool(frozen), bool(is_test))
         )

@@ -67,7 +67,7 @@ def hybrid(
         )
     )
     score = np.round(0.5 * cosine + 0.5 * np.array([coverage(weights, keys[s]) for s in seqs]), SIM_DIGITS)
-    order = [i for i in np.lexsort((seqs, -score)).tolist() if score[i] > gate][:limit]
+    order = [i for i in np.lexsort((np.asarray(seqs), -score)).tolist() if score[i] > gate][:limit]
     return [seqs[i] for i in order], score[order]
 
 

@@ -19,7 +19,7 @@ from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy, value_bounds
 from evolvent.memory.store import marks, put_text
-from evolvent.memory.text import clean_text, content_hash, finite
+from evolvent.memory.text import clean_text, clean_word, content_hash, finite
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
 # credit below this share of the first step is not walked back any further
@@ -58,8 +58,8 @@ def settle(bank: Bank, number: int, outcome: Outcome) -> list[ValueChange]:
     reward = _checked(bank, outcome, where)
     action = clean_text(outcome.action, what="the action", where=where, empty=True) if outcome.action else None
     key = outcome.idempotency_key
-    if key is not None and (not isinstance(key, str) or not key or len(key) > 500 or "\x00" in key):
-        raise BadInput("not an idempotency key", got=key, expected="1 to 500 characters", where=where)
+    if key is not None:
+        clean_word(key, what="an idempotency key", where=where, limit=500)
     with bank.store.write() as db:
         earlier = _earlier(db, bank, number, outcome)
         if earlier is not None:
@@ -88,8 +88,7 @@ def settle(bank: Bank, number: int, outcome: Outcome) -> list[ValueChange]:
 def _checked(bank: Bank, outcome: Outcome, where: str) -> float | None:
     if outcome.source not in SOURCES:
         raise BadInput("unknown source of an outcome", got=outcome.source, expected=", ".join(SOURCES), where=where)
-    if not isinstance(outcome.objective, str) or not 0 < len(outcome.objective) <= 100 or "\x00" in outcome.objective:
-        raise BadInput("not an objective", got=outcome.objective, expected="1 to 100 characters", where=where)
+    clean_word(outcome.objective, what="an objective", where=where)
     lo, hi = bank.reward_range
     if outcome.valid:
         return finite(

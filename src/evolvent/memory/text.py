@@ -77,6 +77,18 @@ def clean_text(text: str, *, what: str, where: str, limit: int = MAX_BODY_CHARS,
     return mask_secrets(text)
 
 
+def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
+    """A short name (kind, source, stage, objective, scope, idempotency key) that can be stored as it is.
+
+    Raises:
+        BadInput: not a string, empty, longer than ``limit``, with a zero byte or a lone surrogate.
+    """
+    ok = isinstance(word, str) and 0 < len(word) <= limit and "\x00" not in word
+    if not ok or any("\ud800" <= c <= "\udfff" for c in word):
+        raise BadInput(f"not {what}", got=ascii(word), expected=f"1 to {limit} characters of text", where=where)
+    return word
+
+
 def content_hash(text: str) -> str:
     """The address of a text: the first 128 bits of its SHA-256, as 32 hex digits."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]

@@ -15,7 +15,7 @@ from evolvent.memory.items import memory_id
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.relevance import words
 from evolvent.memory.store import audit, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash, finite
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
 POLARITIES = ("success", "failure", "mixed", "neutral")
 
@@ -46,9 +46,8 @@ def draft(
     where = "remember"
     key = clean_text(key, what="the key", where=where, limit=MAX_KEY_CHARS)
     body = clean_text(body, what="the body", where=where)
-    for name, word in (("kind", kind), ("source", source)):
-        if not isinstance(word, str) or not 0 < len(word) <= 100 or "\x00" in word:
-            raise BadInput(f"not a {name}", got=word, expected="1 to 100 characters", where=where)
+    clean_word(kind, what="a kind", where=where)
+    clean_word(source, what="a source", where=where)
     if polarity not in POLARITIES:
         raise BadInput("unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where)
     if merge is not None:

@@ -1,6 +1,6 @@
 """``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
 
-Credit and selection are in ``memory_credit``, writing, isolation and durability in ``memory_store``.
+Credit is in ``memory_credit``, selection in ``memory_selection``, writing and durability in ``memory_store``.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from itertools import count
 
 from evolvent.memory.memory import Memory
-from evolvent.testing import memory_credit, memory_store
+from evolvent.testing import memory_credit, memory_selection, memory_store
 
 Factory = Callable[..., Memory]
 """``factory(name, **options)`` opens the store called ``name`` (makes it when new) with ``Memory``'s options."""
 
 CHECKS: dict[str, Callable[[Factory], None]] = {
-    check.__name__: check for check in (*memory_credit.CHECKS, *memory_store.CHECKS)
+    check.__name__: check for check in (*memory_credit.CHECKS, *memory_selection.CHECKS, *memory_store.CHECKS)
 }
 
 

@@ -127,6 +127,18 @@ def texts_that_cannot_be_stored_are_refused(factory: Factory) -> None:
                     memory.remember(key, body)
             with refused(f"task {bad[:5]!r}"):
                 memory.recall(bad)
+        for bad in ("", "x" * 600, "a\x00", "a\ud800", 7):
+            for verb in (
+                lambda w: memory.remember("key", "body", kind=w),
+                lambda w: memory.remember("key", "body", source=w),
+                lambda w: memory.recall("key", stage=w),
+                lambda w: memory.recall("key", kinds=[w]),
+                lambda w: memory.settle(memory.recall("key"), 1.0, objective=w),
+                lambda w: memory.settle(memory.recall("key"), 1.0, idempotency_key=w),
+                lambda w: make(factory, name="b", scope=w),
+            ):
+                with refused(f"the word {bad!r:.9}"):
+                    verb(bad)
         assert memory.items(None) == []
         text = "naïve 日本語 🚀 \u202e e\u0301 'quotes\" -- ; DROP TABLE memory; \r\n\t end"
         stored = memory.get(memory.remember(text, text))
@@ -180,7 +192,8 @@ def another_embedder_is_refused(factory: Factory) -> None:
         assert memory.embedder.id == "hash:64" and memory.recall("task one").items
 
     class Broken:
-        id, dim, made = "broken", 4, np.ones((1, 4))
+        id, dim = "broken", 4
+        made: np.ndarray = np.ones((1, 4))
 
         def embed(self, texts: Sequence[str]) -> np.ndarray:
             return self.made

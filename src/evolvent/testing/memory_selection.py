@@ -1,0 +1,150 @@
+"""Checks of ``check_memory``: what is selected, explored and left out, and that all of it is written down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from evolvent.memory.items import Recall
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+from evolvent.testing.memory_credit import LIFT, close_to, make, refused
+
+Factory = Callable[..., Memory]
+
+
+def the_gate_may_leave_nothing(factory: Factory) -> None:
+    """Irrelevant memories are not shown to fill k; the result has one type."""
+    with make(factory, preset("memrl", gate=0.5)) as memory:
+        empty = memory.recall("anything")
+        memory.remember("alpha beta gamma", "body")
+        far = memory.recall("completely other words here")
+        assert isinstance(empty, Recall) and empty.items == far.items == () and far.pool_size == 0
+        assert memory.settle(far, 1.0) == []
+        assert len(memory.recall("alpha beta gamma").items) == 1
+
+
+def k_counts_memories(factory: Factory) -> None:
+    """Many memories under one key share the k places."""
+    with make(factory) as memory:
+        ids = [memory.remember("one key", f"body {i}") for i in range(12)]
+        r = memory.recall("one key", k=5)
+        assert r.ids == ids[:5], f"ties go to the older memory: {r.ids}"
+        assert all(math.isfinite(i.score) for i in r.items), "equal similarities and values broke the scores"
+        assert len(memory.recall("one key", k=40).items) == 12
+
+
+def exploration_stays_inside_the_gate_and_is_logged(factory: Factory) -> None:
+    """Epsilon-greedy draws from the pool only; every candidate has its probability in the receipt."""
+    with make(factory, preset("memrl", gate=0.2, pool=4, k=2, epsilon=0.5)) as memory:
+        for i in range(6):
+            memory.remember(f"alpha beta gamma {i}", f"near {i}")
+            memory.remember(f"unrelated words number {i}", f"far {i}")
+        explored = 0
+        for _ in range(40):
+            r = memory.recall("alpha beta gamma")
+            explored += r.explored
+            assert all(i.body.startswith("near") for i in r.items), "explored outside the gate"
+            p = sum(i["propensity"] for i in memory.explain(r).to_dict()["pool"])
+            close_to(p, 2.0, "propensities sum to k")
+        assert 8 <= explored <= 32, f"explored {explored} of 40 at epsilon .5"
+        assert not memory.recall("alpha beta gamma", frozen=True).explored
+
+
+def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
+    """Memories are left out with a logged probability that falls with evidence; both sides keep statistics."""
+    with make(factory, preset("memlift", **LIFT)) as memory:
+        a, b = memory.remember("task one", "body"), memory.remember("task one", "companion")
+        rates, left_out = [], 0
+        for t in range(80):
+            r = memory.recall("task one")
+            (item,) = [i for i in r.items + r.omitted if i.id == a]
+            rates.append(1.0 - item.propensity)
+            left_out += item in r.omitted
+            rules = {c.id: c.rule for c in memory.settle(r, float(t % 4 > 0))}
+            assert rules == {a: "omitted" if item in r.omitted else "shown", b: rules[b]}
+        assert abs(rates[0] - 0.4) < 1e-9 and rates[-1] < 0.1 and 8 <= left_out <= 30, (rates[0], rates[-1], left_out)
+        told = memory.explain(a).to_dict()["values"][0]
+        assert told["n"] + told["n_omitted"] == 80 and told["n_omitted"] == left_out
+        assert all(not memory.recall("task one", frozen=True).omitted for _ in range(20))
+        with refused("showing what was left out"):
+            while not (r := memory.recall("task one")).omitted:
+                pass
+            memory.shown(r, [r.omitted[0].id])
+
+
+def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> None:
+    """Always recalled together, one lifts success from .4 to .9, one does nothing: values tie, effects do not."""
+    with make(factory, preset("memlift", **{**LIFT, "omit": 0.3, "omit_n0": 1e9})) as memory:
+        useful, useless = memory.remember("task", "useful"), memory.remember("task", "useless")
+        rng = np.random.default_rng(1)
+        for _ in range(300):
+            r = memory.recall("task")
+            memory.settle(r, float(rng.random() < (0.9 if useful in r.ids else 0.4)))
+        good, idle = memory.get(useful).lift or 0.0, memory.get(useless).lift or 0.0
+        assert good > 0.25 and abs(idle) < 0.2 and good - idle > 0.2, (good, idle)
+        assert memory.recall("task", frozen=True).ids[0] == useful
+
+
+def starving_settings_are_refused(factory: Factory) -> None:
+    """Start at the reward of failure without exploration: what was never tried can never win."""
+    with refused("q_init 0 with rewards 0 and 1"):
+        make(factory, preset("memrl", q_init=0.0))
+    with refused("q_init above success"):
+        make(factory, preset("memrl", q_init=2.0))
+    for allowed in (
+        preset("memrl", q_init=0.0, epsilon=0.1),
+        preset("memrl", q_init="high"),
+        preset("rag", q_init=0.0),
+    ):
+        make(factory, allowed, name="b").close()
+    make(factory, preset("memrl", q_init=0.0), name="c", reward_range=(-1.0, 1.0)).close()
+
+
+def a_receipt_tells_its_effective_settings(factory: Factory) -> None:
+    """No threshold is shadowed by a default: what ran is in the receipt."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        for gate in (-1.0, 0.37):
+            told = memory.explain(memory.recall("task one", policy=preset("memrl", gate=gate))).to_dict()
+            assert told["params"]["gate"] == gate and told["params"]["alpha"] == 0.3 and told["policy"] == "memrl"
+
+
+def the_same_calls_give_the_same_receipts(factory: Factory) -> None:
+    """Two stores, one sequence of calls and one seed: equal ids, items, omissions and values. Another seed differs."""
+    runs = []
+    for name, seed in (("x", 3), ("y", 3), ("z", 4)):
+        with make(factory, preset("memlift", **LIFT), name=name, seed=seed) as memory:
+            trace: list[object] = [memory.remember(f"task {i}", f"body {i}") for i in range(6)]
+            for t in range(30):
+                r = memory.recall(f"task {t % 6}")
+                trace += [r, memory.settle(r, float(t % 2))]
+            runs.append(trace)
+    assert runs[0] == runs[1], "the same seed gave another run"
+    assert runs[0] != runs[2], "the seed has no effect"
+
+
+def coverage_is_reported(factory: Factory) -> None:
+    """Learning that is switched off in practice is seen in health()."""
+    with make(factory) as memory:
+        for i in range(4):
+            memory.remember(f"task {i}", f"body {i}")
+        memory.settle(memory.recall("task 0", k=1), 1.0)
+        told = memory.health()
+        assert (told["items"], told["coverage"], told["updates_per_item"]) == (4, 0.25, 0.25), told
+        assert told["never_shown"] == 3 and told["settled"] == 1 and told["nonzero"] == 0.25
+
+
+CHECKS = (
+    the_gate_may_leave_nothing,
+    k_counts_memories,
+    exploration_stays_inside_the_gate_and_is_logged,
+    omission_is_logged_anneals_and_stops_when_frozen,
+    omission_separates_a_useful_memory_from_its_companion,
+    starving_settings_are_refused,
+    a_receipt_tells_its_effective_settings,
+    the_same_calls_give_the_same_receipts,
+    coverage_is_reported,
+)
