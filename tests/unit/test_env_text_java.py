@@ -126,6 +126,24 @@ def test_scienceworld_keeps_the_protocol():
     assert "attempts" in check_env(scienceworld.make("lifespan-longest-lived", step_limit=2), n=1)
 
 
+def test_what_happens_by_chance_follows_the_seed_even_beside_another_game():
+    env, other = (scienceworld.make("find-animal", step_limit=8) for _ in range(2))
+    task = env.tasks("train", 1, seed=2)[0]
+
+    def play(seed, disturb):
+        seen = [env.reset(task, seed).observation]
+        if disturb:
+            other.reset(task, 9)
+        for command in ("teleport to outside", "wait1", "wait1", "wait1", "wait1", "wait1"):
+            seen.append(env.step(command).observation)
+            if disturb:
+                other.step("wait1")
+        return seen
+
+    assert play(1, disturb=False) == play(1, disturb=True)
+    assert any(play(1, disturb=False) != play(seed, disturb=False) for seed in (2, 3, 4))
+
+
 def test_a_science_task_is_solved_through_admissible_commands():
     env = scienceworld.make("find-non-living-thing", step_limit=20)
     turn = env.reset(env.tasks("train", 1, seed=0)[0])

