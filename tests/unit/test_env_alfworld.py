@@ -10,6 +10,8 @@ from evolvent.core.protocols import Env
 from evolvent.envs import alfworld
 from evolvent.testing.env import check_env
 
+pytestmark = pytest.mark.compiled
+
 STATION = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 WANTED = re.compile(
     r"(?:put|clean|heat|cool|find|look at|examine)(?: a| some| the| two)*(?: clean| hot| cool)* (\w+)"

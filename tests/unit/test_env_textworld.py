@@ -6,6 +6,8 @@ from evolvent.core.errors import BadInput
 from evolvent.envs import textworld
 from evolvent.testing.env import check_env
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
