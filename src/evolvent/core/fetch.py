@@ -22,6 +22,7 @@ from evolvent.core.errors import BadInput, EvolventError
 
 Progress = Callable[[int, int, str], None]
 
+_RETRIES = 3
 _NETWORK = re.compile(
     r"retrying \(|connection(pool| broken| refused| reset| aborted)|failed to establish|name resolution|max retries"
     r"|read timed out|network is unreachable|getaddrinfo|proxyerror|sslerror|temporary failure|incompleteread",
@@ -151,7 +152,7 @@ def _download(name: str, folder: Path, before: int, label: str, progress: Progre
     if progress:
         progress(before, before, label)
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
-        command = [*_pip_command(), "download", "--no-deps", "--no-cache-dir", "--no-input", "--retries=3"]
+        command = [*_pip_command(), "download", "--no-deps", "--no-cache-dir", "--no-input", f"--retries={_RETRIES}"]
         command += ["--disable-pip-version-check", *_raw_progress(), "--dest", part, name]
         tail: list[str] = []
         # TMPDIR: pip unpacks where it downloads to, so that a small /tmp does not matter

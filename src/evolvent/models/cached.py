@@ -105,6 +105,6 @@ class Cached:
 
     def _keep(self, key: str, head: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         buffer = io.BytesIO()
-        np.savez(buffer, **dict(arrays))
+        np.savez(buffer, **dict(arrays))  # pyright: ignore[reportArgumentType]
         with self._lock:
             self._db.execute("INSERT OR IGNORE INTO answer VALUES(?,?,?)", (key, json.dumps(head), buffer.getvalue()))

@@ -9,7 +9,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.models.grammar import schema_grammar
-from evolvent.models.sampling import sample
+from evolvent.models.sampling import nucleus
 
 _ENTRY = np.dtype([("id", "<i4"), ("logit", "<f4"), ("p", "<f4")])
 _FIRST = 64  # how many of the most likely tokens are tried before the whole vocabulary is
@@ -42,29 +42,34 @@ class Constraint:
     def choose(self, logits: np.ndarray, temperature: float, top_p: float, rng: Any) -> int:
         """The next token: argmax, or a draw, from ``logits`` float32 ``[V]`` restricted to what the grammar allows.
 
-        A first choice without the grammar is kept when the grammar allows it. For a draw this is exact: with Z the
-        allowed mass, p(t) + (1 - Z) p(t) / Z = p(t) / Z.
+        A draw is an argmax too, of logits with Gumbel noise (Maddison, Tarlow, Minka 2014, "A* Sampling", section 2),
+        so the grammar looks at the best few only and the draw is still exact. With ``top_p`` below 1, tokens outside
+        the nucleus are taken only when the grammar allows none inside.
         """
-        if temperature == 0.0:
-            token = self._greedy(logits)
-        else:
-            token = sample(logits, temperature, 1.0, rng) if top_p >= 1.0 else -1
-            if token < 0 or not self._allowed(np.array([token]))[0]:
-                allowed = self._allowed(np.arange(len(logits)))
-                token = sample(np.where(allowed, logits, np.float32(-np.inf)), temperature, top_p, rng)
+        scores = logits
+        if temperature > 0.0:
+            scores = logits / np.float64(temperature)
+            if top_p < 1.0:
+                p = np.exp(scores - scores.max())
+                outside = np.ones(len(p), bool)
+                outside[nucleus(p / p.sum(), top_p)] = False
+                scores[outside] -= 1e6
+            scores += rng.gumbel(size=len(scores))
+        token = self._best(scores)
         self._lib.llama_sampler_accept(self._sampler, token)
         return token
 
-    def _greedy(self, logits: np.ndarray) -> int:
-        best = int(logits.argmax())
+    def _best(self, scores: np.ndarray) -> int:
+        """The allowed token with the highest score."""
+        best = int(scores.argmax())
         if self._allowed(np.array([best]))[0]:
             return best
-        ids = np.argpartition(-logits, _FIRST)[:_FIRST] if len(logits) > _FIRST else np.arange(len(logits))
+        ids = np.argpartition(-scores, _FIRST)[:_FIRST] if len(scores) > _FIRST else np.arange(len(scores))
         allowed = self._allowed(ids)
         if not allowed.any():
-            ids = np.arange(len(logits))
+            ids = np.arange(len(scores))
             allowed = self._allowed(ids)
-        return int(ids[np.where(allowed, logits[ids], -np.inf).argmax()])
+        return int(ids[np.where(allowed, scores[ids], -np.inf).argmax()])
 
     def _allowed(self, ids: np.ndarray) -> np.ndarray:
         """Which of the token ids may come next: bool ``[N]``."""

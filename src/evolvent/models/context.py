@@ -62,6 +62,7 @@ class Context:
         self._memory = lib.llama_get_memory(self._context)
         self.n_vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
         self._scratch = np.empty(self.n_vocab, np.float32)
+        self._logits = np.empty(self.n_vocab, np.float32)
         self._kept = np.zeros(n_ctx, np.int32)
         self._n = 0
         self.used = 0
@@ -87,14 +88,20 @@ class Context:
         """Tokens of the last prompt, int32 ``[n]``."""
         return self._kept[: self._n]
 
-    def prefill(self, tokens: np.ndarray) -> tuple[int, int]:
-        """Evaluate a prompt int32 ``[n]``, n >= 1: (how many tokens were kept from before, row of the last logits)."""
-        k = min(common_prefix(self.kept, tokens), len(tokens) - 1)  # the last one anew, for its logits
-        self._n = k
+    def prefill(self, tokens: np.ndarray) -> tuple[int, np.ndarray]:
+        """Evaluate a prompt int32 ``[n]``, n >= 1: how many tokens were kept from before, and the logits after it.
+
+        The logits, float32 ``[V]``, stay valid until the next prompt; the same prompt again costs nothing.
+        """
+        k = common_prefix(self.kept, tokens)
+        again = k == len(tokens) == self._n
+        self._n = k = k if again else min(k, len(tokens) - 1)  # a last token is evaluated anew, for its logits
         # Clears what was generated, and what an interrupted call may have left. Recurrent states cannot be cut.
         if not self._lib.llama_memory_seq_rm(self._memory, _PROMPT, k, -1):
             self.forget()
-            k = 0
+            again, k = False, 0
+        if again:
+            return k, self._logits
         n = len(tokens) - k
         self._tokens[:n] = tokens[k:]
         self._positions[:n] = np.arange(k, len(tokens))
@@ -103,9 +110,10 @@ class Context:
         self._wanted[:n] = 0
         self._wanted[n - 1] = 1
         self._evaluate_filled(n, wanted=0)
+        self._logits[:] = self.row(n - 1)
         self._kept[: len(tokens)] = tokens
         self._n = len(tokens)
-        return k, n - 1
+        return k, self._logits
 
     def step(self, token: int, position: int) -> None:
         """Evaluate one sampled token; its logits are row 0."""

@@ -21,7 +21,7 @@ from evolvent.core.protocols import Completion
 from evolvent.models import engine
 from evolvent.models.constrain import Constraint, grammar_text
 from evolvent.models.context import N_BRANCHES, Context, choose
-from evolvent.models.sampling import log_normaliser, sample
+from evolvent.models.sampling import check_settings, log_normaliser, sample
 from evolvent.models.trie import Trie
 from evolvent.models.weights import identity
 
@@ -129,8 +129,8 @@ class Llama:
         return piece
 
     # ------------------------------------------------------------------------------------------------ evaluation
-    def _prefill(self, tokens: np.ndarray, n_more: int) -> tuple[Context, int, int]:
-        """Evaluate a prompt that leaves room for ``n_more``: (context, tokens kept from before, row of its logits)."""
+    def _prefill(self, tokens: np.ndarray, n_more: int) -> tuple[Context, int, np.ndarray]:
+        """Evaluate a prompt that leaves room for ``n_more``: (context, tokens kept from before, logits)."""
         if not self._contexts:
             raise ModelError("the model was closed", where=self.name)
         if len(tokens) == 0:
@@ -149,10 +149,10 @@ class Llama:
             self._contexts.append(Context(self._ffi, self._lib, self._model, self.n_ctx, self.n_threads))
         context = self._contexts[which]
         context.used = self._calls
-        kept, row = context.prefill(tokens)
+        kept, logits = context.prefill(tokens)
         self.counters.prompt += len(tokens)
         self.counters.cached += kept
-        return context, kept, row
+        return context, kept, logits
 
     # ------------------------------------------------------------------------------------------------ generation
     def generate(
@@ -171,6 +171,8 @@ class Llama:
 
         ``token_ids`` and ``logp`` hold every token that was sampled, the end-of-text token and the token that
         completed a stop string included; ``logp`` is the model's own at temperature 1, before nucleus and grammar.
+        ``score_tokens`` of the same tokens gives the same up to the rounding of activations to 8 bits, which differs
+        between one row and many: seen up to 0.5 nats over 20 tokens of a 4-bit 135M model, 0.01 of a 1.5B one.
         ``finish`` is "length" when ``max_tokens`` or the context ended the text.
 
         Raises:
@@ -185,10 +187,12 @@ class Llama:
             text = grammar_text(grammar, json_schema)
             constraint = Constraint(self._ffi, self._lib, self._vocab, text) if text else None
             try:
-                context, cached, row = self._prefill(tokens, 1)
+                context, cached, logits = self._prefill(tokens, 1)
                 rng = np.random.default_rng(seed) if temperature else None
                 chooser = (temperature, top_p, rng, constraint)
-                ids, logp, raw, finish = self._continue(context, row, limit, chooser, [s.encode() for s in stop if s])
+                ids, logp, raw, finish = self._continue(
+                    context, logits, limit, chooser, [s.encode() for s in stop if s]
+                )
             finally:
                 if constraint:
                     constraint.close()
@@ -208,7 +212,7 @@ class Llama:
     def _continue(
         self,
         context: Context,
-        row: int,
+        logits: np.ndarray,
         limit: int,
         chooser: tuple[float, float, Any, Constraint | None],
         stop: list[bytes],
@@ -218,7 +222,6 @@ class Llama:
         logp: list[float] = []
         raw, is_eog, position = bytearray(), self._lib.llama_vocab_is_eog, len(context.kept)
         while len(ids) < limit:
-            logits = context.row(row)
             token = self._choose(logits, *chooser)
             ids.append(token)
             logp.append(float(logits[token]) - log_normaliser(logits, self._scratch))
@@ -232,7 +235,7 @@ class Llama:
             if len(ids) == limit:
                 break
             context.step(token, position)
-            position, row = position + 1, 0
+            position, logits = position + 1, context.row(0)
         return ids, logp, bytes(raw), "length"
 
     def _choose(
@@ -264,8 +267,7 @@ class Llama:
             return out
         with self._lock:
             prompt = np.asarray(prompt, np.int32)
-            context, _, row = self._prefill(prompt, max(len(continuations[i]) for i in todo))
-            logits = context.row(row)
+            context, _, logits = self._prefill(prompt, max(len(continuations[i]) for i in todo))
             normaliser = log_normaliser(logits, self._scratch)
             for i in todo:
                 out[i] = float(logits[continuations[i][0]]) - normaliser
@@ -301,20 +303,6 @@ class Llama:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def check_settings(max_tokens: int, temperature: float, top_p: float, where: str) -> None:
-    """Refuse settings of ``generate`` that have no meaning.
-
-    Raises:
-        BadInput: naming the setting.
-    """
-    if max_tokens < 1:
-        raise BadInput("max_tokens is out of range", got=max_tokens, expected="at least 1", where=where)
-    if not 0.0 <= temperature < float("inf"):
-        raise BadInput("temperature is out of range", got=temperature, expected="0 (greedy) or more", where=where)
-    if not 0.0 < top_p <= 1.0:
-        raise BadInput("top_p is out of range", got=top_p, expected="above 0, at most 1", where=where)
 
 
 def _cores() -> int:

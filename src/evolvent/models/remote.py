@@ -16,6 +16,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError, missing_extra
 from evolvent.core.protocols import Completion
+from evolvent.models.sampling import check_settings
 from evolvent.models.scripted import cut
 
 KEY_VARIABLES = ("EVOLVENT_API_KEY", "OPENAI_API_KEY")
@@ -94,6 +95,7 @@ class Remote:
         Raises:
             ModelError: the endpoint cannot be reached, refuses the request, or lacks what was asked for.
         """
+        check_settings(max_tokens, temperature, top_p, self.name)
         settings: dict[str, Any] = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed,
         }  # fmt: skip

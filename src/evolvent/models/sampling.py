@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
+
 
 def log_normaliser(logits: np.ndarray, scratch: np.ndarray) -> float:
     """``log(sum(exp(logits)))`` of a float32 row ``[V]``, natural log; ``scratch`` float32 ``[V]`` is overwritten.
@@ -34,10 +36,28 @@ def sample(logits: np.ndarray, temperature: float, top_p: float, rng: np.random.
     if top_p >= 1.0:
         c = np.cumsum(p)
         return int(min(np.searchsorted(c, u * c[-1], side="right"), len(c) - 1))
+    ids = nucleus(p, top_p)
+    c = np.cumsum(p[ids])
+    return int(ids[min(np.searchsorted(c, u * c[-1], side="right"), len(c) - 1)])
+
+
+def nucleus(p: np.ndarray, top_p: float) -> np.ndarray:
+    """Ids of the smallest set of most probable tokens whose mass reaches ``top_p``, most probable first."""
     # Tokens below (1 - top_p) / V weigh less than 1 - top_p together, so the nucleus never needs them.
     ids = np.flatnonzero(p >= (1.0 - top_p) / len(p))
     ids = ids[np.argsort(-p[ids], kind="stable")]
-    c = np.cumsum(p[ids])
-    keep = int(np.searchsorted(c, top_p, side="left")) + 1
-    c = c[:keep]
-    return int(ids[min(np.searchsorted(c, u * c[-1], side="right"), len(c) - 1)])
+    return ids[: int(np.searchsorted(np.cumsum(p[ids]), top_p, side="left")) + 1]
+
+
+def check_settings(max_tokens: int, temperature: float, top_p: float, where: str) -> None:
+    """Refuse settings of ``generate`` that have no meaning.
+
+    Raises:
+        BadInput: naming the setting.
+    """
+    if max_tokens < 1:
+        raise BadInput("max_tokens is out of range", got=max_tokens, expected="at least 1", where=where)
+    if not 0.0 <= temperature < float("inf"):
+        raise BadInput("temperature is out of range", got=temperature, expected="0 (greedy) or more", where=where)
+    if not 0.0 < top_p <= 1.0:
+        raise BadInput("top_p is out of range", got=top_p, expected="above 0, at most 1", where=where)
