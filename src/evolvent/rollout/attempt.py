@@ -10,6 +10,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Env, Model, Task, Turn
 from evolvent.core.seeding import rng, seed_tree
+from evolvent.formulas.returns import discounted
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy
 from evolvent.memory.recall import Recall, Recalled
@@ -38,7 +39,7 @@ class Agent:
     value_start: float = 0.3
     """Value of a command that no experience speaks about, in units of reward."""
     discount: float = 0.9
-    """Per step: the return of step t is discount^(T-1-t) times the reward of the attempt."""
+    """Per step: a memory shown at step t earns the discounted reward from t on."""
     budget_chars: int = 6000
     """Characters of memory text allowed in a prompt; what does not fit is neither shown nor credited."""
 
@@ -96,7 +97,7 @@ def attempt(
     episode.end(terminated=turn.terminated, truncated=turn.truncated, success=turn.success, valid=turn.valid)
     lesson = ""
     if learn and memory is not None and turn.valid and agent.use != "none":
-        lesson = _learn(env, task, agent, memory, steps, turn, episode.total_reward, seed)
+        lesson = _learn(env, task, agent, memory, steps, turn, episode.rewards_T, seed)
     return _summarise(episode, turn, steps, lesson, time.perf_counter() - started)
 
 
@@ -174,11 +175,10 @@ def _record(episode: Episode, turn: Turn, step: _Step) -> None:
 
 
 def _learn(
-    env: Env, task: Task, agent: Agent, memory: Memory, steps: list[_Step], turn: Turn, reward: float, seed: int
+    env: Env, task: Task, agent: Agent, memory: Memory, steps: list[_Step], turn: Turn, rewards_T: np.ndarray, seed: int
 ) -> str:
     # CREDIT
-    lengths = np.arange(len(steps))[::-1]
-    returns_T = reward * agent.discount**lengths
+    returns_T = discounted(rewards_T, gamma=agent.discount)
     # LEARN
     children = [
         _write(env, task, agent, memory, step, turn, float(g), seed) for step, g in zip(steps, returns_T, strict=True)
