@@ -22,15 +22,16 @@ from evolvent.memory.store import marks
 # words looked at in a task or key, rare words sent to the full-text index, and how many rows it may return
 _MAX_WORDS, _RARE_WORDS, _FOUND = 256, 8, 64
 # keys that hold one of them, at most: words of a large store that are less rare than that cost time and tell little
-_SHARED_BY = 4000
+_SHARED_BY = 1000
 _WORD = re.compile(r"\w+")
 
 
 @lru_cache(maxsize=16384)
 def words(text: str) -> tuple[str, ...]:
     """Distinct words in order, as the full-text index sees them: lower case, without diacritics."""
-    plain = unicodedata.normalize("NFKD", text[: 16 * _MAX_WORDS].lower())
-    plain = "".join(c for c in plain if not unicodedata.combining(c)).replace("_", " ")
+    plain = text[: 16 * _MAX_WORDS].lower().replace("_", " ")
+    if not plain.isascii():
+        plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
     return tuple(dict.fromkeys(_WORD.findall(plain)))[:_MAX_WORDS]
 
 
@@ -41,8 +42,8 @@ def rarity(counts: Mapping[str, int], terms: Sequence[str], n: int) -> dict[str,
 
 def coverage(task: Mapping[str, float], key: str) -> float:
     """Share of the task's rarity that the key covers, 0..1; ``task`` maps its words to their rarity."""
-    total, covered = sum(task.values()), set(words(key))
-    return sum(w for t, w in task.items() if t in covered) / total if total > 0.0 else 0.0
+    total = sum(task.values())
+    return sum(task.get(word, 0.0) for word in words(key)) / total if total > 0.0 else 0.0
 
 
 def hybrid(

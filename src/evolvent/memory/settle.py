@@ -234,7 +234,9 @@ def _lift(
         if item.shown:
             w = weights[item.seq]
             step = w * lift.step_size(v.n, policy.alpha)
-            ipw = 1.0 / item.propensity if item.propensity > 0.0 else 0.0
+            # only where it might have been left out is there anything to compare with: an outcome under a propensity
+            # of 1 (best of its pool, alone, frozen) says nothing about the effect, and would bias it if it counted
+            ipw = 1.0 / item.propensity if 0.0 < item.propensity < 1.0 else 0.0
             made.append(Event(item.seq, *at, "shown", step, w, ipw, policy.decay, 0, r, r, v.q, ema(v.q, r, step)))
         elif item.propensity > 0.0:
             # left out by chance; what was withheld for certain has no counterpart to be compared with
