@@ -14,7 +14,7 @@ from evolvent.algos import memlift, memq, memrl, no_memory, rag
 LESSONS = {"lessons": ("successes", "failures"), "temperature": 1.0}
 GRID = grid.Grid(
     name="text_world",
-    conditions={"twc": "twx"},
+    conditions={"twc": "twx:step_limit=5"},
     arms={
         "none": (no_memory, {"temperature": 1.0}),
         "values-only": (memrl, {"model": "none", "use": "values"}),
@@ -25,7 +25,7 @@ GRID = grid.Grid(
         "prior+values": (memlift, {"use": "values"}),
         "both": (memlift, {"use": "both"}),
     },
-    settings={"passes": 4, "train": 20, "heldout": 20},
+    settings={"passes": 5, "train": 24, "heldout": 24},
     by_condition={},
 )
 

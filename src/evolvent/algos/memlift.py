@@ -5,8 +5,8 @@ of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both sp
 blown up. worth = c lift + (1-c) (value - pool mean).
 
 Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs); its
-step starts as a running mean and never falls below alpha. Of several selected memories each is left out with a logged
-probability that falls with evidence; lift is the self-normalised inverse-propensity difference of outcomes with and
+step starts as a running mean and never falls below alpha. Each selected memory but the best is left out with a logged
+probability that falls with its omissions; lift is the self-normalised inverse-propensity difference of outcomes with and
 without it, trusted by c = t^2 / (t^2 + se^2). Ancestors of a memory that came from a success earn trace^depth.
 
 Why each part is there, and what did not help: LOG.md.
@@ -45,8 +45,8 @@ class Config(MemoryConfig):
     """Share of the value in the score (1 - lambda is similarity's)."""
     alpha: float = 0.3
     """Step size of the value."""
-    omit: float = 0.1
-    """Probability of leaving out a selected memory that has no evidence and is not alone."""
+    omit: float = 0.2
+    """Probability of leaving out a selected memory (never the best one); falls with the number of omissions."""
     trace: float = 0.3
     """Decay per link back to ancestors."""
     relevance: Literal["cosine", "hybrid"] = "hybrid"

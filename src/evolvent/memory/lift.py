@@ -98,12 +98,12 @@ def step_size(n: int, floor: float) -> float:
 
 
 def harmful(effect: Effect, value: float, n: int, reward_range: tuple[float, float]) -> bool:
-    """Whether showing it probably hurts: its effect is below zero by a posterior spread, or it always fails.
+    """Whether showing it probably hurts: its effect is below zero by half a posterior spread, or it always fails.
 
     "Always fails" means at least four outcomes and a value within a tenth of the range above failure.
     """
     lo, hi = reward_range
-    return effect.shrunk + effect.spread < 0.0 or (n >= 4 and value <= lo + 0.1 * (hi - lo))
+    return effect.shrunk + 0.5 * effect.spread < 0.0 or (n >= 4 and value <= lo + 0.1 * (hi - lo))
 
 
 class Ranking(NamedTuple):

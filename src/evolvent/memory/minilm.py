@@ -106,11 +106,11 @@ def _network(folder: Path) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarra
     try:
         from safetensors.numpy import load_file
     except ImportError as error:
-        raise missing_extra("safetensors", "llama", "the all-MiniLM-L6-v2 embedder") from error
+        raise missing_extra("safetensors", "memory", "the all-MiniLM-L6-v2 embedder") from error
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise missing_extra("tokenizers", "llama", "the all-MiniLM-L6-v2 embedder") from error
+        raise missing_extra("tokenizers", "memory", "the all-MiniLM-L6-v2 embedder") from error
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_MAX_TOKENS)
     tokenizer.no_padding()

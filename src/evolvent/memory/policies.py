@@ -51,9 +51,9 @@ class Policy:
     trace: float = 0.0
     """Trace decay of each link back (lambda of MemQ)."""
     omit: float = 0.0
-    """Probability of leaving out a selected memory without evidence; falls as ``omit n0 / (n0 + n)``."""
+    """Probability of leaving out a selected memory (never the best one); falls as ``omit n0 / (n0 + omissions)``."""
     omit_n0: float = 20.0
-    """Evidence at which the omission rate has halved."""
+    """Omissions at which the omission rate has halved."""
     omit_harmful: float = 0.9
     """Probability of leaving out a selected memory that seems to harm; never shown in a frozen recall."""
     strength: float = 4.0
@@ -79,7 +79,7 @@ PRESETS: dict[str, Policy] = {
     # chosen in surrogate and synthetic worlds, see LOG.md; gate and margin belong to the embedder
     "memlift": Policy(
         "memlift", rank="lift", update="lift", relevance="hybrid", gate=0.3, margin=0.15, weight=0.5, q_init="high",
-        alpha=0.3, gamma=1.0, trace=0.3, omit=0.1, omit_n0=8.0,
+        alpha=0.3, gamma=1.0, trace=0.3, omit=0.2, omit_n0=20.0,
     ),
 }  # fmt: skip
 

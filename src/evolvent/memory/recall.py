@@ -194,16 +194,16 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
 def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
     """Leave out selected memories with a logged probability; what seems to harm nearly always, when frozen always.
 
-    A memory that is selected alone shares its outcome with no other, so there is nothing to tell apart by omitting it.
+    The first is never left out by chance: that would cost the most, and if it is a mere companion of a useful memory,
+    leaving the useful one out shows so. Evidence is counted in omissions, of which there are always too few.
     """
     policy = request.policy
-    alone = len(pool.selected) < 2
-    for i in pool.selected:
+    for rank, i in enumerate(pool.selected):
         v = pool.rows[i].value
         p = (
             0.0
-            if request.frozen or alone
-            else lift.omission_rate(v.n + v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
+            if request.frozen or rank == 0
+            else lift.omission_rate(v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
         )
         if lift.harmful(pool.effects[i], float(pool.value[i]), v.n, bank.reward_range):
             pool.harmful.add(i)

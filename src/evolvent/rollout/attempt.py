@@ -178,7 +178,8 @@ def _learn(
     env: Env, task: Task, agent: Agent, memory: Memory, steps: list[_Step], turn: Turn, rewards_T: np.ndarray, seed: int
 ) -> str:
     # CREDIT
-    returns_T = discounted(rewards_T, gamma=agent.discount)
+    # a score that was gained may be lost again, so what is still to come can leave the range of a whole attempt
+    returns_T = np.clip(discounted(rewards_T, gamma=agent.discount), *env.reward_range)
     # LEARN
     children = [
         _write(env, task, agent, memory, step, turn, float(g), seed) for step, g in zip(steps, returns_T, strict=True)
