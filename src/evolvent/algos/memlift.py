@@ -6,8 +6,8 @@ blown up. worth = c lift + (1-c) (value - pool mean).
 
 Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs); its
 step starts as a running mean and never falls below alpha. Each selected memory but the best is left out with a logged
-probability that falls with its omissions; lift is the self-normalised inverse-propensity difference of outcomes with and
-without it, trusted by c = t^2 / (t^2 + se^2). Ancestors of a memory that came from a success earn trace^depth.
+probability that falls with its omissions; lift is the self-normalised inverse-propensity difference of outcomes with
+and without it, trusted by c = t^2 / (t^2 + se^2). Ancestors of a memory that came from a success earn trace^depth.
 
 Why each part is there, and what did not help: LOG.md.
 """

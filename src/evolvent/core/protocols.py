@@ -30,7 +30,7 @@ class Task:
     kind: str = ""
     split: str = "train"
     seed: int = 0
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Turn:
     success: bool = False
     valid: bool = True
     key: str = ""
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def done(self) -> bool:

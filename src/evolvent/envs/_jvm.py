@@ -63,7 +63,8 @@ def machine(jar: str, where: str) -> Any:
     except ImportError as error:
         raise missing_extra("py4j", "envs", where) from error
     try:
-        port, token, process = launch_gateway(
+        # what it returns depends on its last two flags
+        launched: Any = launch_gateway(
             classpath=jar,
             java_path=path,
             cwd=str(Path(jar).parent),  # the games read their word lists from there
@@ -72,6 +73,7 @@ def machine(jar: str, where: str) -> Any:
             enable_auth=True,
             return_proc=True,
         )
+        port, token, process = launched
     except (OSError, Py4JError) as error:
         raise EnvError(
             "the Java runtime does not start", got=error, where=where, do=f"try `{path} -version` (11 or later)"
@@ -81,7 +83,7 @@ def machine(jar: str, where: str) -> Any:
     return gateway.jvm
 
 
-def _stop(gateway: Any, process: subprocess.Popen[bytes]) -> None:
+def _stop(gateway: Any, process: subprocess.Popen[str]) -> None:
     gateway.shutdown()
     process.kill()
     process.wait()

@@ -200,11 +200,7 @@ def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | N
     policy = request.policy
     for rank, i in enumerate(pool.selected):
         v = pool.rows[i].value
-        p = (
-            0.0
-            if request.frozen or rank == 0
-            else lift.omission_rate(v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
-        )
+        p = 0.0 if request.frozen or rank == 0 else lift.omission_rate(v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
         if lift.harmful(pool.effects[i], float(pool.value[i]), v.n, bank.reward_range):
             pool.harmful.add(i)
             p = 1.0 if request.frozen else max(p, policy.omit_harmful)
