@@ -131,7 +131,9 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
 
     page = write_report(path)
     phases = summary.get("phases") or []
+    passes = [{"name": f"stream, pass {p['pass']}", **p} for p in summary.get("passes") or []]
     if phases:
+        phases = [*phases[:1], *passes, *phases[1:]]
         rows = [[p["name"], p["n"], p["successes"], interval(p["rate"], p.get("ci95"))] for p in phases]
         live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
     elif summary.get("score"):

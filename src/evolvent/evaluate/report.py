@@ -73,7 +73,7 @@ def render(run: Run) -> str:
             section("Phases", _phase_table(run)),
             section("Passes over the tasks", _pass_table(run)),
             section("The most valuable memories", _memories(run.summary.get("top_memories", []), "memory")),
-            section("Memories that did harm", _memories(run.summary.get("worst_memories", []), "memory worst")),
+            section("The least valuable memories", _memories(run.summary.get("worst_memories", []), "memory worst")),
             section("Health of the memory", _health(run)),
             section("Every task", _tasks(run)),
             section("Configuration", _configuration(run)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.formulas.statistics import mcnemar, wilson
+from evolvent.memory.items import Item
 from evolvent.memory.memory import Memory
 from evolvent.rollout.attempt import Agent
 
@@ -74,17 +75,31 @@ def top_memories(memory: Memory, count: int = 3) -> tuple[list[dict[str, Any]], 
     items.sort(key=lambda item: (item.value * item.n / (item.n + 2.0), item.n), reverse=True)
     worst = sorted(items, key=lambda item: (item.value, -item.n))
     best = items[:count]
-    return [_row(item) for item in best], [_row(item) for item in worst[:count] if item not in best]
+    return [_row(memory, m) for m in best], [_row(memory, m) for m in worst[:count] if m not in best]
 
 
-def _row(item: Any) -> dict[str, Any]:
+def _row(memory: Memory, item: Item) -> dict[str, Any]:
     return {
         "id": item.id,
         "key": item.key,
         "body": item.body,
-        "value": round(float(item.value), 3),
-        "n": int(item.n),
-        "lift": None if item.lift is None else round(float(item.lift), 3),
+        "value": round(item.value, 3),
+        "n": item.n,
+        "lift": None if item.lift is None else round(item.lift, 3),
         "source": item.source,
-        "why": f"{item.n} outcomes, value {item.value:.2f} ± {item.uncertainty:.2f}, from {item.source}",
+        "why": _why(memory, item),
     }
+
+
+def _why(memory: Memory, item: Item) -> str:
+    """Who paid: how often it was shown with success, where it helped last, and what came back from its descendants."""
+    events = memory.explain(item.id).to_dict()["history"]
+    shown = [e for e in events if e["rule"] == "shown"]
+    helped = [e for e in shown if e["reward"] > 0]
+    parts = [f"right in {len(helped)} of {len(shown)} attempts that showed it, said by {item.source}"]
+    if helped:
+        parts.append(f"last for “{helped[0]['task']}”")
+    credits = sum(e["rule"] == "ancestor" and e["reward"] > 0 for e in events)
+    if credits:
+        parts.append(f"credited {credits} times more for what it helped to write")
+    return "; ".join(parts)
