@@ -50,6 +50,7 @@ def main() -> None:
         },
         **provenance(),
     }
+    Path(a.out).parent.mkdir(parents=True, exist_ok=True)
     write_atomic(Path(a.out), json.dumps(result, indent=1) + "\n")
     for name, rates in result["rates"].items():
         print(name, {key: (round(r["mean"], 3), [round(x, 3) for x in r["ci95"]]) for key, r in rates.items()})

@@ -25,7 +25,7 @@ GRID = grid.Grid(
         "prior+values": (memlift, {"use": "values"}),
         "both": (memlift, {"use": "both"}),
     },
-    settings={"passes": 5, "train": 24, "heldout": 24},
+    settings={"passes": 4, "train": 16, "heldout": 16},
     by_condition={},
 )
 
