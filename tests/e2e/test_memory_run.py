@@ -1,0 +1,77 @@
+"""A memory system through the command line on the analyst world, killed and stopped in the middle, and continued."""
+
+import json
+import signal
+import time
+
+import pytest
+from command import evolvent, start
+
+from evolvent import Memory
+
+WORDS = ("--train", 8, "--heldout", 3, "--passes", 3, "--env", "analyst:kinds=5,reviewer_wrong=0.4", "--plain")
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory, flights_db):
+    path = tmp_path_factory.mktemp("model") / "replies.json"
+    path.write_text(json.dumps({"replies": {"*": "SELECT COUNT(*) FROM flights WHERE carrier='UA'"}}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, script):
+    folder = tmp_path_factory.mktemp("whole")
+    out, _ = evolvent("run", "memlift", "--model", f"scripted:{script}", *WORDS, "--out", "run", cwd=folder)
+    return folder / "run", out
+
+
+def lines(folder):
+    path = folder / "metrics.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def stable(folder):
+    rows = [json.loads(line) for line in lines(folder)]
+    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in rows]
+
+
+def values(folder):
+    with Memory(folder / "memory.db") as memory:
+        return [(i.id, i.key, i.body, i.value, i.n, i.n_omitted) for i in memory.items()]
+
+
+def test_a_run_leaves_a_folder_that_says_all(whole):
+    folder, out = whole
+    assert "Stream, pass 2 of 3 (8 tasks)" in out and "held out, after learning" in out and "report:" in out
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["steps"] == 3 + 24 + 3 + 8 == len(lines(folder))
+    assert summary["score"]["name"] == "held-out success"
+    assert (folder / "report.html").stat().st_size > 10_000
+    assert {row["phase"] for row in stable(folder)} == {"before", "stream", "after", "control"}
+    assert any(row["shown"] for row in stable(folder)) and any(row["lesson"] == "corrected" for row in stable(folder))
+
+
+@pytest.mark.parametrize(("number", "after"), [(signal.SIGKILL, 5), (signal.SIGKILL, 17), (signal.SIGINT, 11)])
+def test_a_run_that_was_stopped_ends_with_the_same_numbers(tmp_path, script, whole, number, after):
+    process = start("run", "memlift", "--model", f"scripted:{script}", *WORDS, "--out", "run", cwd=tmp_path)
+    folder, until = tmp_path / "run", time.monotonic() + 60
+    while len(lines(folder)) < after and time.monotonic() < until:
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert not (folder / "summary.json").exists(), "the run was over before it could be stopped"
+    if number == signal.SIGINT:
+        assert process.returncode == 130 and "--resume" in err
+    evolvent("run", "memlift", "--resume", "run", "--plain", cwd=tmp_path)
+    assert stable(folder) == stable(whole[0])
+    assert values(folder) == values(whole[0])
+
+
+def test_what_was_learned_is_evaluated_frozen(whole):
+    folder, _ = whole
+    before = values(folder)
+    out, _ = evolvent("eval", folder, "--episodes", 4, "--plain", cwd=folder.parent)
+    result = json.loads((folder / "eval.json").read_text())
+    assert result["n"] == 4 and "Held-out tasks, memory frozen (4)" in out
+    assert values(folder) == before
