@@ -11,17 +11,17 @@ import grid
 
 from evolvent.algos import memlift, memq, memrl, no_memory, rag
 
-LESSONS = {"lessons": ("successes", "failures"), "temperature": 1.0}
+CONTEXT = {"use": "context", "lessons": ("successes", "failures"), "temperature": 1.0}
 GRID = grid.Grid(
     name="text_world",
     conditions={"twc": "twx:step_limit=5"},
     arms={
-        "none": (no_memory, {"temperature": 1.0}),
+        "none": (no_memory, {"passes": 1, "temperature": 1.0}),
         "values-only": (memrl, {"model": "none", "use": "values"}),
-        "rag": (rag, LESSONS),
-        "memrl": (memrl, LESSONS),
-        "memq": (memq, LESSONS),
-        "memlift": (memlift, LESSONS),
+        "rag": (rag, CONTEXT),
+        "memrl": (memrl, CONTEXT),
+        "memq": (memq, CONTEXT),
+        "memlift": (memlift, CONTEXT),
         "prior+values": (memlift, {"use": "values"}),
         "both": (memlift, {"use": "both"}),
     },

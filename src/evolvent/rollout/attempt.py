@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,8 @@ class Agent:
     """The language model; ``None`` is a uniform prior over admissible commands ("values without the model")."""
     use: str = "context"
     """"context": shown memories are worked examples in the prompt; "values": their learned values choose among
-    admissible commands together with the model's prior (PUCT); "both"; "none"."""
+    admissible commands together with the model's prior (PUCT); "both"; "none"; "auto": values where there are
+    admissible commands, context where any text is an action."""
     lessons: tuple[str, ...] = ("corrections", "successes")
     """What is written: "corrections", "successes", "failures" (what to avoid), "procedures" (written by the model)."""
     temperature: float = 0.0
@@ -85,6 +86,8 @@ def attempt(
     started = time.perf_counter()
     episode = Episode(task.id, env=env.name, seed=seed, meta={"kind": task.kind, "split": task.split, "repeat": repeat})
     turn = env.reset(task, seed)
+    if agent.use == "auto":
+        agent = replace(agent, use="context" if turn.admissible is None else "values")
     steps: list[_Step] = []
     while not turn.done:
         # ACT

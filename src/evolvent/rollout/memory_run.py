@@ -39,7 +39,8 @@ class MemoryConfig:
     control: bool = True
     """Also try the stream's tasks once without memory."""
     use: Literal["auto", "context", "values", "both", "none"] = "auto"
-    """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both."""
+    """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both; auto:
+    values where there are admissible commands, context elsewhere."""
     lessons: tuple[str, ...] = ("corrections", "successes")
     """What is written: corrections, successes, failures (what to avoid), procedures (in the model's words)."""
     temperature: float = 0.0
@@ -125,7 +126,7 @@ def _opened(
                 )
             )
         )  # fmt: skip
-        use = "none" if policy.rank == "none" else _resolve(config.use, model)
+        use = "none" if policy.rank == "none" else config.use
         yield env, Agent(model=model, use=use, lessons=config.lessons, temperature=config.temperature), memory
 
 
@@ -140,10 +141,3 @@ def _fetching(live: Live) -> Callable[[int, int, str], None]:
             live.status(f"fetching {text}: {percent} % of {total / 1e6:.0f} MB")
 
     return tell
-
-
-def _resolve(use: str, model: Model | None) -> str:
-    """What "auto" means: values where there is no model to read the memory, worked examples otherwise."""
-    if use != "auto":
-        return use
-    return "values" if model is None else "context"
