@@ -130,3 +130,15 @@ def test_every_algorithm_says_what_the_list_shows():
         names = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
         names |= {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
         assert {"PAPER", "LEVELS", "STATUS", "Config", "run"} <= names and ast.get_docstring(tree), path.name
+
+
+# ------------------------------------------------------------------------------------------------ claims
+def test_the_readme_says_what_the_result_file_says():
+    import json
+
+    summary = json.loads((ROOT / "benchmarks/results/main_job.json").read_text())["summary"]
+    phases = {p["phase"]: p for p in summary["phases"]}
+    readme = (ROOT / "README.md").read_text()
+    for row in [phases["before"], *summary["passes"], phases["after"], phases["control"]]:
+        low, high = (round(100 * x) for x in row["ci95"])
+        assert f"| {row['successes']} | {100 * row['rate']:.0f} % [{low}, {high}] |" in readme, row
