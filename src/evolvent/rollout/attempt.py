@@ -47,12 +47,13 @@ class Agent:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of an attempt, for the stream's metrics and live line."""
+    """What came of an attempt, for the stream's metrics and live line; ``situation`` is where it began."""
 
     episode: Episode
     success: bool
     reward: float
     valid: bool
+    situation: str
     action: str
     shown: tuple[Recalled, ...]
     omitted: tuple[Recalled, ...]
@@ -250,6 +251,7 @@ def _summarise(episode: Episode, turn: Turn, steps: list[_Step], lesson: str, se
         success=turn.success,
         reward=episode.total_reward,
         valid=turn.valid,
+        situation=steps[0].key if steps else "",
         action=last.chosen.action if last else "",
         shown=tuple(by_id[i] for i in (last.chosen.shown if last else ()) if i in by_id),
         omitted=recall.omitted if recall else (),

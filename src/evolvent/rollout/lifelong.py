@@ -115,7 +115,7 @@ def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, fo
         memory.meta_set("cursor", item.step)
     live.task(
         item.index + 1, item.of,
-        question=item.task.text, action=best.action, ok=best.success, note=note(best), seconds=best.seconds,
+        question=best.situation, action=best.action, ok=best.success, note=note(best), seconds=best.seconds,
     )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def evaluate_memory_system(
             rows.append({"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.valid)})
             live.task(
                 index + 1, len(tasks),
-                question=task.text, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
+                question=done.situation, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
             )  # fmt: skip
     result = {"name": "held-out success", **rate(rows), "tasks": rows}
     live.note(f"held-out success: {result['successes']} of {result['n']}, 95 % interval {result['ci95']}")
