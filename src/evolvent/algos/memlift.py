@@ -21,7 +21,7 @@ from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live
-from evolvent.memory.policies import Policy, preset
+from evolvent.memory.policies import Policy, preset_for
 from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
 
 PAPER = "ours"
@@ -55,18 +55,7 @@ class Config(MemoryConfig):
 
 def policy(config: Config) -> Policy:
     """The memory's policy under these settings."""
-    return preset(
-        "memlift",
-        k=config.k,
-        pool=config.pool,
-        gate=config.gate,
-        margin=config.margin,
-        weight=config.weight,
-        alpha=config.alpha,
-        omit=config.omit,
-        trace=config.trace,
-        relevance=config.relevance,
-    )
+    return preset_for("memlift", config)
 
 
 def run(

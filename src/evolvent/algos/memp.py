@@ -13,7 +13,7 @@ from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live
-from evolvent.memory.policies import Policy, preset
+from evolvent.memory.policies import Policy, preset_for
 from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
 
 PAPER = "arXiv 2508.06433"
@@ -35,7 +35,7 @@ class Config(MemoryConfig):
 
 def policy(config: Config) -> Policy:
     """The memory's policy under these settings."""
-    return preset("memp", k=config.k, pool=config.pool, gate=config.gate)
+    return preset_for("memp", config)
 
 
 def run(

@@ -17,7 +17,7 @@ from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live
-from evolvent.memory.policies import Policy, preset
+from evolvent.memory.policies import Policy, preset_for
 from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
 
 PAPER = "arXiv 2601.03192"
@@ -47,16 +47,7 @@ class Config(MemoryConfig):
 
 def policy(config: Config) -> Policy:
     """The memory's policy under these settings."""
-    return preset(
-        "memrl",
-        k=config.k,
-        pool=config.pool,
-        gate=config.gate,
-        weight=config.weight,
-        alpha=config.alpha,
-        epsilon=config.epsilon,
-        relevance=config.relevance,
-    )
+    return preset_for("memrl", config)
 
 
 def run(

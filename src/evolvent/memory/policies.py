@@ -102,6 +102,12 @@ def preset(name: str, **overrides: Any) -> Policy:
     return replace(PRESETS[name], **overrides)
 
 
+def preset_for(name: str, config: Any) -> Policy:
+    """``preset(name)`` with those fields of the dataclass ``config`` that a policy has too."""
+    known = {f.name for f in fields(Policy)}
+    return preset(name, **{f.name: getattr(config, f.name) for f in fields(config) if f.name in known})
+
+
 def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
     """The starting value of a memory in units of reward."""
     lo, hi = reward_range
