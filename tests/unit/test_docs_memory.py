@@ -13,7 +13,7 @@ def test_the_example_runs(capsys, tmp_path, monkeypatch):
     printed = capsys.readouterr().out.splitlines()
     assert printed[:2] == ["attempt 1: 0 memories, reward 0", "attempt 2: 1 memories, reward 1"]
     assert all(f"`{line}`" in PAGE.read_text(encoding="utf-8") for line in printed[:2])
-    assert printed[2].startswith("m1 (case, success, from reviewer, active)") and printed[-1] == "1.0"
+    assert printed[2].startswith("m1 (case, neutral, from reviewer, active)") and printed[-1] == "1.0"
     assert (tmp_path / "agent.db").exists()
 
 
