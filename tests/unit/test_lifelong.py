@@ -185,3 +185,35 @@ def test_drift_is_announced_pass_by_pass(tmp_path):
     with closing(folder), memory, Live(plain=True) as live:
         run_stream(Stream(algo="test", passes=3, train=2, heldout=1), env, Agent(Copier()), memory, folder, live)
     assert env.passes[0] == 1 and sorted(set(env.passes)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("lessons", "answers", "kept"),
+    [
+        (("corrections",), "?", [("case", "neutral", "A1")]),
+        (("failures",), "?", [("case", "failure", "?")]),
+        (("successes",), "A1", [("case", "success", "A1")]),
+        (("procedures",), "A1", [("script", "success", "A1\n-- steps: 1. look it up")]),
+        ((), "?", []),
+    ],
+)
+def test_what_is_written_follows_the_lessons(tmp_path, lessons, answers, kept):
+    class Fixed(Copier):
+        def generate(self, prompt, **settings):
+            text = " look it up" if prompt.endswith("1.") else answers
+            return Completion(text, np.zeros(0, np.int32), np.zeros(0, np.float32))
+
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory:
+        task = CodeBook().tasks("train", 1, 0)[0]
+        attempt(CodeBook(), task, Agent(Fixed(), lessons=lessons), memory, seed=0)
+        assert [(i.kind, i.polarity, i.body) for i in memory.items()] == kept
+
+
+def test_failures_are_shown_as_what_to_avoid(tmp_path):
+    folder, memory = start(tmp_path / "run", "rag")
+    model = Copier()
+    with closing(folder), memory:
+        memory.remember("What is the code of alpha?", "Z9", polarity="failure")
+        attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], Agent(model), memory, seed=0, learn=False)
+    assert "A (wrong, avoid): Z9" in model.prompts[-1]
