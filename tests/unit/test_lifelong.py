@@ -8,6 +8,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Completion, Correction, Task, Turn
 from evolvent.evaluate.live import Live
@@ -217,3 +218,9 @@ def test_failures_are_shown_as_what_to_avoid(tmp_path):
         memory.remember("What is the code of alpha?", "Z9", polarity="failure")
         attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], Agent(model), memory, seed=0, learn=False)
     assert "A (wrong, avoid): Z9" in model.prompts[-1]
+
+
+def test_free_text_without_a_model_is_refused_clearly(tmp_path):
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory, pytest.raises(BadInput, match="only a model can write"):
+        attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], Agent(None), memory, seed=0)

@@ -18,7 +18,7 @@ from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, ru
 
 PAPER = "arXiv 2508.06433"
 LEVELS = ()
-STATUS = "tested"
+STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)

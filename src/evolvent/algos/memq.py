@@ -22,7 +22,7 @@ from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, ru
 
 PAPER = "arXiv 2605.08374"
 LEVELS = ("memory",)
-STATUS = "tested"
+STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Model, Task, Turn
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.formulas.returns import discounted
@@ -114,7 +115,10 @@ def _act(env: Env, turn: Turn, agent: Agent, memory: Memory | None, *, seed: int
     items = recall.items if recall else ()
     if turn.admissible is None:
         if agent.model is None:
-            raise ValueError(f"{env.name} needs free text: give a model")
+            raise BadInput(
+                "this environment wants free text, which only a model can write",
+                got="model none", expected="a language model", where=env.name, do="see `evolvent list models`",
+            )  # fmt: skip
         context = items if agent.use in ("context", "both") else ()
         chosen = write_answer(
             env, agent.model, turn, context,
