@@ -5,23 +5,26 @@ import math
 import numpy as np
 import pytest
 
+from evolvent.formulas.causal import ArmSums, push_outcome
 from evolvent.memory import lift
-from evolvent.memory.lift import Effect, Evidence
+from evolvent.memory.lift import Effect
 
 UNIT = (0.0, 1.0)
 
 
-def evidence(shown, omitted):
-    """Sums over ``[(reward, propensity)]`` of outcomes with and without the memory."""
-    sums = []
+def marginal(shown, omitted, reward_range=UNIT):
+    """The effect from ``[(reward, probability of its arm)]`` of outcomes with and without the memory."""
+    arms = []
     for rows in (shown, omitted):
-        w = [1.0 / p for _, p in rows]
-        sums += [len(rows), sum(w), sum(x * x for x in w), sum(x * r for x, (r, _) in zip(w, rows, strict=True))]
-    return Evidence(*sums)
+        arm = ArmSums()
+        for r, p in rows:
+            arm = push_outcome(arm, r, p)
+        arms.append(arm)
+    return lift.marginal(*arms, reward_range)
 
 
 def test_marginal_by_hand():
-    e = lift.marginal(evidence([(1, 0.8), (1, 0.8), (0, 0.8)], [(0, 0.2), (1, 0.2)]), UNIT)
+    e = marginal([(1, 0.8), (1, 0.8), (0, 0.8)], [(0, 0.2), (1, 0.2)])
     assert e.raw == pytest.approx(2 / 3 - 1 / 2)
     pooled = (2 + 1 + 0 + 1) / (3 + 2 + 2)
     se2 = pooled * (1 - pooled) * (1 / 3 + 1 / 2)
@@ -30,19 +33,19 @@ def test_marginal_by_hand():
 
 
 def test_one_side_alone_says_nothing():
-    for e in (evidence([], []), evidence([(1, 0.5)] * 9, []), evidence([], [(0, 0.5)] * 9)):
-        assert lift.marginal(e, UNIT) == Effect(0.0, 0.0, pytest.approx(0.3))
+    for rows in (([], []), ([(1, 0.5)] * 9, []), ([], [(0, 0.5)] * 9)):
+        assert marginal(*rows) == Effect(0.0, 0.0, pytest.approx(0.3))
 
 
 def test_scale_and_shift_of_rewards():
     shown, omitted = [(1, 0.9)] * 5 + [(0, 0.9)] * 2, [(0, 0.1)] * 2 + [(1, 0.1)]
-    a = lift.marginal(evidence(shown, omitted), UNIT)
-    b = lift.marginal(evidence(*[[(2 * r - 1, p) for r, p in rows] for rows in (shown, omitted)]), (-1.0, 1.0))
+    a = marginal(shown, omitted)
+    b = marginal(*[[(2 * r - 1, p) for r, p in rows] for rows in (shown, omitted)], (-1.0, 1.0))
     assert b.raw == pytest.approx(2 * a.raw) and b.confidence == pytest.approx(a.confidence)
 
 
 def test_confidence_grows_with_evidence_to_1():
-    c = [lift.marginal(evidence([(1, 0.8), (0, 0.8)] * n, [(0, 0.2)] * n), UNIT).confidence for n in (1, 3, 10, 100)]
+    c = [marginal([(1, 0.8), (0, 0.8)] * n, [(0, 0.2)] * n).confidence for n in (1, 3, 10, 100)]
     assert c == sorted(c) and c[0] < 0.4 and c[-1] > 0.95
 
 
@@ -59,7 +62,7 @@ def test_inverse_propensity_removes_the_bias_of_an_annealed_rate():
             else:
                 shown.append((r, 1 - p))
         plain.append(np.mean([r for r, _ in shown]) - np.mean([r for r, _ in omitted]))
-        weighted.append(lift.marginal(evidence(shown, omitted), UNIT).raw)
+        weighted.append(marginal(shown, omitted).raw)
     assert abs(np.mean(weighted)) < 0.03 < abs(np.mean(plain))
 
 

@@ -172,14 +172,15 @@ def test_leave_one_out_centres_like_the_mean_up_to_scale(x):
 def test_omission_lift_by_hand():
     # 8 of 10 shown succeed, 1 of 4 omitted; m = 40 / 14
     m = 40 / 14
-    assert causal.omission_lift(8, 10, 1, 4, prior=0.1, strength=2.0) == pytest.approx((0.2 + m * 0.55) / (2 + m))
-    assert causal.omission_lift(8, 10, 1, 4, prior=0.1, strength=0.0) == pytest.approx(0.55)
-    many = causal.omission_lift([8, 0, 0], [10, 0, 3], [1, 0, 0], [4, 2, 0], prior=0.1, strength=2.0)
-    assert many[1:].tolist() == [0.1, 0.1]
-    assert causal.omission_lift(0, 0, 0, 0, prior=0.3, strength=0.0) == pytest.approx(0.3)
-    assert causal.lift_deviation(10, 4, strength=2.0) == pytest.approx(math.sqrt(0.25 / (2 + m)))
+    shown, omitted, none = causal.ArmSums(8, 10, 10), causal.ArmSums(1, 4, 4), causal.ArmSums()
+    assert causal.contrast(shown, omitted) == (pytest.approx(0.55), pytest.approx(m))
+    lift, confidence = causal.omission_lift(shown, omitted, prior=0.1, strength=2.0)
+    assert lift == pytest.approx((0.2 + m * 0.55) / (2 + m)) and confidence == pytest.approx(m / (2 + m))
+    assert causal.omission_lift(shown, omitted, prior=0.1, strength=0.0) == (pytest.approx(0.55), 1.0)
+    for arms in ((shown, none), (none, omitted), (none, none)):
+        assert causal.omission_lift(*arms, prior=0.3, strength=0.0) == (0.3, 0.0)
     with pytest.raises(BadInput):
-        causal.omission_lift(1, -1, 0, 0, prior=0, strength=1)
+        causal.omission_lift(shown, omitted, prior=0, strength=-1)
 
 
 @pytest.mark.parametrize("anneal", [False, True])
@@ -199,12 +200,7 @@ def test_omission_separates_a_useful_memory_from_its_companion(anneal):
                 arms[i][arm] = causal.push_outcome(arms[i][arm], r, keep if shown[i] else 1 - keep)
                 if shown[i]:
                     emas[trial, i] = values.ema(emas[trial, i], r, 0.1)
-        lifts[trial] = [
-            causal.omission_lift(
-                s.reward, s.weight, o.reward, o.weight, prior=0.0, strength=0.0, size_shown=s.size, size_omitted=o.size
-            )
-            for s, o in arms
-        ]
+        lifts[trial] = [causal.omission_lift(s, o, prior=0.0, strength=0.0)[0] for s, o in arms]
     assert lifts.mean(axis=0) == pytest.approx([0.5, 0.0], abs=0.03)
     assert emas[:, 0].mean() - emas[:, 1].mean() < 0.15  # shared credit hardly tells them apart
 
@@ -215,22 +211,17 @@ def test_inverse_propensity_removes_the_bias_of_a_drifting_rate():
     gaps = []
     for _ in range(300):
         s, o = causal.ArmSums(), causal.ArmSums()
-        plain = [0.0, 0.0, 0.0, 0.0]
+        counted_s, counted_o = causal.ArmSums(), causal.ArmSums()
         for t in range(400):
             keep = 0.5 if t < 200 else 0.9
             r = float(rng.random() < (0.8 if t < 200 else 0.3))  # the memory has no effect at all
             if rng.random() < keep:
                 s = causal.push_outcome(s, r, keep)
-                plain[0], plain[1] = plain[0] + r, plain[1] + 1
+                counted_s = causal.push_outcome(counted_s, r, 1.0)
             else:
                 o = causal.push_outcome(o, r, 1 - keep)
-                plain[2], plain[3] = plain[2] + r, plain[3] + 1
-        gaps.append(
-            (
-                float(causal.omission_lift(s.reward, s.weight, o.reward, o.weight, prior=0, strength=0)),
-                float(causal.omission_lift(*plain, prior=0, strength=0)),
-            )
-        )
+                counted_o = causal.push_outcome(counted_o, r, 1.0)
+        gaps.append((causal.contrast(s, o)[0], causal.contrast(counted_s, counted_o)[0]))
     weighted, counted = np.mean(gaps, axis=0)
     assert abs(weighted) < 0.02
     assert counted < -0.1

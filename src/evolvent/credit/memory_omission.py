@@ -66,25 +66,13 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
                 continue
             arm, p = (shown, use.propensity) if use.shown else (omitted, 1.0 - use.propensity)
             arm[use.id] = push_outcome(arm.get(use.id, ArmSums()), float(to_go[use.step]), p)
-    lift = {m: _lift(shown.get(m, ArmSums()), omitted.get(m, ArmSums()), config) for m in shown}
+    lift = {
+        m: omission_lift(arm, omitted.get(m, ArmSums()), prior=config.prior, strength=config.strength)[0]
+        for m, arm in shown.items()
+    }
     ledger = Ledger.for_episodes(episodes)
     ledger.set(
         "memory",
         [lift.get(m, config.prior) if e.valid else float("nan") for e in episodes for m in e.shown_memories],
     )
     return ledger
-
-
-def _lift(s: ArmSums, o: ArmSums, config: Config) -> float:
-    return float(
-        omission_lift(
-            s.reward,
-            s.weight,
-            o.reward,
-            o.weight,
-            prior=config.prior,
-            strength=config.strength,
-            size_shown=s.size,
-            size_omitted=o.size,
-        )
-    )

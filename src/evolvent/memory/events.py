@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from evolvent.formulas.causal import ArmSums
 from evolvent.memory import lift
 from evolvent.memory.store import Store, marks
 
@@ -30,10 +31,12 @@ class Value(NamedTuple):
     n_credit: int = 0
 
     @property
-    def evidence(self) -> lift.Evidence:
-        """The sums that marginal effects are estimated from."""
-        shown = (self.n, self.w_shown, self.w2_shown, self.wr_shown)
-        return lift.Evidence(*shown, self.n_omitted, self.w_omitted, self.w2_omitted, self.wr_omitted)
+    def arms(self) -> tuple[ArmSums, ArmSums]:
+        """Outcomes with it and without it, which marginal effects are estimated from."""
+        return (
+            ArmSums(self.wr_shown, self.w_shown, self.w2_shown),
+            ArmSums(self.wr_omitted, self.w_omitted, self.w2_omitted),
+        )
 
 
 COLUMNS = (

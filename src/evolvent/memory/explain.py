@@ -35,7 +35,7 @@ def items(bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve")
 def _item(bank: Bank, row: tuple) -> Item:
     seq, key, body, kind, polarity, source, status, newer, version, merged, at, start, parents = row[:13]
     v = events.Value(*row[13:])
-    effect = lift.marginal(v.evidence, bank.reward_range)
+    effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
         id=memory_id(seq),
         key=key,
@@ -104,7 +104,7 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
         "SELECT objective, stage FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
     ):
         v = events.load(bank.store, [seq], objective, stage)[seq].value
-        effect = lift.marginal(v.evidence, bank.reward_range)
+        effect = lift.marginal(*v.arms, bank.reward_range)
         spread = events.uncertainty(v, bank.reward_range)
         told.append(
             {"objective": objective, "stage": stage, **v._asdict(), "uncertainty": spread, "effect": effect._asdict()}

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evolvent.formulas.causal import ArmSums, contrast, omission_lift
+
 # prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
 EFFECT_SPREAD = 0.3
 # smallest spread of similarities in a pool that is scaled up to 1 when ranking
@@ -24,19 +26,6 @@ SIM_FLOOR = 0.05
 IDLE_WEIGHT = 0.25
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+|[^\s\w]")
-
-
-class Evidence(NamedTuple):
-    """Sums over settled outcomes of one memory; w = inverse propensities, wr = the same times the reward."""
-
-    n_shown: int = 0
-    w_shown: float = 0.0
-    w2_shown: float = 0.0
-    wr_shown: float = 0.0
-    n_omitted: int = 0
-    w_omitted: float = 0.0
-    w2_omitted: float = 0.0
-    wr_omitted: float = 0.0
 
 
 class Effect(NamedTuple):
@@ -57,24 +46,22 @@ def omission_rate(n: float, *, rate: float, n0: float) -> float:
     return rate * n0 / (n0 + n)
 
 
-def marginal(e: Evidence, reward_range: tuple[float, float]) -> Effect:
-    """Self-normalised inverse-propensity difference shown − omitted, with a normal prior around zero.
+def marginal(shown: ArmSums, omitted: ArmSums, reward_range: tuple[float, float]) -> Effect:
+    """Effect of showing a memory from its outcomes with and without it: ``formulas.causal.omission_lift``.
 
-    ``raw = Σ r/p / Σ 1/p`` over outcomes with it, minus the same over outcomes without it. Each side counts as
-    Kish's effective sample ``(Σ w)² / Σ w²``; the reward variance is bounded by ``(m − lo)(hi − m)`` at the pooled
-    mean (exact for rewards of two values). ``confidence = t² / (t² + se²)`` with ``t = EFFECT_SPREAD × range``.
+    The prior is no effect, with standard deviation ``EFFECT_SPREAD × range``; the reward variance, which says what
+    that prior is worth in outcomes, is bounded by ``(m − lo)(hi − m)`` at the pooled mean (exact for two values).
     """
     lo, hi = reward_range
     prior = EFFECT_SPREAD * (hi - lo)
-    if e.w_shown <= 0.0 or e.w_omitted <= 0.0:
+    if shown.weight <= 0.0 or omitted.weight <= 0.0:
         return Effect(0.0, 0.0, prior)
-    mean_shown, mean_omitted = e.wr_shown / e.w_shown, e.wr_omitted / e.w_omitted
-    n_shown, n_omitted = e.w_shown**2 / e.w2_shown, e.w_omitted**2 / e.w2_omitted
+    total = sum(arm.size * arm.reward / arm.weight for arm in (shown, omitted))
     # one pseudo-outcome at each end keeps the variance above zero while all outcomes were equal
-    pooled = (mean_shown * n_shown + mean_omitted * n_omitted + lo + hi) / (n_shown + n_omitted + 2.0)
-    se2 = (pooled - lo) * (hi - pooled) * (1.0 / n_shown + 1.0 / n_omitted)
-    confidence = prior**2 / (prior**2 + se2)
-    return Effect(mean_shown - mean_omitted, confidence, prior * math.sqrt(1.0 - confidence))
+    pooled = (total + lo + hi) / (shown.size + omitted.size + 2.0)
+    variance = (pooled - lo) * (hi - pooled)
+    _, confidence = omission_lift(shown, omitted, prior=0.0, strength=variance / prior**2)
+    return Effect(contrast(shown, omitted)[0], confidence, prior * math.sqrt(1.0 - confidence))
 
 
 def source_prior(q_init: float, sum_q: float, n: float, strength: float) -> float:

@@ -165,7 +165,7 @@ def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
         # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
         values.append(v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior))
     pool.value = np.array(values)
-    pool.effects = [lift.marginal(row.value.evidence, bank.reward_range) for row in pool.rows]
+    pool.effects = [lift.marginal(*row.value.arms, bank.reward_range) for row in pool.rows]
     ranking = lift.rank(
         pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
         spread_floor=policy.spread_floor,
