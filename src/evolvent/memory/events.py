@@ -163,35 +163,70 @@ def _put(
         )
 
 
-def rebuild(store: Store, scope_id: int) -> int:
-    """Recompute every value of a scope from its events; returns how many rows were wrong."""
-    of_scope = "memory_id IN (SELECT seq FROM memory WHERE scope_id = ?)"
-    with store.write() as db:
-        before = _snapshot(store, scope_id)
-        db.execute(f"DELETE FROM value WHERE {of_scope}", (scope_id,))
-        db.execute("DELETE FROM source_value WHERE scope_id = ?", (scope_id,))
-        values: dict[tuple[int, str, str], Value] = {}
-        rows = store.rows(
-            "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
-            "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
-            "JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? ORDER BY e.seq",
-            (scope_id,),
-        )
-        for seq, q_init, source, *columns in rows:
+def replay(store: Store, scope_id: int) -> tuple[dict[tuple, tuple], dict[tuple, tuple]]:
+    """What ``value`` and ``source_value`` of a scope must hold, from the events alone. Reads only.
+
+    Returns:
+        ``({(memory, objective, stage): (*Value, updated_seq)}, {(scope, source, objective, stage): (n, sum_r)})``.
+    """
+    values: dict[tuple, tuple] = {}
+    sources: dict[tuple, tuple] = {}
+    for piece in store.chunks(
+        "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
+        "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
+        "JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? ORDER BY e.seq",
+        (scope_id,),
+    ):
+        for seq, q_init, source, *columns in piece:
             e = Event(*columns)
             key = (e.memory, e.objective, e.stage)
-            old = values.get(key, Value(q_init))
-            new = values[key] = apply(old, e)
-            _put(db, scope_id, e, seq, new, source, source_change(old, new, q_init))
-        after = _snapshot(store, scope_id)
-    return len(before ^ after)
+            old = Value(*values[key][:-1]) if key in values else Value(q_init)
+            new = apply(old, e)
+            values[key] = (*new, seq)
+            n, total = source_change(old, new, q_init)
+            if (n, total) != (0, 0.0):
+                had = sources.get((scope_id, source, e.objective, e.stage), (0.0, 0.0))
+                sources[scope_id, source, e.objective, e.stage] = (had[0] + n, had[1] + total)
+    return values, sources
+
+
+def differing(store: Store, scope_id: int) -> set[tuple]:
+    """Rows of ``value`` and ``source_value`` that should be and are not, or are and should not be. Reads only."""
+    values, sources = replay(store, scope_id)
+    expected = {(*key, *row) for key, row in values.items()} | {(*key, *row) for key, row in sources.items()}
+    return expected ^ _snapshot(store, scope_id)
+
+
+def rebuild(store: Store, scope_id: int) -> int:
+    """Recompute every value of a scope from its events; returns how many rows were wrong."""
+    with store.write() as db:
+        wrong = differing(store, scope_id)
+        if wrong:
+            values, sources = replay(store, scope_id)
+            db.execute("DELETE FROM value WHERE memory_id IN (SELECT seq FROM memory WHERE scope_id = ?)", (scope_id,))
+            db.execute("DELETE FROM source_value WHERE scope_id = ?", (scope_id,))
+            db.executemany(
+                f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)})",
+                [(*key, *row) for key, row in values.items()],
+            )
+            db.executemany(
+                "INSERT INTO source_value(scope_id, source, objective, stage, n, sum_r) VALUES(?,?,?,?,?,?)",
+                [(*key, *row) for key, row in sources.items()],
+            )
+    return len(wrong)
 
 
 def _snapshot(store: Store, scope_id: int) -> set[tuple]:
     values = store.rows(
-        "SELECT v.* FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ?", (scope_id,)
+        f"SELECT v.memory_id, v.objective, v.stage, {', '.join('v.' + c for c in COLUMNS.split(', '))}, v.updated_seq "
+        "FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ?",
+        (scope_id,),
     )
-    return set(values) | set(store.rows("SELECT * FROM source_value WHERE scope_id = ?", (scope_id,)))
+    return set(values) | set(
+        store.rows(
+            "SELECT scope_id, source, objective, stage, n, sum_r FROM source_value WHERE scope_id = ?", (scope_id,)
+        )
+    )
 
 
 def as_of(store: Store, scope_id: int, store_seq: int, event_seq: int, objective: str, stage: str) -> dict[int, float]:
