@@ -75,3 +75,8 @@ def test_what_was_learned_is_evaluated_frozen(whole):
     result = json.loads((folder / "eval.json").read_text())
     assert result["n"] == 4 and "Held-out tasks, memory frozen (4)" in out
     assert values(folder) == before
+
+
+def test_a_run_that_fails_before_its_first_task_leaves_no_folder(tmp_path, flights_db):
+    _, err = evolvent("run", "memlift", "--model", "none", *WORDS, "--out", "run", cwd=tmp_path, code=2)
+    assert "none" in err and not (tmp_path / "run").exists()

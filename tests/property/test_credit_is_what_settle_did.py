@@ -1,4 +1,4 @@
-"""The credit rules for memories, run on recorded episodes, give what the store gave when it settled the same outcomes."""
+"""The credit rules for memories, run on recorded episodes, give what the store gave when it settled them."""
 
 import numpy as np
 import pytest

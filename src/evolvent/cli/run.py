@@ -118,7 +118,8 @@ def _run_one(
             live.close()
             raise Interruption(f"stopped; what was done is saved in {folder.path}", do=again) from error
         except EvolventError:
-            _remove_empty(folder)
+            if resume is None:
+                _remove_empty(folder)
             raise
         folder.write_summary(summary)
     live.close()
@@ -195,7 +196,8 @@ def _check_same(folder: RunFolder, name: str) -> None:
 def _remove_empty(folder: RunFolder) -> None:
     """A run that failed before its first task leaves nothing behind."""
     folder.close()
-    if {path.name for path in folder.path.iterdir()} <= {"config.json"}:
+    memory = {"memory.db", "memory.db-wal", "memory.db-shm"}
+    if {path.name for path in folder.path.iterdir()} <= {"config.json", *memory}:
         shutil.rmtree(folder.path)
 
 
