@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from evolvent.core.episode import Episode
     from evolvent.core.ledger import Ledger
     from evolvent.core.rollout import Rollout
+    from evolvent.memory.aio import AsyncMemory
     from evolvent.memory.memory import Memory
 
 __version__ = "0.1.0"
-__all__ = ["Episode", "Ledger", "Memory", "Rollout", "__version__"]
+__all__ = ["AsyncMemory", "Episode", "Ledger", "Memory", "Rollout", "__version__"]
 
 _HOMES = {
+    "AsyncMemory": "evolvent.memory.aio",
     "Episode": "evolvent.core.episode",
     "Ledger": "evolvent.core.ledger",
     "Memory": "evolvent.memory.memory",
