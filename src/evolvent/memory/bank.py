@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,9 +12,8 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
-from evolvent.memory.index import Index
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Store, marks, put_text
+from evolvent.memory.store import Connection, Store, VectorIndex, marks, put_text
 from evolvent.memory.text import clean_word
 
 _CACHED_VECTORS = 8192
@@ -31,11 +30,12 @@ class Bank:
     policy: Policy
     reward_range: tuple[float, float]
     seed: int
-    index: Index = field(init=False)
+    index: VectorIndex = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
+    _vectors_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.index = Index(self.store, self.scope_id)
+        self.index = self.store.index(self.scope_id)
 
     def vectors(self, texts: dict[str, str]) -> dict[str, np.ndarray]:
         """Unit vectors float32 ``[D]`` by content hash, for ``{hash: text}``.
@@ -43,25 +43,25 @@ class Bank:
         Looked up in memory, then in the store; the embedder sees each text at most once in the life of the store.
         """
         found: dict[str, np.ndarray] = {}
-        with self.store.lock:
+        with self._vectors_lock:
             for digest in texts:
                 if digest in self._vectors:
                     self._vectors.move_to_end(digest)
                     found[digest] = self._vectors[digest]
-            missing = [d for d in texts if d not in found]
-            for start in range(0, len(missing), 500):
-                part = missing[start : start + 500]
-                for digest, vec in self.store.rows(
-                    f"SELECT text_hash, vec FROM embedding WHERE model=? AND text_hash IN ({marks(len(part))})",
-                    (self.embedder.id, *part),
-                ):
-                    found[digest] = np.frombuffer(vec, "<f4")
+        missing = [d for d in texts if d not in found]
+        for start in range(0, len(missing), 500):
+            part = missing[start : start + 500]
+            for digest, vec in self.store.rows(
+                f"SELECT text_hash, vec FROM embedding WHERE model=? AND text_hash IN ({marks(len(part))})",
+                (self.embedder.id, *part),
+            ):
+                found[digest] = np.frombuffer(vec, "<f4")
         missing = [d for d in missing if d not in found]
         if missing:
-            # outside the lock: embedding is slow, and other threads need not wait for it
+            # outside any lock: embedding is slow, and other threads need not wait for it
             for digest, vec in zip(missing, self._embed([texts[d] for d in missing]), strict=True):
                 found[digest] = vec
-        with self.store.lock:
+        with self._vectors_lock:
             for digest, vec in found.items():
                 self._vectors[digest] = vec
             while len(self._vectors) > _CACHED_VECTORS:
@@ -84,17 +84,16 @@ class Bank:
             raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
         return np.ascontiguousarray(vec_ND / norm_N1)
 
-    def put_embedding(self, db: sqlite3.Connection, digest: str, text: str, vec: np.ndarray) -> int:
+    def put_embedding(self, db: Connection, digest: str, text: str, vec: np.ndarray) -> int:
         """Store text and vector unless they are there; returns the id of the vector."""
         row = db.execute(
             "SELECT emb_id, dim FROM embedding WHERE model=? AND text_hash=?", (self.embedder.id, digest)
         ).fetchone()
         if row is None:
             put_text(db, digest, text)
-            blob = np.ascontiguousarray(vec, "<f4").tobytes()
             row = db.execute(
                 "INSERT INTO embedding(model, text_hash, dim, vec) VALUES(?,?,?,?) RETURNING emb_id, dim",
-                (self.embedder.id, digest, vec.size, blob),
+                (self.embedder.id, digest, vec.size, np.ascontiguousarray(vec, "<f4")),
             ).fetchone()
         if row[1] != vec.size:
             raise StoreError("the store holds vectors of another dimension", got=vec.size, expected=row[1])
@@ -131,7 +130,7 @@ def open_scope(store: Store, name: str) -> int:
     row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     if row is None:
         with store.write() as db:
-            db.execute("INSERT OR IGNORE INTO scope(name, created_at) VALUES(?,?)", (name, time.time()))
+            db.execute("INSERT INTO scope(name, created_at) VALUES(?,?) ON CONFLICT DO NOTHING", (name, time.time()))
         row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     assert row is not None
     return int(row[0])

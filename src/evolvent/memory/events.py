@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums
 from evolvent.memory import lift
-from evolvent.memory.store import Store, marks
+from evolvent.memory.store import Connection, Store, marks
 
 
 class Value(NamedTuple):
@@ -123,7 +122,7 @@ def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[
 
 
 def record(
-    db: sqlite3.Connection,
+    db: Connection,
     scope_id: int,
     outcome_id: int,
     recall_seq: int,
@@ -136,18 +135,16 @@ def record(
         seq = db.execute(
             f"INSERT INTO value_event(memory_id, {', '.join(Event._fields[1:])}, outcome_id, "
             "recall_id, "
-            f"created_at) VALUES({marks(16)})",
+            f"created_at) VALUES({marks(16)}) RETURNING seq",
             (*e, outcome_id, recall_seq, now),
-        ).lastrowid
+        ).fetchone()[0]
         old = values[e.memory]
         after = apply(old.value, e)
         values[e.memory] = old._replace(value=after)
-        _put(db, scope_id, e, seq or 0, after, old.source, source_change(old.value, after, old.q_init))
+        _put(db, scope_id, e, seq, after, old.source, source_change(old.value, after, old.q_init))
 
 
-def _put(
-    db: sqlite3.Connection, scope_id: int, e: Event, seq: int, v: Value, source: str, change: tuple[int, float]
-) -> None:
+def _put(db: Connection, scope_id: int, e: Event, seq: int, v: Value, source: str, change: tuple[int, float]) -> None:
     db.execute(
         f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
         "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
@@ -157,8 +154,8 @@ def _put(
     if change != (0, 0.0):
         db.execute(
             "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
-            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = n + excluded.n, sum_r = sum_r + "
-            "excluded.sum_r",
+            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
+            "sum_r = source_value.sum_r + excluded.sum_r",
             (scope_id, source, e.objective, e.stage, *change),
         )
 

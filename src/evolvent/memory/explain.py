@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,28 +14,31 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
 
 _HISTORY = 200  # events told per memory; all of them are in the store
-_PARENTS = (
-    "(SELECT group_concat(parent) FROM (SELECT DISTINCT parent FROM provenance p "
-    "WHERE p.child = m.seq AND relation <> 'revised' ORDER BY parent))"
-)
 
 
 def items(bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve") -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
     rows = bank.store.rows(
         "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, m.status, m.superseded_by, m.content_version, "
-        f"m.merged, m.created_at, m.q_init, {_PARENTS}, {events.JOINED} FROM memory m "
+        f"m.merged, m.created_at, m.q_init, {events.JOINED} FROM memory m "
         "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
         "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
         f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq",
         (bank.policy.objective, stage, bank.scope_id, *args),
     )
-    return [_item(bank, row) for row in rows]
+    parents: dict[int, list[str]] = defaultdict(list)
+    for child, parent in bank.store.rows(
+        "SELECT DISTINCT p.child, p.parent FROM provenance p JOIN memory m ON m.seq = p.child "
+        f"WHERE p.relation <> 'revised' AND m.scope_id = ? AND {condition} ORDER BY p.child, p.parent",
+        (bank.scope_id, *args),
+    ):
+        parents[child].append(memory_id(parent))
+    return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
 
 
-def _item(bank: Bank, row: tuple) -> Item:
-    seq, key, body, kind, polarity, source, status, newer, version, merged, at, start, parents = row[:13]
-    v = events.Value(*row[13:])
+def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
+    seq, key, body, kind, polarity, source, status, newer, version, merged, at, start = row[:12]
+    v = events.Value(*row[12:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
         id=memory_id(seq),
@@ -50,7 +54,7 @@ def _item(bank: Bank, row: tuple) -> Item:
         uncertainty=events.uncertainty(v, bank.reward_range),
         lift=effect.shrunk if effect.confidence > 0 else None,
         n_omitted=v.n_omitted,
-        parents=tuple(memory_id(int(p)) for p in parents.split(",")) if parents else (),
+        parents=parents,
         superseded_by=memory_id(newer) if newer else None,
         content_version=version,
         merged=merged,
@@ -80,8 +84,9 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         "q_init": made["q_init"],
         "values": _values(bank, seq),
         "recalls": store.records(
-            "SELECT count(*) AS considered, coalesce(sum(selected), 0) AS selected, coalesce(sum(shown), 0) AS shown, "
-            "coalesce(sum(omitted), 0) AS omitted FROM recall_item WHERE memory_id = ?",
+            "SELECT count(*) AS considered, count(*) FILTER (WHERE selected) AS selected, "
+            "count(*) FILTER (WHERE shown) AS shown, count(*) FILTER (WHERE omitted) AS omitted "
+            "FROM recall_item WHERE memory_id = ?",
             (seq,),
         )[0],
         "parents": _relatives(bank, "SELECT parent, relation FROM provenance WHERE child = ? ORDER BY parent", seq),
@@ -216,13 +221,13 @@ def health(bank: Bank) -> dict[str, Any]:
         "updates_per_item": sum(i.n for i in active) / total,
         "never_shown": sum(i.n == 0 for i in active),
         **store.records(
-            "SELECT (SELECT count(*) FROM recall WHERE scope_id = ?1) AS recalls, "
-            "(SELECT count(*) FROM recall WHERE scope_id = ?1 AND is_test) AS test_recalls, "
-            "(SELECT count(*) FROM recall WHERE scope_id = ?1 AND n_pool = 0) AS empty_recalls, "
-            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = ?1 AND valid) AS settled, "
-            "(SELECT count(*) FROM outcome WHERE scope_id = ?1 AND NOT valid) AS invalid_outcomes, "
-            "(SELECT coalesce(sum(merged), 0) FROM memory WHERE scope_id = ?1) AS merged",
-            (scope,),
+            "SELECT (SELECT count(*) FROM recall WHERE scope_id = ?) AS recalls, "
+            "(SELECT count(*) FROM recall WHERE scope_id = ? AND is_test) AS test_recalls, "
+            "(SELECT count(*) FROM recall WHERE scope_id = ? AND n_pool = 0) AS empty_recalls, "
+            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = ? AND valid) AS settled, "
+            "(SELECT count(*) FROM outcome WHERE scope_id = ? AND NOT valid) AS invalid_outcomes, "
+            "(SELECT CAST(coalesce(sum(merged), 0) AS BIGINT) FROM memory WHERE scope_id = ?) AS merged",
+            (scope,) * 6,
         )[0],
         "sources": {
             row.pop("source"): row

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory.store import Store
+from evolvent.memory.sqlite import SQLite
 
 # float32 products of the same vectors differ in the last digits by their row; similarities are equal below this
 SIM_DIGITS = 6
@@ -21,7 +21,7 @@ _SLACK = 1e-6
 class Index:
     """Vectors of one scope with exact top-k by cosine (unit vectors: the product)."""
 
-    def __init__(self, store: Store, scope_id: int) -> None:
+    def __init__(self, store: SQLite, scope_id: int) -> None:
         self._store, self._scope_id = store, scope_id
         self._reset()
 

@@ -15,7 +15,7 @@ from evolvent.memory.bank import Bank, open_scope
 from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Store
+from evolvent.memory.store import Store, open_store
 from evolvent.memory.text import clean_word
 
 __all__ = ["Memory"]
@@ -57,7 +57,7 @@ class Memory:
         chosen = policies.preset(policy) if isinstance(policy, str) else policy
         if reward_range is not None:
             policies.check(chosen, reward_range)  # before a file is made
-        self._store = Store(path, sync=sync)
+        self._store = open_store(path, sync=sync)
         try:
             scope_id = open_scope(self._store, scope)
             bounds = _pinned_range(self._store, scope, reward_range)
@@ -217,14 +217,14 @@ class Memory:
         Embeds in batches; returns one id per row.
         """
         bank = self._bank
-        with self._store.lock:
+        with self._store.session():
             drafts = [self._draft(row) for row in rows]
         vectors = bank.vectors({d.key_hash: d.key for d in drafts})
-        with self._store.lock:
+        with self._store.session():
             bank.index.catch_up()
             with self._store.write() as db:
                 bank.index.catch_up()  # what others committed before we got the lock
-                return [write.write(db, bank, d, vectors[d.key_hash]) for d in drafts]
+                return write.write(db, bank, drafts, vectors)
 
     def explain(self, subject: Recall | str) -> Explanation:
         """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
@@ -245,7 +245,7 @@ class Memory:
     def items(self, status: str | None = "active") -> list[Item]:
         """Memories of a status (None: of any), oldest first."""
         if status is None:
-            return explain.items(self._bank, "1", ())
+            return explain.items(self._bank, "TRUE", ())
         return explain.items(self._bank, "m.status = ?", (status,))
 
     def health(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, start_value, to_dict
 from evolvent.memory.relevance import hybrid
-from evolvent.memory.store import marks, put_text
+from evolvent.memory.store import Connection, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
 
 
@@ -63,15 +63,14 @@ def recall(bank: Bank, request: Request) -> Recall:
     task = clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS)
     digest, policy = content_hash(task), request.policy
     vec = None if policy.rank in ("none", "random") else bank.vectors({digest: task})[digest]
-    with bank.store.lock:
+    with bank.store.session():
         bank.index.catch_up()
         seqs, sims = _candidates(bank, request, vec)
         # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
             if bank.index.catch_up():
                 seqs, sims = _candidates(bank, request, vec)
-            row = db.execute("SELECT seq FROM sqlite_sequence WHERE name='recall'").fetchone()
-            number = (row[0] if row else 0) + 1
+            number = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM recall").fetchone()[0]
             seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
             if policy.rank == "random":
                 seqs = bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist()
@@ -84,13 +83,13 @@ def recall(bank: Bank, request: Request) -> Recall:
                 emb_id = bank.put_embedding(db, digest, task, vec)
             event_seq = db.execute("SELECT coalesce(max(seq), 0) FROM value_event").fetchone()[0]
             db.execute(
-                "INSERT INTO recall(scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
-                f"is_test, explored, store_seq, event_seq, n_scanned, n_pool, created_at) VALUES({marks(15)})",
-                (bank.scope_id, request.stage, digest, emb_id, policy.name, _params(policy), seed, request.frozen,
-                 request.is_test, pool.explored, bank.index.newest, event_seq, bank.index.count(request.kinds),
-                 len(pool.seq), time.time()),
+                "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
+                f"is_test, explored, store_seq, event_seq, n_scanned, n_pool, created_at) VALUES({marks(16)})",
+                (number, bank.scope_id, request.stage, digest, emb_id, policy.name, _params(policy), seed,
+                 request.frozen, request.is_test, pool.explored, bank.index.newest, event_seq,
+                 bank.index.count(request.kinds), len(pool.seq), time.time()),
             )  # fmt: skip
-            versions = _write_items(bank, number, pool)
+            versions = _write_items(db, bank, number, pool)
             return _receipt(bank, request, number, pool, versions)
 
 
@@ -209,7 +208,7 @@ def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | N
             pool.omitted.add(i)
 
 
-def _write_items(bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
+def _write_items(db: Connection, bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
     """Write the rows of the receipt; returns what is stored about the selected memories."""
     ids = pool.seq
     about = {
@@ -223,7 +222,7 @@ def _write_items(bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
     } if ids else {}  # fmt: skip
     place = {i: rank for rank, i in enumerate(np.argsort(-pool.score, kind="stable").tolist())}
     chosen = set(pool.selected)
-    bank.store.db.executemany(
+    db.executemany(
         f"INSERT INTO recall_item VALUES({marks(17)})",
         [
             (number, ids[i], place[i], float(pool.sim[i]), float(pool.q[i]), float(pool.value[i]), int(pool.n[i]),
@@ -302,7 +301,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid=1", (number,)).fetchone():
+        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():
             raise BadInput("the receipt is settled already", where=where, do="call shown() before settle()")
         db.executemany(
             "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",

@@ -2,7 +2,7 @@
 
 Sentence embeddings blur what a question is about with its constants: "red-eye flights of United in May" lies closer
 to "long-haul flights of United in May" than to "red-eyes out of Newark". Word rarity tells the two apart. The words
-are kept inside the store, by SQLite's full-text index (FTS5) and a count per scope: as durable as the rest.
+are kept inside the store, as durable as the rest: how many keys hold each, and for rare words which keys.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from evolvent.memory.bank import Bank
 from evolvent.memory.index import SIM_DIGITS
-from evolvent.memory.store import marks
+from evolvent.memory.store import Connection, marks
 
-# words looked at in a task or key, rare words sent to the full-text index, and how many rows it may return
-_MAX_WORDS, _RARE_WORDS, _FOUND = 256, 8, 64
-# keys that hold one of them, at most: words of a large store that are less rare than that cost time and tell little
+# words looked at in a task or key, characters looked at in a word, rare words searched for, candidates they may give
+_MAX_WORDS, _MAX_CHARS, _RARE_WORDS, _FOUND = 256, 64, 8, 64
+# keys that hold one of them, at most: words of a large store that are less rare than that cost time and tell little,
+# so which keys hold them is not kept
 _SHARED_BY = 1000
 _WORD = re.compile(r"\w+")
 
 
 @lru_cache(maxsize=16384)
 def words(text: str) -> tuple[str, ...]:
-    """Distinct words in order, as the full-text index sees them: lower case, without diacritics."""
+    """Distinct words in order: lower case, without diacritics, cut to 64 characters."""
     plain = text[: 16 * _MAX_WORDS].lower().replace("_", " ")
     if not plain.isascii():
         plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
-    return tuple(dict.fromkeys(_WORD.findall(plain)))[:_MAX_WORDS]
+    return tuple(dict.fromkeys(word[:_MAX_CHARS] for word in _WORD.findall(plain)))[:_MAX_WORDS]
 
 
 def rarity(counts: Mapping[str, int], terms: Sequence[str], n: int) -> dict[str, float]:
@@ -94,10 +96,34 @@ def _sharing(bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]
         rare.append(term)
     if not rare:
         return []
-    match = " OR ".join(f'"{t}"' for t in rare)
-    rows = bank.store.rows(
-        "SELECT w.rowid FROM key_words w JOIN memory m ON m.seq = w.rowid WHERE key_words MATCH ? AND m.scope_id = ? "
-        "AND m.status = 'active' ORDER BY w.rank LIMIT ?",
-        (match, bank.scope_id, _FOUND),
-    )
-    return [row[0] for row in rows]
+    held: dict[int, float] = defaultdict(float)
+    for seq, word in bank.store.rows(
+        "SELECT w.seq, w.word FROM key_word w JOIN memory m ON m.seq = w.seq "
+        f"WHERE w.scope_id = ? AND w.word IN ({marks(len(rare))}) AND m.status = 'active' ORDER BY w.seq, w.word",
+        (bank.scope_id, *rare),
+    ):
+        held[seq] += weights[word]
+    return sorted(held, key=lambda seq: (-held[seq], seq))[:_FOUND]
+
+
+def count_words(db: Connection, scope_id: int, keys: Iterable[tuple[int, str]]) -> None:
+    """Take note of the words of new keys ``(seq, key)``, inside the transaction at hand."""
+    holders: dict[str, list[int]] = defaultdict(list)
+    for seq, key in keys:
+        for word in words(key):
+            holders[word].append(seq)
+    pending = sorted(holders)  # one order for all writers, and the same statements for the same keys
+    for start in range(0, len(pending), _MAX_WORDS):
+        part = pending[start : start + _MAX_WORDS]
+        counts = db.execute(
+            f"INSERT INTO word_count VALUES {','.join(['(?,?,?)'] * len(part))} "
+            "ON CONFLICT(scope_id, word) DO UPDATE SET n = word_count.n + excluded.n RETURNING word, n",
+            [value for word in part for value in (scope_id, word, len(holders[word]))],
+        ).fetchall()
+        rare = [word for word, n in counts if n <= _SHARED_BY]
+        db.executemany(
+            "INSERT INTO key_word VALUES(?, ?, ?)", [(scope_id, word, seq) for word in rare for seq in holders[word]]
+        )
+        # no longer rare: never searched for again
+        common = [word for word, n in counts if n > _SHARED_BY >= n - len(holders[word])]
+        db.executemany("DELETE FROM key_word WHERE scope_id=? AND word=?", [(scope_id, word) for word in common])

@@ -2,11 +2,15 @@
 
 What a value is can always be recomputed: ``value_event`` and ``memory.q_init`` are the truth, ``value`` and
 ``source_value`` are sums over them.
+
+One text for both engines, in SQLite's words; what PostgreSQL says otherwise is replaced there word by word.
 """
 
 from __future__ import annotations
 
-VERSION = 2
+from evolvent.core.errors import StoreError
+
+VERSION = 3
 APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
 
 TABLES = """
@@ -25,6 +29,25 @@ CREATE TABLE embedding(
   UNIQUE(model, text_hash),
   CHECK(length(vec) = 4 * dim));
 
+CREATE TABLE recall(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,       -- "r<seq>" outside
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  stage TEXT NOT NULL,
+  query_hash TEXT NOT NULL REFERENCES text_blob(hash),
+  emb_id INTEGER REFERENCES embedding(emb_id),
+  policy TEXT NOT NULL,                        -- name of the preset
+  params TEXT NOT NULL,                        -- its effective settings, JSON
+  rng_seed INTEGER NOT NULL,
+  frozen BOOLEAN NOT NULL,
+  is_test BOOLEAN NOT NULL,
+  explored BOOLEAN NOT NULL,
+  store_seq INTEGER NOT NULL,                  -- newest memory that could be seen
+  event_seq INTEGER NOT NULL,                  -- newest value event that could be seen
+  audit_seq INTEGER NOT NULL DEFAULT 0,        -- newest line of the log: what was archived, voided or put back by then
+  n_scanned INTEGER NOT NULL,
+  n_pool INTEGER NOT NULL,
+  created_at REAL NOT NULL);
+
 CREATE TABLE memory(
   seq INTEGER PRIMARY KEY AUTOINCREMENT,       -- order of creation; "m<seq>" outside
   scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
@@ -35,7 +58,7 @@ CREATE TABLE memory(
   emb_id INTEGER NOT NULL REFERENCES embedding(emb_id),
   source TEXT NOT NULL,
   q_init REAL NOT NULL,
-  q_given INTEGER NOT NULL,                    -- the caller chose q_init, not the policy
+  q_given BOOLEAN NOT NULL,                    -- the caller chose q_init, not the policy
   status TEXT NOT NULL DEFAULT 'active'
     CHECK(status IN ('active', 'candidate', 'archived', 'quarantined', 'superseded')),
   superseded_by INTEGER REFERENCES memory(seq),
@@ -45,11 +68,16 @@ CREATE TABLE memory(
   created_at REAL NOT NULL);
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
 
-CREATE VIRTUAL TABLE key_words USING fts5(words, content='', tokenize='unicode61');   -- rowid = memory.seq
 CREATE TABLE word_count(                       -- how many keys of a scope hold a word
   scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL, n INTEGER NOT NULL,
+  word TEXT NOT NULL,
+  n INTEGER NOT NULL,
   PRIMARY KEY(scope_id, word)) WITHOUT ROWID;
+CREATE TABLE key_word(                         -- which keys hold a word, for rare words only
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  word TEXT NOT NULL,
+  seq INTEGER NOT NULL REFERENCES memory(seq),
+  PRIMARY KEY(scope_id, word, seq)) WITHOUT ROWID;
 
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
@@ -60,33 +88,15 @@ CREATE TABLE provenance(
   CHECK(parent < child)) WITHOUT ROWID;        -- older to newer only: no cycle can be written
 CREATE INDEX provenance_parent ON provenance(parent);
 
-CREATE TABLE recall(
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,       -- "r<seq>" outside
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  stage TEXT NOT NULL,
-  query_hash TEXT NOT NULL REFERENCES text_blob(hash),
-  emb_id INTEGER REFERENCES embedding(emb_id),
-  policy TEXT NOT NULL,                        -- name of the preset
-  params TEXT NOT NULL,                        -- its effective settings, JSON
-  rng_seed INTEGER NOT NULL,
-  frozen INTEGER NOT NULL,
-  is_test INTEGER NOT NULL,
-  explored INTEGER NOT NULL,
-  store_seq INTEGER NOT NULL,                  -- newest memory that could be seen
-  event_seq INTEGER NOT NULL,                  -- newest value event that could be seen
-  n_scanned INTEGER NOT NULL,
-  n_pool INTEGER NOT NULL,
-  created_at REAL NOT NULL);
-
 CREATE TABLE recall_item(
   recall_id INTEGER NOT NULL REFERENCES recall(seq),
   memory_id INTEGER NOT NULL REFERENCES memory(seq),
   rank INTEGER NOT NULL,
   sim REAL NOT NULL, q REAL NOT NULL, value REAL NOT NULL, n INTEGER NOT NULL,
   z_sim REAL NOT NULL, z_q REAL NOT NULL, bonus REAL NOT NULL, score REAL NOT NULL,
-  in_pool INTEGER NOT NULL, selected INTEGER NOT NULL, omitted INTEGER NOT NULL,
+  in_pool BOOLEAN NOT NULL, selected BOOLEAN NOT NULL, omitted BOOLEAN NOT NULL,
   propensity REAL NOT NULL,                    -- probability with which it would be shown
-  shown INTEGER NOT NULL,                      -- in the prompt: the only items that are credited
+  shown BOOLEAN NOT NULL,                      -- in the prompt: the only items that are credited
   content_version INTEGER NOT NULL,
   PRIMARY KEY(recall_id, memory_id)) WITHOUT ROWID;
 CREATE INDEX recall_item_memory ON recall_item(memory_id);
@@ -98,14 +108,14 @@ CREATE TABLE outcome(
   objective TEXT NOT NULL,
   source TEXT NOT NULL CHECK(source IN ('env', 'tests', 'judge', 'human', 'proxy')),
   reward REAL,                                 -- NULL where the outcome is invalid and had none
-  valid INTEGER NOT NULL,
+  valid BOOLEAN NOT NULL,
   idempotency_key TEXT NOT NULL,
   action_hash TEXT REFERENCES text_blob(hash),
   child INTEGER REFERENCES memory(seq),
   created_at REAL NOT NULL,
-  CHECK(valid = 0 OR reward IS NOT NULL),
+  CHECK(NOT valid OR reward IS NOT NULL),
   UNIQUE(scope_id, idempotency_key, valid));
-CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid = 1;
+CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid;
 CREATE INDEX outcome_recall ON outcome(recall_id);
 
 CREATE TABLE value(
@@ -151,19 +161,47 @@ CREATE TABLE audit(
   verb TEXT NOT NULL, target TEXT NOT NULL, detail TEXT NOT NULL, created_at REAL NOT NULL);
 CREATE INDEX audit_target ON audit(target);
 
-CREATE TRIGGER embedding_written_once BEFORE UPDATE ON embedding
-  BEGIN SELECT RAISE(ABORT, 'embeddings are written once'); END;
-CREATE TRIGGER text_written_once BEFORE UPDATE ON text_blob
-  BEGIN SELECT RAISE(ABORT, 'texts are written once'); END;
-CREATE TRIGGER value_event_appended_only BEFORE UPDATE ON value_event
-  BEGIN SELECT RAISE(ABORT, 'value events are appended only'); END;
-CREATE TRIGGER value_event_kept BEFORE DELETE ON value_event
-  BEGIN SELECT RAISE(ABORT, 'value events are kept'); END;
-CREATE TRIGGER audit_appended_only BEFORE UPDATE ON audit
-  BEGIN SELECT RAISE(ABORT, 'audit rows are appended only'); END;
-CREATE TRIGGER memory_kept BEFORE DELETE ON memory
-  BEGIN SELECT RAISE(ABORT, 'memories are archived, not deleted'); END;
-CREATE TRIGGER memory_content_fixed
-  BEFORE UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, q_given, source ON memory
-  BEGIN SELECT RAISE(ABORT, 'what a memory says is written once; supersede it'); END;
+CREATE TABLE void(                             -- value events that do not count while undone_at is null
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
+  event_from INTEGER NOT NULL,                 -- those with event_from < seq <= event_to
+  event_to INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  created_at REAL NOT NULL,
+  undone_at REAL,
+  CHECK(event_from <= event_to));
 """
+
+# (name of the trigger, what it stops, on which table, why)
+TRIGGERS = (
+    ("embedding_written_once", "UPDATE", "embedding", "embeddings are written once"),
+    ("text_written_once", "UPDATE", "text_blob", "texts are written once"),
+    ("value_event_appended_only", "UPDATE", "value_event", "value events are appended only"),
+    ("value_event_kept", "DELETE", "value_event", "value events are kept"),
+    ("audit_appended_only", "UPDATE", "audit", "audit rows are appended only"),
+    ("memory_kept", "DELETE", "memory", "memories are archived, not deleted"),
+    (
+        "memory_content_fixed",
+        "UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, q_given, source",
+        "memory",
+        "what a memory says is written once; supersede it",
+    ),
+)
+
+
+def tables() -> list[str]:
+    """The statements of ``TABLES``, without comments."""
+    text = "".join(line.split("--")[0].rstrip() + "\n" for line in TABLES.splitlines())
+    return [part.strip() for part in text.split(";") if part.strip()]
+
+
+def check_version(found: int, where: str) -> None:
+    """``StoreError`` unless the store at ``where`` was written by this version."""
+    if found != VERSION:
+        raise StoreError(
+            "the memory was written by another version",
+            got=f"schema {found}",
+            expected=f"schema {VERSION}",
+            where=where,
+            do="upgrade evolvent" if found > VERSION else "export it with the version that wrote it",
+        )

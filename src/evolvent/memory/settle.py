@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy, value_bounds
-from evolvent.memory.store import marks, put_text
+from evolvent.memory.store import Connection, marks, put_text
 from evolvent.memory.text import clean_text, clean_word, content_hash, finite
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
@@ -75,11 +74,11 @@ def settle(bank: Bank, number: int, outcome: Outcome) -> list[ValueChange]:
         outcome_id = db.execute(
             "INSERT INTO outcome(scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
             "action_hash, child, "
-            "created_at) VALUES(?,?,?,?,?,?,?,?,?,?)",
+            "created_at) VALUES(?,?,?,?,?,?,?,?,?,?) RETURNING outcome_id",
             (bank.scope_id, number, outcome.objective, outcome.source, reward, outcome.valid,
              f"key:{key}" if key else automatic, digest,
              child, time.time()),
-        ).lastrowid or 0  # fmt: skip
+        ).fetchone()[0]  # fmt: skip
         if outcome.valid and reward is not None:
             _credit(db, bank, number, outcome_id, outcome, reward, action, child)
         return changes_of(db, outcome_id)
@@ -99,7 +98,7 @@ def _checked(bank: Bank, outcome: Outcome, where: str) -> float | None:
     return float(r) if isinstance(r, (int, float)) and math.isfinite(r) else None
 
 
-def _earlier(db: sqlite3.Connection, bank: Bank, number: int, outcome: Outcome) -> int | None:
+def _earlier(db: Connection, bank: Bank, number: int, outcome: Outcome) -> int | None:
     """The outcome that this one repeats: same idempotency key, or same receipt and objective already settled."""
     if outcome.idempotency_key is not None:
         row = db.execute(
@@ -109,13 +108,13 @@ def _earlier(db: sqlite3.Connection, bank: Bank, number: int, outcome: Outcome) 
         if row:
             return int(row[0])
     row = db.execute(
-        "SELECT outcome_id FROM outcome WHERE recall_id=? AND objective=? AND valid=1", (number, outcome.objective)
+        "SELECT outcome_id FROM outcome WHERE recall_id=? AND objective=? AND valid", (number, outcome.objective)
     ).fetchone()
     return int(row[0]) if row else None
 
 
 def _credit(
-    db: sqlite3.Connection, bank: Bank, number: int, outcome_id: int, outcome: Outcome, reward: float,
+    db: Connection, bank: Bank, number: int, outcome_id: int, outcome: Outcome, reward: float,
     action: str | None, child: int | None,
 ) -> None:  # fmt: skip
     stage, params, is_test = db.execute("SELECT stage, params, is_test FROM recall WHERE seq=?", (number,)).fetchone()
@@ -157,7 +156,7 @@ def _policy(params: str) -> Policy:
 
 
 def _ancestors(
-    db: sqlite3.Connection, used: Sequence[int], policy: Policy
+    db: Connection, used: Sequence[int], policy: Policy
 ) -> tuple[dict[int, list[int]], dict[int, dict[int, int]]]:
     """The provenance graph above the shown memories, and ``{shown: {itself or ancestor: shortest depth}}``."""
     decay = policy.gamma * policy.trace
@@ -256,7 +255,7 @@ def _lift(
     return made
 
 
-def _weights(db: sqlite3.Connection, used: Sequence[int], action: str | None) -> dict[int, float]:
+def _weights(db: Connection, used: Sequence[int], action: str | None) -> dict[int, float]:
     if action is None or not used:
         return dict.fromkeys(used, 1.0)
     bodies = dict(
@@ -269,7 +268,7 @@ def _weights(db: sqlite3.Connection, used: Sequence[int], action: str | None) ->
     return dict(zip(used, lift.use_weights([bodies[m] for m in used], action), strict=True))
 
 
-def changes_of(db: sqlite3.Connection, outcome_id: int) -> list[ValueChange]:
+def changes_of(db: Connection, outcome_id: int) -> list[ValueChange]:
     """What an outcome changed, in the order in which it was written."""
     rows = db.execute(
         "SELECT memory_id, objective, stage, rule, depth, weight, reward, q_before, q_after FROM value_event "

@@ -1,175 +1,167 @@
-"""One SQLite file: write-ahead log, foreign keys, one writer at a time, errors that say what to do."""
+"""What both engines have in common: rows in, rows out, one writer at a time, blocks that can be undone.
+
+SQL in this package is written once, in what SQLite and PostgreSQL both understand: ``?`` marks, ``RETURNING``,
+``ON CONFLICT``, booleans used as conditions. What differs lives in ``sqlite`` and ``postgres``.
+"""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory import schema
+import numpy as np
+
+from evolvent.core.errors import BadInput
 
 BUSY_TIMEOUT_S = 60.0
+Sync = Literal["full", "normal"]
 
 
-class Store:
-    """A connection to one memory file. Every method is safe to call from several threads.
+class Cursor(Protocol):
+    """The result of a statement: an iterator of tuples."""
 
-    ``write()`` is the only way to change anything: it takes the write lock of the file first (``BEGIN IMMEDIATE``),
-    commits when its block ends and undoes everything when the block raises. Blocks nest: an inner block that raises
-    undoes only its own part.
+    def fetchone(self) -> Any:
+        """The next row, or ``None``."""
+        ...
 
-    Args:
-        path: file, or ``":memory:"``.
-        sync: "full" waits for the disk at each commit (nothing acknowledged is ever lost); "normal" may lose the last
-            commits when the machine loses power, never when the process dies; the file stays consistent either way.
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        ...
 
-    Raises:
-        StoreError: the file cannot be opened, is damaged, or is not a memory of this version.
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """What runs statements: sqlite3's connection, or PostgreSQL's behind a translation of the marks."""
+
+    def execute(self, sql: str, args: Sequence[Any] = (), /) -> Cursor:
+        """Run one statement with ``?`` marks."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Any:
+        """Run one statement for each row of arguments."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
+
+    @property
+    def n(self) -> int:
+        """How many memories of any status it knows."""
+        ...
+
+    @property
+    def newest(self) -> int:
+        """Sequence number of the newest memory that it knows."""
+        ...
+
+    def catch_up(self) -> bool:
+        """Follow what others committed; whether memories or their status changed."""
+        ...
+
+    def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
+        """A new active memory of the transaction at hand."""
+        ...
+
+    def set_active(self, seq: int, active: bool) -> None:
+        """Show or hide a memory."""
+        ...
+
+    def search(
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``(seq int64, cosine float64)`` of the most similar active memories above ``gate``, best first."""
+        ...
+
+    def similarities(
+        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+    ) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that a search may return, in order, and their cosines."""
+        ...
+
+    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+        """Active memories drawn uniformly without replacement."""
+        ...
+
+    def count(self, kinds: Sequence[str] | None = None) -> int:
+        """How many memories a search looks at."""
+        ...
+
+    def vectors(self, seqs: Sequence[int]) -> np.ndarray:
+        """Vectors of known memories: float32 ``[len(seqs), D]``."""
+        ...
+
+
+class Store(ABC):
+    """An open store. Every method is safe to call from several threads.
+
+    ``write()`` is the only way to change anything: it takes the write lock of the store first, commits when its block
+    ends and undoes everything when the block raises. Blocks nest: an inner block that raises undoes only its own part.
     """
 
-    def __init__(self, path: str | Path, *, sync: Literal["full", "normal"] = "full") -> None:
-        if sync not in ("full", "normal"):
-            raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="Store")
-        self.path = str(path)
-        if "://" in self.path:
-            raise BadInput("only SQLite files can be opened", got=self.path, expected="a file path or ':memory:'")
-        if self.path != ":memory:" and not Path(self.path).parent.is_dir():
-            raise StoreError(
-                "the folder of the memory file does not exist",
-                got=Path(self.path).parent,
-                where=self.path,
-                do="create the folder, or give another path",
-            )
-        self.lock = threading.RLock()
-        self._depth = 0
-        self.dirty = False  # set by whoever mirrors uncommitted rows in memory (the index)
-        self.undone = 0  # rises when a rollback took such rows away, so that mirrors know to start again
-        with self._translated("opening"):
-            self.db = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
-            )
-            try:
-                self._configure(sync)
-                self._check_schema()
-            except BaseException:
-                self.db.close()
-                raise
+    path: str
+    dirty = False  # set by whoever mirrors uncommitted rows in memory (the index)
+    undone = 0  # rises when a rollback took such rows away, so that mirrors know to start again
 
-    # ------------------------------------------------------------------------------------------------ opening
-    def _configure(self, sync: str) -> None:
-        self.db.execute("PRAGMA foreign_keys=ON")
-        self.db.execute(f"PRAGMA synchronous={sync.upper()}")
-        self.db.execute("PRAGMA cache_size=-65536")
-        for attempt in range(100):
-            try:
-                self.db.execute("PRAGMA journal_mode=WAL")
-                return
-            except sqlite3.OperationalError as error:
-                # several processes opening a new file at once: switching to WAL does not wait for the lock by itself
-                if "locked" not in str(error) or attempt == 99:
-                    raise
-                time.sleep(0.02 + 0.002 * attempt)
+    # ------------------------------------------------------------------------------------------------ per engine
+    @abstractmethod
+    def session(self) -> AbstractContextManager[Connection]:
+        """One connection for this thread while the block runs; blocks nest. Nothing is begun or committed."""
 
-    def _check_schema(self) -> None:
-        application = self._pragma("application_id")
-        tables = self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if application == 0 and tables == 0:
-            with self.write():
-                if self._pragma("application_id") == 0:  # not created by another process meanwhile
-                    for statement in _statements(schema.TABLES):
-                        self.db.execute(statement)
-                    self.db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
-                    self.db.execute(f"PRAGMA user_version={schema.VERSION}")
-        elif application != schema.APPLICATION_ID:
-            raise StoreError(
-                "this SQLite file is not an Evolvent memory",
-                got=f"application id {application}, {tables} tables",
-                where=self.path,
-                do="give the path of a memory, or of a file that does not exist yet",
-            )
-        version = self._pragma("user_version")
-        if version != schema.VERSION:
-            raise StoreError(
-                "the memory was written by another version",
-                got=f"schema {version}",
-                expected=f"schema {schema.VERSION}",
-                where=self.path,
-                do="upgrade evolvent" if version > schema.VERSION else "export it with the version that wrote it",
-            )
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """``write()`` around code that is not ours: its own errors pass through as they are."""
 
-    def _pragma(self, name: str) -> int:
-        return int(self.db.execute(f"PRAGMA {name}").fetchone()[0])
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All reads of this thread inside the block see one state of the store, whatever others commit."""
+
+    @abstractmethod
+    def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
+        """The rows of a query in pieces, so that a large store is never read in one go."""
+
+    @abstractmethod
+    def index(self, scope_id: int) -> VectorIndex:
+        """The vectors of one scope."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store. Closing twice is allowed."""
+
+    @abstractmethod
+    def translated(self, doing: str) -> AbstractContextManager[None]:
+        """Turns the engine's errors in the block into ``StoreError``."""
 
     # ------------------------------------------------------------------------------------------------ reading
     def rows(self, sql: str, args: Sequence[Any] = ()) -> list[tuple]:
         """All rows of a query."""
-        with self.lock, self._translated("reading"):
-            return self.db.execute(sql, args).fetchall()
+        with self.session() as db, self.translated("reading"):
+            return db.execute(sql, args).fetchall()
 
     def row(self, sql: str, args: Sequence[Any] = ()) -> tuple | None:
         """The first row of a query, or ``None``."""
-        with self.lock, self._translated("reading"):
-            return self.db.execute(sql, args).fetchone()
+        with self.session() as db, self.translated("reading"):
+            return db.execute(sql, args).fetchone()
 
     def records(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """All rows of a query as mappings by column name."""
-        with self.lock, self._translated("reading"):
-            cursor = self.db.execute(sql, args)
+        with self.session() as db, self.translated("reading"):
+            cursor: Any = db.execute(sql, args)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
-    def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
-        """The rows of a query in pieces, so that a large store is never read in one go."""
-        with self.lock, self._translated("reading"):
-            cursor = self.db.execute(sql, args)
-            while piece := cursor.fetchmany(size):
-                yield piece
-
-    def data_version(self) -> int:
-        """A number that changes when another connection has committed; microseconds."""
-        with self.lock, self._translated("reading"):
-            return int(self.db.execute("PRAGMA data_version").fetchone()[0])
-
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Iterator[Connection]:
         """One transaction; inside another ``write`` block, a part of it that can be undone by itself."""
-        with self.transaction(), self._translated("writing"):
-            yield self.db
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """``write()`` around code that is not ours: its own errors pass through as they are."""
-        with self.lock:
-            depth = self._depth
-            with self._translated("writing"):
-                self.db.execute("BEGIN IMMEDIATE" if depth == 0 else f"SAVEPOINT s{depth}")
-            self._depth += 1
-            try:
-                yield
-                with self._translated("committing"):
-                    self.db.execute("COMMIT" if depth == 0 else f"RELEASE s{depth}")
-                self.dirty = self.dirty and depth > 0
-            except BaseException:
-                self.undone += self.dirty
-                if self.db.in_transaction:  # SQLite itself undoes everything after some errors (disk full)
-                    self.db.execute("ROLLBACK" if depth == 0 else f"ROLLBACK TO s{depth}")
-                    if depth:
-                        self.db.execute(f"RELEASE s{depth}")
-                raise
-            finally:
-                self._depth -= 1
-
-    def close(self) -> None:
-        """Close the file. Closing twice is allowed."""
-        with self.lock:
-            self.db.close()
+        with self.session() as db, self.transaction(), self.translated("writing"):
+            yield db
 
     # ------------------------------------------------------------------------------------------------ small things
     def meta_get(self, name: str) -> Any:
@@ -196,15 +188,29 @@ class Store:
                     found = value
         return found
 
-    @contextmanager
-    def _translated(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _explained(error, doing, self.path) from error
+
+def open_store(path: str | Path, *, sync: Sync = "full") -> Store:
+    """Open a store, made when it is new.
+
+    Args:
+        path: file, ``":memory:"``, or ``postgresql://…``.
+        sync: "full" waits for the disk at each commit (nothing acknowledged is ever lost); "normal" may lose the last
+            commits when the machine loses power, never when the process dies; the store stays consistent either way.
+
+    Raises:
+        BadInput: not a path or URL of an engine.
+        StoreError: the store cannot be opened, is damaged, or is not a memory of this version.
+    """
+    if sync not in ("full", "normal"):
+        raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store")
+    if "://" in str(path):
+        raise BadInput("only SQLite files can be opened", got=str(path), expected="a file path or ':memory:'")
+    from evolvent.memory.sqlite import SQLite
+
+    return SQLite(path, sync=sync)
 
 
-def audit(db: sqlite3.Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> None:
+def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> None:
     """Append one row to the audit log, inside the transaction at hand."""
     db.execute(
         "INSERT INTO audit(scope_id, verb, target, detail, created_at) VALUES(?,?,?,?,?)",
@@ -212,51 +218,11 @@ def audit(db: sqlite3.Connection, scope_id: int, verb: str, target: str, detail:
     )
 
 
-def put_text(db: sqlite3.Connection, digest: str, body: str) -> None:
+def put_text(db: Connection, digest: str, body: str) -> None:
     """Store a text under its content hash; the same text twice is stored once."""
-    db.execute("INSERT OR IGNORE INTO text_blob VALUES(?,?,?)", (digest, body, len(body)))
+    db.execute("INSERT INTO text_blob VALUES(?,?,?) ON CONFLICT DO NOTHING", (digest, body, len(body)))
 
 
 def marks(n: int) -> str:
     """``n`` placeholders for an ``IN (…)``."""
     return ",".join("?" * n)
-
-
-def _statements(script: str) -> Iterator[str]:
-    part = ""
-    for line in script.splitlines(keepends=True):
-        part += line
-        if sqlite3.complete_statement(part):
-            yield part
-            part = ""
-
-
-def _explained(error: sqlite3.Error, doing: str, path: str) -> StoreError:
-    text = str(error)
-    lower = text.lower()
-    if "closed database" in lower:
-        return StoreError("the memory is closed", got=text, where=path, do="open it again: Memory(path)")
-    if "locked" in lower or "busy" in lower:
-        return StoreError(
-            "another process kept the memory locked",
-            got=f"{text} after {BUSY_TIMEOUT_S:g} s",
-            where=path,
-            do="look for a process that holds a long transaction() open",
-        )
-    if "full" in lower:
-        do = "make room; the transaction was undone, what was acknowledged before is intact"
-        return StoreError("the disk is full", got=text, where=path, do=do)
-    if "readonly" in lower or "read-only" in lower:
-        return StoreError(
-            "the memory cannot be written", got=text, where=path, do="check the permissions of the folder"
-        )
-    if "unable to open" in lower:
-        return StoreError("the memory cannot be opened", got=text, where=path, do="check the path and its permissions")
-    if "not a database" in lower or "malformed" in lower or "corrupt" in lower or "disk i/o" in lower:
-        return StoreError(
-            "the memory file is damaged",
-            got=text,
-            where=path,
-            do="keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover",
-        )
-    return StoreError(f"{doing} the memory failed", got=text, where=path)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +12,8 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.policies import start_value, value_bounds
-from evolvent.memory.relevance import words
-from evolvent.memory.store import audit, put_text
+from evolvent.memory.relevance import count_words
+from evolvent.memory.store import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
 POLARITIES = ("success", "failure", "mixed", "neutral")
@@ -62,8 +61,15 @@ def draft(
     )  # fmt: skip
 
 
-def write(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> str:
-    """Write one draft inside the transaction at hand; returns its id, or that of the memory it was merged into."""
+def write(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
+    """Write drafts inside the transaction at hand; one id each, of the new memory or of the one it was merged into."""
+    new: list[tuple[int, str]] = []
+    ids = [memory_id(_write(db, bank, d, vectors[d.key_hash], new)) for d in drafts]
+    count_words(db, bank.scope_id, new)
+    return ids
+
+
+def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tuple[int, str]]) -> int:
     if d.supersedes is not None:
         status, replaced = db.execute(
             "SELECT status, superseded_by FROM memory WHERE seq=?", (d.supersedes,)
@@ -81,12 +87,13 @@ def write(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> str:
         seq = same
     else:
         seq = _insert(db, bank, d, vec)
+        new.append((seq, d.key))
     if d.supersedes is not None and d.supersedes != seq:
         _supersede(db, bank, d.supersedes, seq)
-    return memory_id(seq)
+    return seq
 
 
-def _duplicate(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int | None:
+def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int | None:
     """The oldest active memory that says the same: equal body, kind and polarity, and equal or very similar key."""
     if d.merge is None:
         return None
@@ -104,7 +111,7 @@ def _duplicate(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) ->
     return -best[1] if best[0] >= d.merge else None
 
 
-def _merge(db: sqlite3.Connection, bank: Bank, d: Draft, seq: int) -> None:
+def _merge(db: Connection, bank: Bank, d: Draft, seq: int) -> None:
     """The same lesson again: counted, its provenance kept, its value left to what was learned."""
     db.execute("UPDATE memory SET merged = merged + 1 WHERE seq=?", (seq,))
     _link(db, seq, [p for p in d.parents if p < seq], "merged")
@@ -118,7 +125,7 @@ def _merge(db: sqlite3.Connection, bank: Bank, d: Draft, seq: int) -> None:
     audit(db, bank.scope_id, "merge", memory_id(seq), detail)
 
 
-def _insert(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
+def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
     emb_id = bank.put_embedding(db, d.key_hash, d.key, vec)
     put_text(db, d.body_hash, d.body)
     version = 1
@@ -127,29 +134,24 @@ def _insert(db: sqlite3.Connection, bank: Bank, d: Draft, vec: np.ndarray) -> in
     q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
     seq = db.execute(
         "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
-        "content_version, made_in, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+        "content_version, made_in, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?) RETURNING seq",
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, emb_id, d.source, q_init,
          d.value is not None, version, d.receipt, time.time()),
-    ).lastrowid or 0  # fmt: skip
-    db.execute("INSERT INTO key_words(rowid, words) VALUES(?, ?)", (seq, d.key))
-    db.executemany(
-        "INSERT INTO word_count VALUES(?, ?, 1) ON CONFLICT(scope_id, word) DO UPDATE SET n = n + 1",
-        [(bank.scope_id, word) for word in words(d.key)],
-    )
+    ).fetchone()[0]  # fmt: skip
     _link(db, seq, d.parents, "retrieved")
     bank.store.dirty = True
     bank.index.append(seq, d.kind, vec)
     return seq
 
 
-def _link(db: sqlite3.Connection, child: int, parents: Sequence[int], relation: str) -> None:
+def _link(db: Connection, child: int, parents: Sequence[int], relation: str) -> None:
     db.executemany(
-        "INSERT OR IGNORE INTO provenance(child, parent, relation) VALUES(?,?,?)",
+        "INSERT INTO provenance(child, parent, relation) VALUES(?,?,?) ON CONFLICT DO NOTHING",
         [(child, p, relation) for p in parents],
     )
 
 
-def _supersede(db: sqlite3.Connection, bank: Bank, old: int, new: int) -> None:
+def _supersede(db: Connection, bank: Bank, old: int, new: int) -> None:
     db.execute("UPDATE memory SET status='superseded', superseded_by=? WHERE seq=?", (new, old))
     if old < new:
         _link(db, new, [old], "revised")
