@@ -282,3 +282,21 @@ def test_it_belongs_to_no_event_loop(memory):
     ours = AsyncMemory(memory)
     assert [asyncio.run(ours.recall("count the flights of Delta")).id for _ in range(2)] == ["r1", "r2"]
     asyncio.run(ours.close())
+
+
+def test_the_id_of_a_receipt_is_enough(memory):
+    """What travels through a framework's state or queue is a string."""
+
+    async def main():
+        ours = AsyncMemory(memory)
+        receipt = (await ours.recall("count the flights of Delta")).id
+        await ours.shown(receipt, ["m1"])
+        (change,) = await ours.settle(receipt, 1.0)
+        made = await ours.remember("count the flights of Delta in May", "carrier='DL' AND month=5", parents=receipt)
+        told = (await ours.explain(made)).to_dict()
+        assert change.id == "m1" and told["made_in"] == receipt
+        assert told["parents"] == [{"id": "m1", "relation": "retrieved"}]
+        with pytest.raises(BadInput, match="single text"):
+            await ours.remember("a memory's id", "is no receipt", parents="m1")
+
+    asyncio.run(main())

@@ -107,7 +107,7 @@ class AsyncMemory:
         *,
         kind: str = "case",
         polarity: str = "neutral",
-        parents: Recall | Sequence[str] = (),
+        parents: Recall | str | Sequence[str] = (),
         source: str = "self",
         value: float | None = None,
         merge: float | None = 0.98,

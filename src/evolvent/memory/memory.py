@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
-from evolvent.memory import events, explain, policies, recall, settle, write
+from evolvent.memory import events, explain, policies, recall, settle, verify, write
 from evolvent.memory.bank import Bank, open_scope
 from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id
 from evolvent.memory.policies import Policy
 from evolvent.memory.store import Store, open_store
 from evolvent.memory.text import clean_word
+from evolvent.memory.verify import Finding
 
 __all__ = ["Memory"]
 
@@ -183,7 +184,7 @@ class Memory:
         *,
         kind: str = "case",
         polarity: str = "neutral",
-        parents: Recall | Sequence[str] = (),
+        parents: Recall | str | Sequence[str] = (),
         source: str = "self",
         value: float | None = None,
         merge: float | None = 0.98,
@@ -196,7 +197,8 @@ class Memory:
             body: what to show. Secrets in key and body are masked.
             kind: case, script, reflection, …: a free word to filter recalls by.
             polarity: success, failure, mixed or neutral.
-            parents: the recall it was made under (what that showed becomes its provenance), or memory ids.
+            parents: the recall it was made under, or its receipt's id (what that showed becomes its provenance), or
+                memory ids.
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
             merge: equal bodies of one kind merge when their keys' cosine reaches this; None: never.
@@ -264,6 +266,17 @@ class Memory:
         """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""
         return events.rebuild(self._store, self._bank.scope_id)
 
+    def verify(self, *, embed: bool = False) -> list[Finding]:
+        """Check every scope of the store against itself: what is found is not as it was written; empty when healthy.
+
+        Finds what an engine does not notice: a flipped bit in a text, a vector or a value, credit that its outcome does
+        not explain, counts that are off. Reads only; takes seconds per 100,000 memories.
+
+        Args:
+            embed: also embed every key again and compare with its vector (as slow as writing them was).
+        """
+        return verify.verify(self._bank, embed=embed)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Group verbs into one commit: all or none. Other threads and writers wait, so keep models outside."""
@@ -319,18 +332,21 @@ class Memory:
             supersedes=row.get("supersedes"), parents=self._parents(row.get("parents", ())),
         )  # fmt: skip
 
-    def _parents(self, parents: Recall | Sequence[str]) -> tuple[list[int], int | None]:
-        """Rows of the parents, and the receipt where a Recall was given."""
+    def _parents(self, parents: Recall | str | Sequence[str]) -> tuple[list[int], int | None]:
+        """Rows of the parents, and the receipt where one was given."""
         where = "remember(parents=…)"
-        if isinstance(parents, Recall):
-            number = self._bank.receipt_seq(parents.id, where)
+        if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
+            number = self._receipt(parents, where)
             rows = self._store.rows(
                 "SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,)
             )
             return [row[0] for row in rows], number
         if isinstance(parents, str):
             raise BadInput(
-                "parents is a single text", got=parents, expected="a Recall or a sequence of ids", where=where
+                "parents is a single text",
+                got=parents,
+                expected="a Recall, a receipt's id or a sequence of memory ids",
+                where=where,
             )
         return [self._bank.memory_seq(p, where) for p in parents], None
 
