@@ -24,7 +24,7 @@ from evolvent.memory.store import Connection, marks
 _MAX_WORDS, _MAX_CHARS, _RARE_WORDS, _FOUND = 256, 64, 8, 64
 # keys that hold one of them, at most: words of a large store that are less rare than that cost time and tell little,
 # so which keys hold them is not kept
-_SHARED_BY = 1000
+SHARED_BY = 1000
 _WORD = re.compile(r"\w+")
 
 
@@ -88,7 +88,7 @@ def _document_counts(bank: Bank, terms: Sequence[str]) -> dict[str, int]:
 def _sharing(bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]) -> list[int]:
     """Active memories of the scope whose keys hold the task's rarest words, best match first."""
     rare: list[str] = []
-    left = _SHARED_BY
+    left = SHARED_BY
     for term in sorted((t for t in weights if counts.get(t)), key=lambda t: -weights[t])[:_RARE_WORDS]:
         left -= counts[term]
         if left < 0:
@@ -120,10 +120,10 @@ def count_words(db: Connection, scope_id: int, keys: Iterable[tuple[int, str]]) 
             "ON CONFLICT(scope_id, word) DO UPDATE SET n = word_count.n + excluded.n RETURNING word, n",
             [value for word in part for value in (scope_id, word, len(holders[word]))],
         ).fetchall()
-        rare = [word for word, n in counts if n <= _SHARED_BY]
+        rare = [word for word, n in counts if n <= SHARED_BY]
         db.executemany(
             "INSERT INTO key_word VALUES(?, ?, ?)", [(scope_id, word, seq) for word in rare for seq in holders[word]]
         )
         # no longer rare: never searched for again
-        common = [word for word, n in counts if n > _SHARED_BY >= n - len(holders[word])]
+        common = [word for word, n in counts if n > SHARED_BY >= n - len(holders[word])]
         db.executemany("DELETE FROM key_word WHERE scope_id=? AND word=?", [(scope_id, word) for word in common])

@@ -156,6 +156,15 @@ class Store(ABC):
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
+    # ------------------------------------------------------------------------------------------------ checking
+    def damage(self) -> list[tuple[str, str]]:
+        """What the engine's own checks find wrong, ``(where, what)``; an engine without such checks finds nothing."""
+        return []
+
+    def text_bytes(self, column: str) -> str:
+        """SQL for a text that may have been damaged: as bytes where the engine hands out what is no UTF-8."""
+        return column
+
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -210,12 +219,16 @@ def open_store(path: str | Path, *, sync: Sync = "full") -> Store:
     return SQLite(path, sync=sync)
 
 
-def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> None:
-    """Append one row to the audit log, inside the transaction at hand."""
-    db.execute(
-        "INSERT INTO audit(scope_id, verb, target, detail, created_at) VALUES(?,?,?,?,?)",
+def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:
+    """Append one row to the audit log, inside the transaction at hand; returns its number.
+
+    ``target`` is a memory that the row is about, or ``"*"`` where an act is about more than one thing.
+    """
+    row = db.execute(
+        "INSERT INTO audit(scope_id, verb, target, detail, created_at) VALUES(?,?,?,?,?) RETURNING seq",
         (scope_id, verb, target, json.dumps(detail, sort_keys=True, ensure_ascii=False), time.time()),
-    )
+    ).fetchone()
+    return int(row[0])
 
 
 def put_text(db: Connection, digest: str, body: str) -> None:

@@ -1,0 +1,221 @@
+"""``Memory.verify``: is what the store holds still what was written? Finds damage that an engine does not notice.
+
+A database checks its pages and its constraints; a bit that flips inside a text, a vector or a number breaks neither.
+What can be checked against something else is: texts against their hashes, vectors against their norm (and, on request,
+the embedder), values against their events, events against receipts and outcomes, words against keys. What nothing
+else is derived from (times, a receipt's similarities, free notes) cannot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from evolvent.core.errors import StoreError
+from evolvent.memory import events
+from evolvent.memory.bank import Bank
+from evolvent.memory.items import memory_id, receipt_id
+from evolvent.memory.relevance import SHARED_BY, words
+from evolvent.memory.text import content_hash
+
+MOST = 100  # findings told per check
+NORM_TOLERANCE = 1e-5  # float32 keeps a unit norm to about 1e-7
+SAME_COSINE = 0.9999  # of a text embedded again; servers do not repeat themselves to the last bit
+_RESTORE = "restore a backup, or export what is intact into a new store"
+_REBUILD = "call rebuild_values(): the events are the truth"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it was written: which check, where, what was found and expected, what to do."""
+
+    check: str
+    where: str
+    got: str
+    expected: str
+    do: str = _RESTORE
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.where}: {self.got}, expected {self.expected}; {self.do}"
+
+
+def verify(bank: Bank, *, embed: bool = False) -> list[Finding]:
+    """Every check on every scope of the store, on one snapshot of it; reads only.
+
+    Args:
+        bank: any scope of the store.
+        embed: also embed every key again and compare (needs the embedder, takes as long as writing them did).
+    """
+    found: list[Finding] = []
+    with bank.store.snapshot():
+        for name, check in {**CHECKS, **({"embedder": _embedder} if embed else {})}.items():
+            try:
+                told = [Finding(name, *row) for row in islice(check(bank), MOST + 1)]
+            except (StoreError, ValueError, TypeError, KeyError, ArithmeticError) as error:
+                # rows that are damaged enough cannot even be read: that is a finding, and the other checks go on
+                what = getattr(error, "what", type(error).__name__)
+                told = [
+                    Finding(name, bank.store.path, f"{what} {getattr(error, 'got', error)}", "rows that can be read")
+                ]
+            if len(told) > MOST:
+                told[MOST] = Finding(name, bank.store.path, f"more than {MOST} findings", "none")
+            found += told
+    return found
+
+
+Row = tuple[str, ...]  # where, got, expected, and what to do when it is not the usual
+
+
+def _engine(bank: Bank) -> Iterator[Row]:
+    for where, got in bank.store.damage():
+        yield where, got, "ok"
+
+
+def _texts(bank: Bank) -> Iterator[Row]:
+    for piece in bank.store.chunks(f"SELECT hash, {bank.store.text_bytes('body')}, n_chars FROM text_blob", size=256):
+        for digest, raw, n_chars in piece:
+            try:
+                body = raw if isinstance(raw, str) else bytes(raw).decode("utf-8")
+            except UnicodeDecodeError:
+                yield f"text {digest}", "bytes that are no text", "UTF-8"
+                continue
+            if content_hash(body) != digest:
+                yield f"text {digest}", f"hash {content_hash(body)} of {body[:60]!r}", "the hash it is stored under"
+            elif len(body) != n_chars:
+                yield f"text {digest}", f"{len(body)} characters", f"{n_chars}"
+
+
+def _vectors(bank: Bank) -> Iterator[Row]:
+    dims: dict[str, int] = {}
+    for piece in bank.store.chunks("SELECT emb_id, model, dim, vec FROM embedding ORDER BY emb_id"):
+        for emb_id, model, dim, blob in piece:
+            where = f"vector {emb_id} of {model}"
+            vec = np.frombuffer(blob, "<f4").astype(np.float64)
+            norm = float(np.sqrt(vec @ vec)) if np.isfinite(vec).all() else np.nan
+            if vec.size != dim or dims.setdefault(model, dim) != dim:
+                yield where, f"{vec.size} numbers, dimension {dim}", f"{dims[model]} numbers"
+            elif not abs(norm - 1.0) <= NORM_TOLERANCE:
+                yield where, f"norm {norm}", "1"
+    for seq, key_hash, text_hash in bank.store.rows(
+        "SELECT m.seq, m.key_hash, e.text_hash FROM memory m JOIN embedding e ON e.emb_id = m.emb_id "
+        "WHERE e.text_hash <> m.key_hash"
+    ):
+        yield memory_id(seq), f"the vector of text {text_hash}", f"that of its key, {key_hash}"
+
+
+def _embedder(bank: Bank) -> Iterator[Row]:
+    model = bank.embedder.id
+    for piece in bank.store.chunks(
+        "SELECT e.emb_id, t.body, e.vec FROM embedding e JOIN text_blob t ON t.hash = e.text_hash WHERE e.model = ?",
+        (model,),
+        size=256,
+    ):
+        again_ND = np.asarray(bank.embedder.embed([row[1] for row in piece]), np.float64)
+        again_ND /= np.linalg.norm(again_ND, axis=1, keepdims=True)
+        for (emb_id, text, blob), again in zip(piece, again_ND, strict=True):
+            cosine = float(np.frombuffer(blob, "<f4").astype(np.float64) @ again)
+            if not cosine >= SAME_COSINE:
+                yield f"vector {emb_id} of {model}", f"cosine {cosine:.4f} to {text[:60]!r} embedded again", "1"
+
+
+def _memories(bank: Bank) -> Iterator[Row]:
+    for seq, status, newer in bank.store.rows(
+        "SELECT seq, status, superseded_by FROM memory WHERE status = 'superseded' AND superseded_by IS NULL "
+        "OR superseded_by = seq"
+    ):
+        yield memory_id(seq), f"{status} by {newer}", "the memory that replaced it"
+    for name, body in bank.store.rows("SELECT name, body FROM meta"):
+        try:
+            json.loads(body)
+        except ValueError:
+            yield f"meta {name}", body[:60], "JSON"
+
+
+def _receipts(bank: Bank) -> Iterator[Row]:
+    for number, seq in bank.store.rows(
+        "SELECT recall_id, memory_id FROM recall_item WHERE (shown OR omitted) AND NOT selected OR shown AND omitted"
+    ):
+        yield f"{receipt_id(number)}, {memory_id(seq)}", "shown, but left out or not selected", "one of them"
+    for number, seq in bank.store.rows(
+        "SELECT i.recall_id, i.memory_id FROM recall_item i JOIN recall r ON r.seq = i.recall_id "
+        "JOIN memory m ON m.seq = i.memory_id WHERE i.memory_id > r.store_seq OR m.scope_id <> r.scope_id"
+    ):
+        yield f"{receipt_id(number)}, {memory_id(seq)}", "a memory that the recall could not see", "an older one"
+    for number, n_pool, n in bank.store.rows(
+        "SELECT r.seq, r.n_pool, count(i.memory_id) FROM recall r LEFT JOIN recall_item i ON i.recall_id = r.seq "
+        "GROUP BY r.seq, r.n_pool HAVING r.n_pool <> count(i.memory_id)"
+    ):
+        yield receipt_id(number), f"{n} candidates", f"{n_pool}"
+
+
+def _credit(bank: Bank) -> Iterator[Row]:
+    learns = ("NOT r.is_test AND r.params NOT LIKE ?", ('%"update": "none"%',))
+    for number, seq in bank.store.rows(
+        "SELECT o.recall_id, i.memory_id FROM outcome o JOIN recall r ON r.seq = o.recall_id "
+        "JOIN recall_item i ON i.recall_id = o.recall_id LEFT JOIN value_event e ON e.outcome_id = o.outcome_id "
+        f"AND e.memory_id = i.memory_id AND e.rule = 'shown' WHERE o.valid AND i.shown AND {learns[0]} "
+        "AND e.seq IS NULL",
+        learns[1],
+    ):
+        yield f"{receipt_id(number)}, {memory_id(seq)}", "shown and settled without a value event", "one"
+    for event, seq in bank.store.rows(
+        "SELECT e.seq, e.memory_id FROM value_event e LEFT JOIN recall_item i ON i.recall_id = e.recall_id "
+        "AND i.memory_id = e.memory_id AND (i.shown AND e.rule = 'shown' OR i.omitted AND e.rule = 'omitted') "
+        "WHERE e.rule <> 'ancestor' AND i.recall_id IS NULL"
+    ):
+        yield f"event {event} of {memory_id(seq)}", "credit for what was not shown", "none"
+    for event, seq in bank.store.rows(
+        "SELECT e.seq, e.memory_id FROM value_event e JOIN outcome o ON o.outcome_id = e.outcome_id "
+        "JOIN recall r ON r.seq = e.recall_id WHERE NOT o.valid OR o.reward <> e.reward OR o.recall_id <> e.recall_id "
+        "OR o.objective <> e.objective OR r.stage <> e.stage OR r.is_test"
+    ):
+        yield f"event {event} of {memory_id(seq)}", "an event that its outcome does not explain", "their agreement"
+
+
+def _values(bank: Bank) -> Iterator[Row]:
+    for (scope_id,) in bank.store.rows("SELECT scope_id FROM scope ORDER BY scope_id"):
+        wrong = events.differing(bank.store, scope_id)
+        of_memory = {row[:3] for row in wrong if len(row) > len(events.Value._fields)}
+        of_source = {row[:4] for row in wrong if len(row) <= len(events.Value._fields)}
+        for seq, objective, stage in sorted(of_memory):
+            yield f"value of {memory_id(seq)} ({objective}/{stage})", "differs", "the sum of its events", _REBUILD
+        for _, source, objective, stage in sorted(of_source):
+            yield f"track record of {source!r} ({objective}/{stage})", "differs", "the sum of its events", _REBUILD
+
+
+def _words(bank: Bank) -> Iterator[Row]:
+    for scope_id, scope in bank.store.rows("SELECT scope_id, name FROM scope ORDER BY scope_id"):
+        holders: dict[str, set[int]] = defaultdict(set)
+        for piece in bank.store.chunks(
+            "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.scope_id = ?",
+            (scope_id,),
+        ):
+            for seq, key in piece:
+                for word in words(key):
+                    holders[word].add(seq)
+        counts = dict(bank.store.rows("SELECT word, n FROM word_count WHERE scope_id = ?", (scope_id,)))
+        for word in sorted({w for w in {*holders, *counts} if len(holders.get(w, ())) != counts.get(w, 0)}):
+            where = f"word {word!r} of scope {scope!r}"
+            yield where, f"counted {counts.get(word, 0)} times", f"{len(holders.get(word, ()))} keys"
+        stored = set(bank.store.rows("SELECT word, seq FROM key_word WHERE scope_id = ?", (scope_id,)))
+        wanted = {(w, seq) for w, seqs in holders.items() if len(seqs) <= SHARED_BY for seq in seqs}
+        for word, seq in sorted(stored ^ wanted):
+            there = ("listed", "no such word in its key") if (word, seq) in stored else ("not listed", "listed")
+            yield f"word {word!r} of {memory_id(seq)}", *there
+
+
+CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
+    "engine": _engine,
+    "texts": _texts,
+    "vectors": _vectors,
+    "memories": _memories,
+    "receipts": _receipts,
+    "credit": _credit,
+    "values": _values,
+    "words": _words,
+}
