@@ -1,0 +1,90 @@
+"""Each example, run as its reader would run it, against the scripted server: what was corrected once is right later."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evolvent import Memory
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "house")
+BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
+
+
+@pytest.fixture(scope="module")
+def house():
+    spec = importlib.util.spec_from_file_location("house", EXAMPLES / "house.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["house"] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["house"]
+
+
+def run(name, *flags):
+    """What an example prints: ``{pass: (right, of)}``."""
+    pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+    command = [sys.executable, "-W", "error::DeprecationWarning:__main__", str(EXAMPLES / f"{name}.py"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = re.findall(r"^(\w+ pass): (\d+) of (\d+) right$", done.stdout, flags=re.MULTILINE)
+    return {name: (int(right), int(of)) for name, right, of in found}
+
+
+@pytest.mark.parametrize("name", ["openai_loop", *BESIDE_A_FRAMEWORK])
+def test_a_lesson_helps_the_next_question(name, tmp_path, house):
+    store = tmp_path / "agent.db"
+    assert run(name, "--store", str(store)) == {"first pass": (0, 4), "second pass": (8, 8)}
+    with Memory(store) as memory:
+        lessons = memory.items()
+        assert [i.body for i in lessons] == [house.review(q) for q in house.PASSES["first pass"]]
+        assert all(i.source == "reviewer" and i.n >= 1 for i in lessons)
+        receipts = [memory.explain(f"r{n}").to_dict() for n in range(1, 13)]
+        assert [r["query"] for r in receipts] == [q for questions in house.PASSES.values() for q in questions]
+        for number, receipt in enumerate(receipts):
+            (outcome,) = receipt["outcomes"]
+            assert (outcome["reward"], outcome["source"]) == (float(number >= 4), "tests")
+            ran = house.condition(receipt["query"], house=number >= 4)
+            assert ran in outcome["action"].replace('\\"', '"'), "credit needs what the agent did"
+
+
+def test_without_memory_nothing_is_learned():
+    assert run("openai_loop", "--policy", "none") == {"first pass": (0, 4), "second pass": (0, 8)}
+
+
+def test_every_framework_is_there():
+    assert NAMES == ["langgraph_nodes", "openai_agents", "openai_loop", "pydantic_ai_deps", "smolagents_run"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_stays_short_and_keeps_nothing_global(name):
+    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    assert text.count("\n") <= 60
+    top = text[: text.index("if __name__")]
+    assert not re.search(r"^\w+ *=.*(Memory|OpenAI|ChatModel)\(", top, flags=re.MULTILINE) and "global " not in text
+
+
+def test_the_task_needs_its_definitions(house):
+    for questions in house.PASSES.values():
+        for question in questions:
+            guess = house.count(house.condition(question, house=False))
+            assert (
+                not house.right(question, guess) and not house.right(question, "") and not house.right(question, None)
+            )
+            truth = house.count(house.condition(question, house=True))
+            assert house.right(question, int(truth)) and house.right(question, f"Of 180 customers, {truth}.")
+    assert house.count("1; DROP TABLE customers").startswith("error") and house.count("nonsense").startswith("error")
+
+
+def test_the_scripted_model_knows_what_its_prompt_says(house):
+    def where(*texts):
+        (call,) = house.script({"messages": [{"role": "user", "content": text} for text in texts]})
+        return call.arguments["where"]
+
+    asked, other = "How many key accounts are in Oslo?", "How many prospects are in Oslo?"
+    assert where(asked) == where(house.review(other), asked) == "plan = 'team' AND city = 'Oslo'"
+    assert where(house.review(asked), asked) == "spent > 6000 AND city = 'Oslo'"
