@@ -12,6 +12,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
+from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.policies import Policy
 from evolvent.memory.store import Connection, Store, VectorIndex, marks, put_text
 from evolvent.memory.text import clean_word
@@ -134,3 +135,40 @@ def open_scope(store: Store, name: str) -> int:
         row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     assert row is not None
     return int(row[0])
+
+
+def pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
+    """The embedder of a store: fixed when it is made, refused when another comes later."""
+    chosen = load(store.meta_get("embedder") or DEFAULT) if embedder is None else embedder
+    if isinstance(chosen, str):
+        chosen = load(chosen)
+    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
+    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
+        raise BadInput(
+            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
+        )
+    pinned = store.meta_pin("embedder", chosen.id)
+    if pinned != chosen.id:
+        raise StoreError(
+            "the store was made with another embedder",
+            got=chosen.id,
+            expected=pinned,
+            where=store.path,
+            do="leave embedder out, or export the memories into a new store",
+        )
+    return chosen
+
+
+def pinned_range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
+    """The reward range of a scope: fixed when it is made, refused when another comes later."""
+    given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
+    lo, hi = store.meta_pin(f"reward_range:{scope}", list(given))
+    if wanted is not None and (lo, hi) != given:
+        raise StoreError(
+            "the scope was made with another reward range",
+            got=given,
+            expected=(lo, hi),
+            where=f"{store.path}, scope {scope!r}",
+            do="leave reward_range out, or use another scope",
+        )
+    return lo, hi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Iterable
@@ -65,10 +66,25 @@ class Event(NamedTuple):
     q_after: float
 
 
-def apply(v: Value, e: Event) -> Value:
-    """The value after an event. Pure; ``rebuild`` and ``settle`` share it, so both give the same bits."""
+# a value event that counts, of ``value_event e JOIN memory m``: not in a range that was voided
+COUNTS = (
+    "NOT EXISTS (SELECT 1 FROM void x WHERE x.scope_id = m.scope_id AND x.undone_at IS NULL "
+    "AND e.seq > x.event_from AND e.seq <= x.event_to)"
+)
+
+
+def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Value:
+    """The value after an event. Pure; ``rebuild`` and ``settle`` share it, so both give the same bits.
+
+    An event that was computed from another value than the one at hand (events before it were voided, or count again)
+    adds its difference, within ``bounds`` or as far outside as the values it joins were.
+    """
+    q_after = e.q_after
+    if e.q_before != v.q:
+        joined = (v.q, e.q_before, e.q_after)
+        q_after = min(max(v.q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
     if e.rule == "ancestor":
-        return v._replace(q=e.q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
+        return v._replace(q=q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
     d, w = e.decay, e.ipw
     d2 = d * d
     if e.rule == "omitted":
@@ -78,7 +94,7 @@ def apply(v: Value, e: Event) -> Value:
             wr_omitted=d * v.wr_omitted + w * e.reward,
         )  # fmt: skip
     return v._replace(
-        q=e.q_after, carry=v.carry * (1.0 - e.alpha), n=v.n + 1, sum_r=v.sum_r + e.reward,
+        q=q_after, carry=v.carry * (1.0 - e.alpha), n=v.n + 1, sum_r=v.sum_r + e.reward,
         sum_r2=v.sum_r2 + e.reward**2,
         w_shown=d * v.w_shown + w, w2_shown=d2 * v.w2_shown + w * w, wr_shown=d * v.wr_shown + w * e.reward,
         w_omitted=d * v.w_omitted, w2_omitted=d2 * v.w2_omitted, wr_omitted=d * v.wr_omitted,
@@ -160,25 +176,74 @@ def _put(db: Connection, scope_id: int, e: Event, seq: int, v: Value, source: st
         )
 
 
-def replay(store: Store, scope_id: int) -> tuple[dict[tuple, tuple], dict[tuple, tuple]]:
-    """What ``value`` and ``source_value`` of a scope must hold, from the events alone. Reads only.
+def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
+    """Voids that held when ``audit_seq`` was the newest line of the log: what its acts switched on, and not off."""
+    held: set[int] = set()
+    for (detail,) in store.rows(
+        "SELECT detail FROM audit WHERE scope_id = ? AND seq <= ? AND verb IN ('rollback', 'undo') ORDER BY seq",
+        (scope_id, audit_seq),
+    ):
+        told = json.loads(detail)
+        held |= set(told.get("on", ()))
+        held -= set(told.get("off", ()))
+    return held
+
+
+def _skipped(store: Store, scope_id: int, voids: set[int] | None) -> list[tuple[int, int]]:
+    """Ranges ``(from, to]`` of events that do not count, merged, in order; ``None``: those that hold now."""
+    rows = store.rows(
+        "SELECT seq, event_from, event_to, undone_at IS NULL FROM void WHERE scope_id = ? ORDER BY event_from",
+        (scope_id,),
+    )
+    merged: list[tuple[int, int]] = []
+    for seq, start, end, live in rows:
+        if live if voids is None else seq in voids:
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((start, end))
+    return merged
+
+
+def _bounds(store: Store, scope_id: int) -> tuple[float, float]:
+    row = store.row("SELECT name FROM scope WHERE scope_id = ?", (scope_id,))
+    lo, hi = store.meta_get(f"reward_range:{row[0]}") or (-math.inf, math.inf) if row else (-math.inf, math.inf)
+    return lo, hi
+
+
+def replay(
+    store: Store, scope_id: int, *, upto: int | None = None, voids: set[int] | None = None
+) -> tuple[dict[tuple, tuple], dict[tuple, tuple]]:
+    """What ``value`` and ``source_value`` of a scope must hold, from the events that count. Reads only.
+
+    Args:
+        store: the store.
+        scope_id: the scope.
+        upto: the last event that counts; default: the newest.
+        voids: ranges that are left out; default: those that hold now.
 
     Returns:
         ``({(memory, objective, stage): (*Value, updated_seq)}, {(scope, source, objective, stage): (n, sum_r)})``.
     """
     values: dict[tuple, tuple] = {}
     sources: dict[tuple, tuple] = {}
+    skipped, bounds = _skipped(store, scope_id, voids), _bounds(store, scope_id)
+    last = upto if upto is not None else 1 << 62
     for piece in store.chunks(
         "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
         "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
-        "JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? ORDER BY e.seq",
-        (scope_id,),
+        "JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? AND e.seq <= ? ORDER BY e.seq",
+        (scope_id, last),
     ):
         for seq, q_init, source, *columns in piece:
+            while skipped and skipped[0][1] < seq:
+                skipped.pop(0)
+            if skipped and skipped[0][0] < seq:
+                continue
             e = Event(*columns)
             key = (e.memory, e.objective, e.stage)
             old = Value(*values[key][:-1]) if key in values else Value(q_init)
-            new = apply(old, e)
+            new = apply(old, e, bounds)
             values[key] = (*new, seq)
             n, total = source_change(old, new, q_init)
             if (n, total) != (0, 0.0):
@@ -189,7 +254,10 @@ def replay(store: Store, scope_id: int) -> tuple[dict[tuple, tuple], dict[tuple,
 
 def differing(store: Store, scope_id: int) -> set[tuple]:
     """Rows of ``value`` and ``source_value`` that should be and are not, or are and should not be. Reads only."""
-    values, sources = replay(store, scope_id)
+    return _differing(store, scope_id, *replay(store, scope_id))
+
+
+def _differing(store: Store, scope_id: int, values: dict[tuple, tuple], sources: dict[tuple, tuple]) -> set[tuple]:
     expected = {(*key, *row) for key, row in values.items()} | {(*key, *row) for key, row in sources.items()}
     return expected ^ _snapshot(store, scope_id)
 
@@ -197,9 +265,9 @@ def differing(store: Store, scope_id: int) -> set[tuple]:
 def rebuild(store: Store, scope_id: int) -> int:
     """Recompute every value of a scope from its events; returns how many rows were wrong."""
     with store.write() as db:
-        wrong = differing(store, scope_id)
+        values, sources = replay(store, scope_id)
+        wrong = _differing(store, scope_id, values, sources)
         if wrong:
-            values, sources = replay(store, scope_id)
             db.execute("DELETE FROM value WHERE memory_id IN (SELECT seq FROM memory WHERE scope_id = ?)", (scope_id,))
             db.execute("DELETE FROM source_value WHERE scope_id = ?", (scope_id,))
             db.executemany(
@@ -226,12 +294,38 @@ def _snapshot(store: Store, scope_id: int) -> set[tuple]:
     )
 
 
-def as_of(store: Store, scope_id: int, store_seq: int, event_seq: int, objective: str, stage: str) -> dict[int, float]:
-    """Values as a recall saw them: last event up to ``event_seq``, else the start; memories up to ``store_seq``."""
-    rows = store.rows(
-        "SELECT m.seq, coalesce((SELECT q_after FROM value_event e WHERE e.memory_id = m.seq AND e.objective = ? "
-        "AND e.stage = ? AND e.seq <= ? AND e.rule <> 'omitted' ORDER BY e.seq DESC LIMIT 1), m.q_init) "
-        "FROM memory m WHERE m.scope_id = ? AND m.seq <= ? ORDER BY m.seq",
-        (objective, stage, event_seq, scope_id, store_seq),
+def rebuilt(store: Store, scope_id: int) -> dict[tuple[int, str, str], tuple[float, float]]:
+    """``rebuild``, and what it changed: ``{(memory, objective, stage): (q before, q after)}``."""
+    sql = (
+        "SELECT v.memory_id, v.objective, v.stage, v.q, m.q_init FROM value v JOIN memory m ON m.seq = v.memory_id "
+        "WHERE m.scope_id = ?"
     )
-    return dict(rows)
+    with store.write():
+        before = {row[:3]: row[3:] for row in store.rows(sql, (scope_id,))}
+        rebuild(store, scope_id)
+        after = {row[:3]: row[3:] for row in store.rows(sql, (scope_id,))}
+    changed: dict[tuple[int, str, str], tuple[float, float]] = {}
+    for key in before.keys() | after.keys():
+        start = (before.get(key) or after[key])[1]  # a value without events is at its start
+        was, now = before.get(key, (start,))[0], after.get(key, (start,))[0]
+        if was != now:
+            changed[key] = (was, now)
+    return changed
+
+
+class Point(NamedTuple):
+    """The newest memory, value event and line of the log that a moment could see; ``label`` says which moment."""
+
+    label: str
+    memory: int
+    event: int
+    audit: int
+
+
+def as_of(store: Store, scope_id: int, seen: Point, objective: str, stage: str) -> dict[int, float]:
+    """Values as a moment saw them, of the memories it could see; those without an event by then are at their start."""
+    values, _ = replay(store, scope_id, upto=seen.event, voids=voids_at(store, scope_id, seen.audit))
+    rows = store.rows(
+        "SELECT seq, q_init FROM memory WHERE scope_id = ? AND seq <= ? ORDER BY seq", (scope_id, seen.memory)
+    )
+    return {seq: values.get((seq, objective, stage), (start,))[0] for seq, start in rows}

@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
@@ -203,72 +201,6 @@ def _recall_text(d: dict[str, Any]) -> str:
         lines.append(f"  outcome {reward} from {o['source']}" + ("" if o["valid"] else " (invalid: no credit)"))
     lines += [f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}" for c in d["changes"]]
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
-
-
-# ---------------------------------------------------------------------------------------------------- the scope
-def health(bank: Bank) -> dict[str, Any]:
-    """Numbers that show whether values are learning; ``warnings`` says in words what looks wrong."""
-    store, scope = bank.store, bank.scope_id
-    active = items(bank, "m.status = 'active'", ())
-    total = max(1, len(active))
-    data: dict[str, Any] = {
-        "items": len(active),
-        "by_status": dict(
-            store.rows("SELECT status, count(*) FROM memory WHERE scope_id = ? GROUP BY status", (scope,))
-        ),
-        "coverage": sum(i.n > 0 for i in active) / total,
-        "nonzero": sum(i.value != i.start for i in active) / total,
-        "updates_per_item": sum(i.n for i in active) / total,
-        "never_shown": sum(i.n == 0 for i in active),
-        **store.records(
-            "SELECT (SELECT count(*) FROM recall WHERE scope_id = ?) AS recalls, "
-            "(SELECT count(*) FROM recall WHERE scope_id = ? AND is_test) AS test_recalls, "
-            "(SELECT count(*) FROM recall WHERE scope_id = ? AND n_pool = 0) AS empty_recalls, "
-            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = ? AND valid) AS settled, "
-            "(SELECT count(*) FROM outcome WHERE scope_id = ? AND NOT valid) AS invalid_outcomes, "
-            "(SELECT CAST(coalesce(sum(merged), 0) AS BIGINT) FROM memory WHERE scope_id = ?) AS merged",
-            (scope,) * 6,
-        )[0],
-        "sources": {
-            row.pop("source"): row
-            for row in store.records(
-                "SELECT m.source, count(*) AS items, count(v.q) AS tried, avg(v.q) AS mean_value FROM memory m "
-                "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = 'solve' AND v.n > 0 "
-                "WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
-                (bank.policy.objective, scope),
-            )
-        },
-        "gate": bank.policy.gate,
-        "gate_top_fifth": _gate_of_top_fifth(bank),
-    }
-    data["warnings"] = _warnings(data)
-    return data
-
-
-def _warnings(d: dict[str, Any]) -> list[str]:
-    found = []
-    learning = d["recalls"] - d["test_recalls"]
-    if d["settled"] >= 50 and d["coverage"] < 0.05:
-        found.append("fewer than 5 % of the memories ever had an outcome: is settle() called for every task?")
-    if learning >= 50 and d["settled"] < 0.1 * learning:
-        found.append("fewer than 10 % of the recalls were settled: values learn from settled recalls only")
-    if d["recalls"] >= 50 and d["items"] >= 10 and d["empty_recalls"] > 0.5 * d["recalls"]:
-        found.append("more than half of the recalls found nothing above the gate: it may not suit this embedder")
-    return found
-
-
-def _gate_of_top_fifth(bank: Bank, most: int = 300) -> float | None:
-    """The similarity above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from ≤ 300 keys."""
-    rows = bank.store.rows(
-        "SELECT e.vec FROM embedding e WHERE e.emb_id IN (SELECT DISTINCT emb_id FROM memory "
-        "WHERE scope_id = ? AND status = 'active' ORDER BY emb_id DESC LIMIT ?)",
-        (bank.scope_id, most),
-    )
-    if len(rows) < 3:
-        return None
-    vec_ND = np.stack([np.frombuffer(row[0], "<f4") for row in rows])
-    sim = (vec_ND @ vec_ND.T)[np.triu_indices(len(vec_ND), 1)]
-    return float(np.round(np.quantile(sim, 0.8), 3))
 
 
 def _short(text: str, limit: int = 100) -> str:

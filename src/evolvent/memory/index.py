@@ -56,8 +56,8 @@ class Index:
         before = self.n
         # the log first: a status change that is committed between the two reads is then applied twice, not lost
         changes = self._store.rows(
-            "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND verb IN ('archive', 'supersede', "
-            "'restore') ORDER BY seq",
+            "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
+            "'archive', 'quarantine', 'supersede', 'restore') ORDER BY seq",
             (self._seen_audit, self._scope_id),
         )
         waiting = self._store.row(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from evolvent.core.errors import BadInput, StoreError
+from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.memory import events, explain, policies, recall, settle, verify, write
-from evolvent.memory.bank import Bank, open_scope
-from evolvent.memory.embedders import DEFAULT, load
-from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id
+from evolvent.memory import audit, compact, events, explain, mend, policies, recall, settle, verify, when, write
+from evolvent.memory.act import Mended
+from evolvent.memory.bank import Bank, open_scope, pinned_embedder, pinned_range
+from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Store, open_store
+from evolvent.memory.store import open_store
 from evolvent.memory.text import clean_word
 from evolvent.memory.verify import Finding
 
@@ -61,12 +62,12 @@ class Memory:
         self._store = open_store(path, sync=sync)
         try:
             scope_id = open_scope(self._store, scope)
-            bounds = _pinned_range(self._store, scope, reward_range)
+            bounds = pinned_range(self._store, scope, reward_range)
             self._bank = Bank(
                 store=self._store,
                 scope=scope,
                 scope_id=scope_id,
-                embedder=_pinned_embedder(self._store, embedder),
+                embedder=pinned_embedder(self._store, embedder),
                 policy=policies.check(chosen, bounds),
                 reward_range=bounds,
                 seed=seed,
@@ -220,7 +221,7 @@ class Memory:
         """
         bank = self._bank
         with self._store.session():
-            drafts = [self._draft(row) for row in rows]
+            drafts = [write.draft_of(bank, row) for row in rows]
         vectors = bank.vectors({d.key_hash: d.key for d in drafts})
         with self._store.session():
             bank.index.catch_up()
@@ -235,10 +236,6 @@ class Memory:
         return explain.of_recall(self._bank, self._receipt(subject, "explain"))
 
     # ------------------------------------------------------------------------------------------------ keeping house
-    def archive(self, id: str, reason: str) -> None:
-        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
-        write.archive(self._bank, id, reason)
-
     def get(self, id: str) -> Item:
         """One memory, whatever its status."""
         seq = self._bank.memory_seq(id, "get")
@@ -252,14 +249,25 @@ class Memory:
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
-        return explain.health(self._bank)
+        return audit.health(self._bank)
+
+    def audit(self, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
+        """Everything worth a look: ``health()``, harmful memories, duplicates, descendants of what is not trusted, …
+
+        Args:
+            top: at most this many memories, receipts or groups are named in each list; all are counted.
+            untrusted: sources of memories that are not trusted.
+            near: keys are near duplicates when their cosine reaches this.
+        """
+        return audit.audit(self._bank, top=top, untrusted=untrusted, near=near)
 
     def values_as_of(self, recalled: Recall | str, objective: str = "success") -> dict[str, float]:
         """Value of every memory that a recall could see, as it was then."""
         number = self._receipt(recalled, "values_as_of")
-        row = self._store.row("SELECT store_seq, event_seq, stage FROM recall WHERE seq=?", (number,))
+        row = self._store.row("SELECT stage FROM recall WHERE seq=?", (number,))
         assert row is not None
-        found = events.as_of(self._store, self._bank.scope_id, row[0], row[1], objective, row[2])
+        seen = when.point(self._bank, receipt_id(number))
+        found = events.as_of(self._store, self._bank.scope_id, seen, objective, row[0])
         return {memory_id(seq): q for seq, q in found.items()}
 
     def rebuild_values(self) -> int:
@@ -308,6 +316,54 @@ class Memory:
     ) -> None:
         self.close()
 
+    # ------------------------------------------------------------------------------------------------ mending
+    def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
+        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
+        return mend.archive(self._bank, [id], reason, dry_run=dry_run)
+
+    def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
+        """Take memories out of recall that are not to be trusted, with all that was written while they were shown.
+
+        Args:
+            ids: the memories.
+            reason: for the log.
+            descendants: also what was written under a recall that showed them, and so on, and later versions.
+            dry_run: change nothing, tell exactly what would change.
+        """
+        return mend.quarantine(self._bank, ids, reason, descendants=descendants, dry_run=dry_run)
+
+    def restore(self, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
+        """Put memories back into recall, whatever took them out."""
+        return mend.restore(self._bank, ids, reason, descendants=descendants, dry_run=dry_run)
+
+    def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
+        """Back to what a receipt saw, or to a time: see ``mend.rollback`` for what stays.
+
+        Args:
+            to: a receipt ("r12" or the Recall), or a time: ``datetime``, ISO text, or seconds since 1970.
+            reason: for the log.
+            dry_run: change nothing, tell exactly what would change.
+        """
+        return mend.rollback(self._bank, when.point(self._bank, to), reason, dry_run=dry_run)
+
+    def undo(self, act: str, reason: str = "undo", *, dry_run: bool = False) -> Mended:
+        """Take back an act of the log ("a17"): archive, quarantine, restore, supersede, rollback, compact, or an undo.
+
+        Raises:
+            BadInput: unknown or undone already, or a later act changed the same memories or values: undo that first.
+        """
+        return mend.undo(self._bank, act, reason, dry_run=dry_run)
+
+    def compact(self, *, keep: int = 1000, file: str | Path | None = None, dry_run: bool = False) -> Mended:
+        """Take out what nothing needs, after writing it to a file beside the store; ``undo`` puts it back from there.
+
+        Args:
+            keep: so many of the newest receipts keep the candidates that were not selected.
+            file: where to write what is removed.
+            dry_run: change nothing, tell exactly what would change.
+        """
+        return compact.compact(self._bank, keep=keep, file=None if file is None else Path(file), dry_run=dry_run)
+
     # ------------------------------------------------------------------------------------------------ inside
     def _policy(self, policy: str | Policy | None) -> Policy:
         if policy is None:
@@ -318,71 +374,3 @@ class Memory:
     def _receipt(self, recalled: Recall | str, where: str) -> int:
         id_ = recalled.id if isinstance(recalled, Recall) else recalled
         return self._bank.receipt_seq(id_, where)
-
-    def _draft(self, row: Mapping[str, Any]) -> write.Draft:
-        known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes")
-        unknown = [name for name in row if name not in known]
-        if unknown or "key" not in row or "body" not in row:
-            raise BadInput(
-                "not a memory", got=sorted(row), expected=f"key, body and any of {known[2:]}", where="remember_many"
-            )
-        return write.draft(
-            self._bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
-            source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
-            supersedes=row.get("supersedes"), parents=self._parents(row.get("parents", ())),
-        )  # fmt: skip
-
-    def _parents(self, parents: Recall | str | Sequence[str]) -> tuple[list[int], int | None]:
-        """Rows of the parents, and the receipt where one was given."""
-        where = "remember(parents=…)"
-        if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
-            number = self._receipt(parents, where)
-            rows = self._store.rows(
-                "SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,)
-            )
-            return [row[0] for row in rows], number
-        if isinstance(parents, str):
-            raise BadInput(
-                "parents is a single text",
-                got=parents,
-                expected="a Recall, a receipt's id or a sequence of memory ids",
-                where=where,
-            )
-        return [self._bank.memory_seq(p, where) for p in parents], None
-
-
-def _pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
-    """The embedder of a store: fixed when it is made, refused when another comes later."""
-    chosen = load(store.meta_get("embedder") or DEFAULT) if embedder is None else embedder
-    if isinstance(chosen, str):
-        chosen = load(chosen)
-    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
-    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
-        raise BadInput(
-            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
-        )
-    pinned = store.meta_pin("embedder", chosen.id)
-    if pinned != chosen.id:
-        raise StoreError(
-            "the store was made with another embedder",
-            got=chosen.id,
-            expected=pinned,
-            where=store.path,
-            do="leave embedder out, or export the memories into a new store",
-        )
-    return chosen
-
-
-def _pinned_range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
-    """The reward range of a scope: fixed when it is made, refused when another comes later."""
-    given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
-    lo, hi = store.meta_pin(f"reward_range:{scope}", list(given))
-    if wanted is not None and (lo, hi) != given:
-        raise StoreError(
-            "the scope was made with another reward range",
-            got=given,
-            expected=(lo, hi),
-            where=f"{store.path}, scope {scope!r}",
-            do="leave reward_range out, or use another scope",
-        )
-    return lo, hi

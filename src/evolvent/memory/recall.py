@@ -81,12 +81,15 @@ def recall(bank: Bank, request: Request) -> Recall:
                 emb_id = None
             else:
                 emb_id = bank.put_embedding(db, digest, task, vec)
-            event_seq = db.execute("SELECT coalesce(max(seq), 0) FROM value_event").fetchone()[0]
+            event_seq, audit_seq = db.execute(
+                "SELECT (SELECT coalesce(max(seq), 0) FROM value_event), (SELECT coalesce(max(seq), 0) FROM audit)"
+            ).fetchone()
             db.execute(
                 "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
-                f"is_test, explored, store_seq, event_seq, n_scanned, n_pool, created_at) VALUES({marks(16)})",
+                "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
+                f"VALUES({marks(17)})",
                 (number, bank.scope_id, request.stage, digest, emb_id, policy.name, _params(policy), seed,
-                 request.frozen, request.is_test, pool.explored, bank.index.newest, event_seq,
+                 request.frozen, request.is_test, pool.explored, bank.index.newest, event_seq, audit_seq,
                  bank.index.count(request.kinds), len(pool.seq), time.time()),
             )  # fmt: skip
             versions = _write_items(db, bank, number, pool)

@@ -136,6 +136,24 @@ class SQLite(Store):
         """SQLite hands out any bytes as text."""
         return f"CAST({column} AS BLOB)"
 
+    def sizes(self) -> dict[str, int]:
+        """From the page statistics, or the whole file where SQLite was built without them."""
+        try:
+            rows = self.rows(
+                "SELECT coalesce(s.tbl_name, d.name), sum(d.pgsize) FROM dbstat d LEFT JOIN sqlite_schema s "
+                "ON s.name = d.name GROUP BY 1 ORDER BY 2 DESC"
+            )
+        except StoreError:
+            return {"file": self._pragma("page_count") * self._pragma("page_size")}
+        return dict(rows)
+
+    def shrink(self) -> None:
+        """Rewrite the file without its free pages."""
+        with self.lock, self.translated("compacting"):
+            if not self.db.in_transaction:
+                self.db.execute("VACUUM")
+                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -165,6 +165,14 @@ class Store(ABC):
         """SQL for a text that may have been damaged: as bytes where the engine hands out what is no UTF-8."""
         return column
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk by table, its indexes included; empty where the engine does not tell."""
+        return {}
+
+    def shrink(self) -> None:
+        """Give the room of removed rows back to the machine, where the engine can and no transaction is open."""
+        return
+
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
     def write(self) -> Iterator[Connection]:

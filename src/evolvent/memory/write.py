@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
-from evolvent.memory.items import memory_id
+from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.relevance import count_words
 from evolvent.memory.store import Connection, audit, put_text
@@ -37,7 +38,39 @@ class Draft:
     receipt: int | None
 
 
-def draft(
+def draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
+    """Check one row of ``remember_many``."""
+    known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes")
+    unknown = [name for name in row if name not in known]
+    if unknown or "key" not in row or "body" not in row:
+        raise BadInput(
+            "not a memory", got=sorted(row), expected=f"key, body and any of {known[2:]}", where="remember_many"
+        )
+    return _draft(
+        bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
+        source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
+        supersedes=row.get("supersedes"), parents=_parents(bank, row.get("parents", ())),
+    )  # fmt: skip
+
+
+def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[int], int | None]:
+    """Rows of the parents, and the receipt where one was given."""
+    where = "remember(parents=…)"
+    if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
+        number = bank.receipt_seq(parents.id if isinstance(parents, Recall) else parents, where)
+        rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
+        return [row[0] for row in rows], number
+    if isinstance(parents, str):
+        raise BadInput(
+            "parents is a single text",
+            got=parents,
+            expected="a Recall, a receipt's id or a sequence of memory ids",
+            where=where,
+        )
+    return [bank.memory_seq(p, where) for p in parents], None
+
+
+def _draft(
     bank: Bank, key: str, body: str, *, kind: str, polarity: str, source: str, value: float | None, merge: float | None,
     supersedes: str | None, parents: tuple[Sequence[int], int | None],
 ) -> Draft:  # fmt: skip
@@ -158,19 +191,3 @@ def _supersede(db: Connection, bank: Bank, old: int, new: int) -> None:
     audit(db, bank.scope_id, "supersede", memory_id(old), {"by": memory_id(new)})
     bank.store.dirty = True
     bank.index.set_active(old, False)
-
-
-def archive(bank: Bank, id_: str, reason: str) -> None:
-    """Take a memory out of recall and keep it, its value and its history; archiving twice changes nothing."""
-    where = "archive"
-    reason = clean_text(reason, what="the reason", where=where, limit=10_000)
-    with bank.store.write() as db:
-        seq = bank.memory_seq(id_, where)
-        status = db.execute("SELECT status FROM memory WHERE seq=?", (seq,)).fetchone()[0]
-        if status == "archived":
-            return
-        bank.index.catch_up()
-        db.execute("UPDATE memory SET status='archived' WHERE seq=?", (seq,))
-        audit(db, bank.scope_id, "archive", memory_id(seq), {"reason": reason, "was": status})
-        bank.store.dirty = True
-        bank.index.set_active(seq, False)

@@ -1,0 +1,152 @@
+"""Compacting: rows that nothing needs leave the file, and are written beside it first, so that they can be put back.
+
+What nothing needs: candidates of old receipts that were not selected (they were never shown, never credited, and only
+explain what the recall looked at), and texts and vectors that no row refers to.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.core.jsonfile import write_atomic
+from evolvent.memory.act import Act, Mended, perform
+from evolvent.memory.bank import Bank
+from evolvent.memory.store import marks
+
+# rows go in this order, so that nothing refers to what is gone; they come back in the opposite one
+_COLUMNS = {
+    "recall_item": (
+        "recall_id", "memory_id", "rank", "sim", "q", "value", "n", "z_sim", "z_q", "bonus", "score", "in_pool",
+        "selected", "omitted", "propensity", "shown", "content_version",
+    ),
+    "embedding": ("emb_id", "model", "text_hash", "dim", "vec"),
+    "text_blob": ("hash", "body", "n_chars"),
+}  # fmt: skip
+_KEYS = {"recall_item": ("recall_id", "memory_id"), "embedding": ("emb_id",), "text_blob": ("hash",)}
+_SELECT = {
+    "recall_item": "FROM recall_item WHERE NOT selected AND recall_id IN (SELECT seq FROM recall WHERE scope_id = ? "
+    "AND seq <= ?) ORDER BY recall_id, memory_id",
+    "embedding": "FROM embedding WHERE emb_id IN (SELECT emb_id FROM embedding EXCEPT SELECT emb_id FROM memory EXCEPT "
+    "SELECT emb_id FROM recall) ORDER BY emb_id",
+    "text_blob": "FROM text_blob WHERE hash IN (SELECT hash FROM text_blob EXCEPT SELECT key_hash FROM memory EXCEPT "
+    "SELECT body_hash FROM memory EXCEPT SELECT query_hash FROM recall EXCEPT SELECT action_hash FROM outcome EXCEPT "
+    "SELECT text_hash FROM embedding) ORDER BY hash",
+}
+
+
+def compact(
+    bank: Bank, *, keep: int = 1000, file: Path | None = None, reason: str = "compact", dry_run: bool = False
+) -> Mended:
+    """Take out what nothing needs; the candidates of the newest ``keep`` receipts stay for ``explain``.
+
+    Args:
+        bank: the scope whose receipts are trimmed; texts and vectors that nothing refers to go from the whole store.
+        keep: how many receipts keep all their candidates.
+        file: where to write the removed rows; default: beside the store.
+        reason: for the log.
+        dry_run: only tell.
+
+    Raises:
+        BadInput: the store is no file, and ``file`` is not given.
+    """
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
+        raise BadInput("keep is not a count", got=keep, expected="an integer >= 0", where="compact")
+    row = bank.store.row(
+        "SELECT coalesce(min(seq), 0) - 1 FROM (SELECT seq FROM recall WHERE scope_id = ? ORDER BY seq DESC LIMIT ?) r",
+        (bank.scope_id, keep),
+    )
+    last = (row[0] if row else -1) if keep else 1 << 62
+
+    def change(act: Act) -> None:
+        merged = _merged_keys(bank)
+        lines: list[str] = []
+        for table, columns in _COLUMNS.items():
+            rows = bank.store.rows(
+                f"SELECT {', '.join(columns)} {_SELECT[table]}",
+                (bank.scope_id, last) if table == "recall_item" else (),
+            )
+            if table == "text_blob":
+                rows = [row for row in rows if row[0] not in merged]
+            lines += [_line(table, row) for row in rows]
+            act.removed[table] = len(rows)
+            with bank.store.write() as db:
+                where = " AND ".join(f"{key} = ?" for key in _KEYS[table])
+                places = [columns.index(key) for key in _KEYS[table]]
+                db.executemany(
+                    f"DELETE FROM {table} WHERE {where}", [tuple(row[place] for place in places) for row in rows]
+                )
+        if lines and not dry_run:
+            path = _path(bank, file)
+            text = "\n".join(lines) + "\n"
+            write_atomic(path, text)
+            act.file = str(path)
+            act.extra["file"] = {"path": str(path), "sha256": _digest(text), "rows": len(lines)}
+
+    done = perform(bank, "compact", bank.scope, reason, change, dry_run)
+    if done.act is not None:
+        bank.store.shrink()
+    return done
+
+
+def put_back(act: Act, file: dict[str, Any]) -> None:
+    """Insert the rows that a compaction took out, from the file it wrote; what is there again already stays."""
+    path = Path(file["path"])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StoreError("the removed rows cannot be read", got=str(error), where=str(path),
+                         do="put the file back to where it was written") from error  # fmt: skip
+    if _digest(text) != file["sha256"]:
+        raise StoreError("the file of removed rows was changed", got=_digest(text), expected=file["sha256"],
+                         where=str(path), do="put the original back")  # fmt: skip
+    rows: dict[str, list[tuple]] = {table: [] for table in _COLUMNS}
+    for table, row in _read(text):
+        rows[table].append(row)
+    with act.bank.store.write() as db:
+        for table in reversed(_COLUMNS):
+            columns = _COLUMNS[table]
+            db.executemany(
+                f"INSERT INTO {table}({', '.join(columns)}) VALUES({marks(len(columns))}) ON CONFLICT DO NOTHING",
+                rows[table],
+            )
+            act.removed[table] = -len(rows[table])
+
+
+def _merged_keys(bank: Bank) -> set[str]:
+    """Hashes of keys that only the log of merges refers to."""
+    rows = bank.store.rows("SELECT detail FROM audit WHERE verb = 'merge'")
+    return {json.loads(detail).get("key_hash", "") for (detail,) in rows}
+
+
+def _path(bank: Bank, file: Path | None) -> Path:
+    if file is not None:
+        return file.absolute()
+    store = Path(bank.store.path)
+    if bank.store.path == ":memory:" or "://" in bank.store.path:
+        raise BadInput("there is no folder to write the removed rows to", got=bank.store.path, where="compact",
+                       do="say where: compact(file=…)")  # fmt: skip
+    number = 1
+    while (path := store.with_name(f"{store.name}.removed-{number}.jsonl")).exists():
+        number += 1
+    return path.absolute()
+
+
+def _line(table: str, row: tuple) -> str:
+    cells = [{"base64": base64.b64encode(cell).decode()} if isinstance(cell, bytes) else cell for cell in row]
+    return json.dumps([table, cells], ensure_ascii=False)
+
+
+def _read(text: str) -> Iterator[tuple[str, tuple]]:
+    for line in text.split("\n")[:-1]:
+        table, cells = json.loads(line)
+        yield table, tuple(base64.b64decode(c["base64"]) if isinstance(c, dict) else c for c in cells)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,49 @@
+"""A moment in the life of a scope, named by a receipt or a time: what could be seen then."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.bank import Bank
+from evolvent.memory.events import Point
+from evolvent.memory.items import Recall, receipt_id
+
+
+def point(bank: Bank, to: Recall | str | datetime | float) -> Point:
+    """A moment from a receipt ("r12" or the Recall), a time in ISO format, a ``datetime`` or seconds since 1970.
+
+    A receipt means what it saw, before anything it led to. A time without a zone is local.
+
+    Raises:
+        BadInput: neither, or a receipt of another scope.
+    """
+    if isinstance(to, Recall) or (isinstance(to, str) and to[:1] == "r"):
+        number = bank.receipt_seq(to.id if isinstance(to, Recall) else to, "rollback")
+        row = bank.store.row("SELECT store_seq, event_seq, audit_seq FROM recall WHERE seq = ?", (number,))
+        assert row is not None
+        return Point(receipt_id(number), *row)
+    at = _time(to)
+    newest = [
+        bank.store.row(f"SELECT coalesce(max(seq), 0) FROM {table} WHERE created_at <= ?", (at.timestamp(),))
+        for table in ("memory", "value_event", "audit")
+    ]
+    return Point(at.isoformat(" ", "seconds"), *(row[0] if row else 0 for row in newest))
+
+
+def _time(to: object) -> datetime:
+    try:
+        if isinstance(to, datetime):
+            return to.astimezone()
+        if isinstance(to, int | float) and not isinstance(to, bool):
+            return datetime.fromtimestamp(to).astimezone()
+        if isinstance(to, str):
+            return datetime.fromisoformat(to).astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise _unknown(to) from error
+    raise _unknown(to)
+
+
+def _unknown(to: object) -> BadInput:
+    expected = "a receipt, e.g. 'r12', or a time, e.g. '2026-11-20' or '2026-11-20T18:30'"
+    return BadInput("not a moment", got=to, expected=expected, where="rollback")
