@@ -64,7 +64,7 @@ def _guarantees(rows: Sequence[dict[str, Any]]) -> list[str]:
         *out,
         "",
         "kill -9 right after the hundredth acknowledged add, several times; a fresh process then searches for each "
-        "item. That is the death of a process, not of the machine: with fewer than one fsync call an add, the machine's "
+        "item. That is the death of a process, not of the machine: with fewer than one fsync call an add, a loss of "
         "power can take the last ones with it.",
         "",
     ]
@@ -171,8 +171,8 @@ def _settings(rows: Sequence[dict[str, Any]], embedding: dict[str, float]) -> li
         *out,
         "",
         f"An embedding costs {alone:.1f} ms alone and {batched:.1f} ms in batches on this machine and is in none of "
-        "the numbers. Per add and per search every store here needs one; for an update of metadata mem0 asks for one more "
-        "(its text has not changed), the others for none.",
+        "the numbers. Per add and per search every store here needs one; for an update of metadata mem0 asks for one "
+        "more (its text has not changed), the others for none.",
         "",
         f"Commands: {', '.join(sorted({'`' + r['command'] + '`' for r in rows}))}; commit {', '.join(commits)}; "
         f"{'; '.join(machines)}. The machine was shared with other work: compare ratios.",
