@@ -163,7 +163,7 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
         _TOLD + where, (bank.policy.objective, bank.scope_id, *args)
     ):
         v = events.Value(*columns)
-        effect = lift.marginal(v.evidence, bank.reward_range)
+        effect = lift.marginal(*v.arms, bank.reward_range)
         told.append(
             {
                 "id": memory_id(seq), "kind": kind, "source": source, "key": _short(key), "body": _short(body),
@@ -202,7 +202,7 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         (bank.scope_id,),
     ):
         v = events.Value(*columns)
-        effect = lift.marginal(v.evidence, bank.reward_range)
+        effect = lift.marginal(*v.arms, bank.reward_range)
         if lift.harmful(effect, v.q, v.n, bank.reward_range):
             measured = effect.shrunk + 0.5 * effect.spread < 0.0
             why = (
