@@ -1,6 +1,43 @@
 """Fixtures shared by all tests."""
 
+import os
+from itertools import count
+
 import pytest
+
+from postgres_server import server
+
+_NUMBER = count()
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """URL of a PostgreSQL server with pgvector for this session; your own if EVOLVENT_TEST_POSTGRES names one."""
+    given = os.environ.get("EVOLVENT_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    with server() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_store(postgres):
+    """``postgres_store(name)``: the URL of a store of this test alone, dropped afterwards."""
+    import psycopg
+
+    prefix, made = f"test_{os.getpid()}_{next(_NUMBER)}", set()
+
+    def url(name="a", **options):
+        schema = f"{prefix}_{name.lower().replace('-', '_')}"
+        made.add(schema)
+        more = "".join(f"&{key}={value}" for key, value in options.items())
+        return f"{postgres}{'&' if '?' in postgres else '?'}schema={schema}{more}"
+
+    yield url
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        for schema in made:
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Every promise of the memory, one test each, on the SQLite store."""
+"""Every promise of the memory, one test each, on both engines."""
 
 import pytest
 
@@ -8,10 +8,22 @@ from evolvent.testing.memory import CHECKS, check_memory
 SLOW = {"killed_processes_leave_a_consistent_store"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CHECKS])
+NAMES = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CHECKS]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_promise(name, tmp_path):
     def factory(store="a", **options):
         return Memory(tmp_path / f"{store}.db", **{"sync": "normal", **options})
+
+    CHECKS[name](factory)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("name", NAMES)
+def test_promise_on_postgresql(name, postgres_store):
+    def factory(store="a", **options):
+        return Memory(postgres_store(store), **{"sync": "normal", **options})
 
     CHECKS[name](factory)
 

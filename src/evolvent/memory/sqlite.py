@@ -12,7 +12,7 @@ from typing import Any
 
 from evolvent.core.errors import StoreError
 from evolvent.memory import schema
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Store, Sync
+from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync
 
 
 class SQLite(Store):
@@ -27,7 +27,7 @@ class SQLite(Store):
     """
 
     def __init__(self, path: str | Path, *, sync: Sync = "full") -> None:
-        self.path = str(path)
+        self.path = self.where = str(path)
         if self.path != ":memory:" and not Path(self.path).parent.is_dir():
             raise StoreError(
                 "the folder of the memory file does not exist",
@@ -37,6 +37,7 @@ class SQLite(Store):
             )
         self.lock = threading.RLock()
         self._depth = 0
+        self._indexes: list[Any] = []
         with self.translated("opening"):
             self.db = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
@@ -118,11 +119,12 @@ class SQLite(Store):
         with self.lock, self.translated("reading"):
             return int(self.db.execute("PRAGMA data_version").fetchone()[0])
 
-    def index(self, scope_id: int) -> Any:
-        """Vectors in memory, a shadow of the file."""
+    def index(self, scope_id: int, search: Search = "auto") -> Any:
+        """A shadow of the file: in memory, of large scopes in files beside it."""
         from evolvent.memory.index import Index
 
-        return Index(self, scope_id)
+        self._indexes.append(Index(self, scope_id, search))
+        return self._indexes[-1]
 
     # ------------------------------------------------------------------------------------------------ checking
     def damage(self) -> list[tuple[str, str]]:
@@ -178,10 +180,19 @@ class SQLite(Store):
             finally:
                 self._depth -= 1
 
+    def writing(self) -> bool:
+        """Whether a transaction is open; other threads would wait for the answer."""
+        with self.lock:
+            return self._depth > 0
+
     def close(self) -> None:
         """Close the file. Closing twice is allowed."""
         with self.lock:
-            self.db.close()
+            try:
+                while self._indexes:
+                    self._indexes.pop().close()
+            finally:
+                self.db.close()
 
     @contextmanager
     def translated(self, doing: str) -> Iterator[None]:

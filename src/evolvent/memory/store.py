@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, missing_extra
 
 BUSY_TIMEOUT_S = 60.0
 Sync = Literal["full", "normal"]
+Search = Literal["auto", "exact", "approximate"]
+Progress = Callable[[int, int, str], None]  # done, total, of what
 
 
 class Cursor(Protocol):
@@ -97,6 +99,14 @@ class VectorIndex(Protocol):
         """Vectors of known memories: float32 ``[len(seqs), D]``."""
         ...
 
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Build now what makes searching fast, and wait for it."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """How it searches: ``search`` is "exact" or "approximate"; for ``health``."""
+        ...
+
 
 class Store(ABC):
     """An open store. Every method is safe to call from several threads.
@@ -105,7 +115,8 @@ class Store(ABC):
     ends and undoes everything when the block raises. Blocks nest: an inner block that raises undoes only its own part.
     """
 
-    path: str
+    path: str  # what opens the same store again
+    where: str  # the same for error messages, without a password
     dirty = False  # set by whoever mirrors uncommitted rows in memory (the index)
     undone = 0  # rises when a rollback took such rows away, so that mirrors know to start again
 
@@ -119,6 +130,10 @@ class Store(ABC):
         """``write()`` around code that is not ours: its own errors pass through as they are."""
 
     @abstractmethod
+    def writing(self) -> bool:
+        """Whether this thread is inside a transaction: what it reads may still be undone."""
+
+    @abstractmethod
     def snapshot(self) -> AbstractContextManager[None]:
         """All reads of this thread inside the block see one state of the store, whatever others commit."""
 
@@ -127,8 +142,8 @@ class Store(ABC):
         """The rows of a query in pieces, so that a large store is never read in one go."""
 
     @abstractmethod
-    def index(self, scope_id: int) -> VectorIndex:
-        """The vectors of one scope."""
+    def index(self, scope_id: int, search: Search = "auto") -> VectorIndex:
+        """The vectors of one scope; see ``index.Index`` for ``search``."""
 
     @abstractmethod
     def close(self) -> None:
@@ -220,8 +235,16 @@ def open_store(path: str | Path, *, sync: Sync = "full") -> Store:
     """
     if sync not in ("full", "normal"):
         raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store")
-    if "://" in str(path):
-        raise BadInput("only SQLite files can be opened", got=str(path), expected="a file path or ':memory:'")
+    scheme = str(path).partition("://")[0] if "://" in str(path) else ""
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from evolvent.memory.postgres import Postgres
+        except ImportError as error:
+            raise missing_extra("psycopg", "postgres", "a memory at postgresql://…") from error
+        return Postgres(str(path), sync=sync)
+    if scheme:
+        expected = "a file path, ':memory:' or postgresql://…"
+        raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
     from evolvent.memory.sqlite import SQLite
 
     return SQLite(path, sync=sync)
@@ -245,5 +268,5 @@ def put_text(db: Connection, digest: str, body: str) -> None:
 
 
 def marks(n: int) -> str:
-    """``n`` placeholders for an ``IN (…)``."""
-    return ",".join("?" * n)
+    """``n`` placeholders for an ``IN (…)``; for none, what nothing is in (an empty list is no SQL everywhere)."""
+    return ",".join("?" * n) or "NULL"

@@ -1,0 +1,313 @@
+"""One schema of a PostgreSQL database with pgvector: the same tables, one writer at a time, search in the server."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+import psycopg_pool
+from psycopg.pq import TransactionStatus
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory import postgres_schema, schema
+from evolvent.memory.pgvector import PgVector, register
+from evolvent.memory.postgres_errors import explained
+from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync
+
+T = TypeVar("T")
+_CONNECTIONS = 16  # threads that may be inside the store at once; others wait
+_OWN_OPTIONS = {"schema": "evolvent", "index": "exact"}
+_CONNECT = {
+    "connect_timeout": "10", "application_name": "evolvent", "client_encoding": "utf8",
+    "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
+}  # fmt: skip
+
+
+class Postgres(Store):
+    """A pool of connections to one schema. Threads read at the same time and write one after the other.
+
+    Args:
+        url: ``postgresql://user:password@host:port/database``; beside libpq's own options it may say ``schema=NAME``
+            (default "evolvent", made when new) and ``index=hnsw`` (approximate search of large stores, see pgvector).
+        sync: "full" commits to the server's disk; "normal" may lose the last commits when the server crashes.
+
+    Raises:
+        BadInput: the URL names an unknown index or a schema that would have to be quoted.
+        StoreError: the server cannot be reached, refuses, has no pgvector, or the schema is no memory of this version.
+    """
+
+    def __init__(self, url: str, *, sync: Sync = "full") -> None:
+        self.path = url
+        self.conninfo, own = split_url(url)
+        self.schema, self.hnsw = own["schema"], own["index"] == "hnsw"
+        self.where = f"{_without_password(self.conninfo)}, schema {self.schema!r}"
+        self._sync = sync
+        self._local = threading.local()
+        self._vector_oids: tuple[int, str] = (0, "public")
+        self._pool: psycopg_pool.ConnectionPool | None = None
+        with self.translated("opening"):
+            # connected by hand first: a pool would keep trying, and tell the reason to the log only
+            with psycopg.connect(self.conninfo, autocommit=True) as conn:
+                self._vector_oids = self._prepare(conn)
+            self._pool = psycopg_pool.ConnectionPool(
+                self.conninfo, min_size=0, max_size=_CONNECTIONS, timeout=BUSY_TIMEOUT_S, max_idle=120.0,
+                reconnect_timeout=BUSY_TIMEOUT_S, configure=self._configure, kwargs={"autocommit": True}, open=True,
+                num_workers=1,
+            )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------ opening
+    def _prepare(self, conn: psycopg.Connection) -> tuple[int, str]:
+        """Make the schema or check it; returns pgvector's type and where it lives."""
+        encoding = conn.execute("SHOW server_encoding").fetchone()
+        if encoding != ("UTF8",):
+            raise StoreError("the database does not hold Unicode", got=encoding, expected="UTF8", where=self.where)
+        self._settings(conn)
+        with conn.transaction():
+            conn.execute("SELECT pg_advisory_xact_lock(%s, 0)", (schema.APPLICATION_ID,))  # one opens at a time
+            if _extension(conn) is None:
+                conn.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            found = _extension(conn)
+            assert found is not None
+            kind = conn.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.schema}.evolvent_store",)).fetchone()
+            tables = conn.execute(
+                "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = to_regnamespace(%s)",
+                (self.schema,),
+            ).fetchone()
+            if kind == (False,) and tables != (0,):
+                raise StoreError(
+                    "this schema is not an Evolvent memory",
+                    got=f"{tables[0] if tables else 0} other tables",
+                    where=self.where,
+                    do="name another schema in the URL: ?schema=NAME (it is made when it is new)",
+                )
+            if kind == (False,):
+                conn.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+                conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}")
+                for statement in postgres_schema.statements():
+                    conn.execute(statement)
+            version = conn.execute(f"SELECT version FROM {self.schema}.evolvent_store").fetchone()
+            schema.check_version(version[0] if version else 0, self.where)
+        return found
+
+    def _settings(self, conn: psycopg.Connection) -> None:
+        settings = {
+            "lock_timeout": f"{BUSY_TIMEOUT_S:.0f}s",
+            "synchronous_commit": "on" if self._sync == "full" else "off",
+            "jit": "off",
+            # a client that is gone must not keep the write lock: noticed while waiting, and while computing
+            "tcp_keepalives_idle": "60",
+            "tcp_keepalives_interval": "10",
+            "tcp_keepalives_count": "3",
+        }
+        if conn.info.server_version >= 140000:
+            settings["client_connection_check_interval"] = "5s"
+        calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
+        conn.execute(f"SELECT {calls}", [word for pair in settings.items() for word in pair])
+
+    def _configure(self, conn: psycopg.Connection) -> None:
+        oid, place = self._vector_oids
+        self._settings(conn)
+        conn.execute(f"SET search_path TO {self.schema}, {place}")
+        register(conn, oid)
+        conn.prepared_max = 400
+
+    # ------------------------------------------------------------------------------------------------ reading
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """One connection of the pool for this thread while the block runs."""
+        link = self._link()
+        if link is not None:
+            yield link
+            return
+        with self.translated("connecting to"):
+            link = _Link(self._open_pool())
+        self._local.link = link
+        try:
+            yield link
+        finally:
+            self._local.link = None
+            link.give_back()
+
+    def _open_pool(self) -> psycopg_pool.ConnectionPool:
+        assert self._pool is not None
+        return self._pool
+
+    def _link(self) -> _Link | None:
+        return getattr(self._local, "link", None)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One read-only transaction, unless one is open already."""
+        with self.session() as link, self.translated("reading"):
+            assert isinstance(link, _Link)
+            if link.depth or link.reading:
+                yield
+                return
+            link.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            link.reading = True
+            try:
+                yield
+            finally:
+                link.reading = False
+                link.undo("ROLLBACK")
+
+    def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
+        """The rows of a query in pieces, of one state of the store."""
+        with self.session() as link, self.snapshot(), self.translated("reading"):
+            assert isinstance(link, _Link)
+            with link.stream() as cursor:
+                cursor.execute(portable(sql), args, binary=True)
+                while piece := cursor.fetchmany(size):
+                    yield piece
+
+    def index(self, scope_id: int, search: Search = "auto") -> PgVector:
+        """Search in the server; what its address says about the index goes for "auto"."""
+        return PgVector(self, scope_id, hnsw=search == "approximate" or (self.hnsw and search == "auto"))
+
+    # ------------------------------------------------------------------------------------------------ writing
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """``write()`` around code that is not ours: its own errors pass through as they are."""
+        with self.session() as link:
+            assert isinstance(link, _Link)
+            depth = link.depth
+            with self.translated("writing"):
+                self._begin(link)
+            link.depth += 1
+            try:
+                yield
+                with self.translated("committing"):
+                    link.commit("COMMIT" if depth == 0 else f"RELEASE s{depth}")
+            except BaseException:
+                link.undo("ROLLBACK" if depth == 0 else f"ROLLBACK TO s{depth}; RELEASE s{depth}")
+                raise
+            finally:
+                link.depth -= 1
+
+    def writing(self) -> bool:
+        """Whether this thread is inside a transaction."""
+        link = self._link()
+        return link is not None and link.depth > 0
+
+    def _begin(self, link: _Link) -> None:
+        if link.reading:
+            raise BadInput("a snapshot only reads", got="write() inside it", where=self.where)
+        if link.depth:
+            link.command(f"SAVEPOINT s{link.depth}")
+            return
+        try:
+            # freed by the server at the end of the transaction, however the client ends
+            lock = f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))"
+            link.command(f"BEGIN; SELECT {lock}")
+        except BaseException:
+            link.undo("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close all connections. Closing twice is allowed."""
+        if self._pool is not None:
+            self._pool.close()
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Turns psycopg's errors in the block into ``StoreError``."""
+        try:
+            yield
+        except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as error:
+            raise explained(error, doing, self.where) from error
+
+
+class _Link:
+    """A connection of the pool, held by one thread; a lost one is replaced when no transaction was lost with it."""
+
+    def __init__(self, pool: psycopg_pool.ConnectionPool) -> None:
+        self._pool = pool
+        self._conn: psycopg.Connection = pool.getconn()
+        self.depth = 0
+        self.reading = False
+        self._streams = 0
+
+    def execute(self, sql: str, args: Sequence[Any] = (), /) -> psycopg.Cursor:
+        """Run one statement with ``?`` marks."""
+        return self._run(lambda conn: conn.cursor(binary=True).execute(portable(sql), args))
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> None:
+        """Run one statement for each row of arguments, in one round trip."""
+        many = list(rows)
+        if many:
+            self._run(lambda conn: conn.cursor().executemany(portable(sql), many))
+
+    def command(self, sql: str) -> None:
+        """Run statements without arguments."""
+        self._run(lambda conn: conn.execute(sql.encode()))
+
+    def stream(self) -> psycopg.ServerCursor:
+        """A cursor that keeps its rows in the server."""
+        self._streams += 1
+        return self._conn.cursor(name=f"chunks_{self._streams}")
+
+    def commit(self, sql: str) -> None:
+        """Commit; PostgreSQL would answer a commit after an error with a silent rollback."""
+        if self._conn.info.transaction_status == TransactionStatus.INERROR:
+            raise StoreError("an earlier statement of this transaction failed", do="let its error leave the block")
+        self.command(sql)
+
+    def undo(self, sql: str) -> None:
+        """Roll back, unless the server did so when the connection broke."""
+        if self._conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            self._conn.execute(sql.encode())
+
+    def give_back(self) -> None:
+        """Return the connection to the pool."""
+        self._pool.putconn(self._conn)
+
+    def _run(self, statement: Callable[[psycopg.Connection], T]) -> T:
+        for _ in range(_CONNECTIONS):
+            try:
+                return statement(self._conn)
+            except psycopg.OperationalError:
+                if not self._conn.closed or self.depth or self.reading:
+                    raise
+                self._pool.putconn(self._conn)  # which discards it
+                self._conn = self._pool.getconn()
+        return statement(self._conn)
+
+
+@lru_cache(maxsize=2048)
+def portable(sql: str) -> bytes:
+    """The statement with psycopg's marks."""
+    return sql.replace("%", "%%").replace("?", "%s").encode()
+
+
+def split_url(url: str) -> tuple[str, dict[str, str]]:
+    """``(what libpq connects with, our own options)`` of a URL."""
+    parts = urlsplit(url)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    own = {**_OWN_OPTIONS, **{name: value for name, value in given if name in _OWN_OPTIONS}}
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,49}", own["schema"]) or own["schema"].startswith("pg_"):
+        expected = "lower-case letters, digits and _, at most 50, no leading digit or pg_"
+        raise BadInput("not a name for a schema", got=own["schema"], expected=expected, where="postgresql://…?schema=")
+    if own["index"] not in ("exact", "hnsw"):
+        raise BadInput("unknown index", got=own["index"], expected="exact, hnsw", where="postgresql://…?index=")
+    libpq = _CONNECT | {name: value for name, value in given if name not in _OWN_OPTIONS}
+    return urlunsplit(parts._replace(query=urlencode(libpq, quote_via=quote))), own
+
+
+def _without_password(conninfo: str) -> str:
+    parts = urlsplit(conninfo)
+    host = dict(parse_qsl(parts.query)).get("host", parts.netloc.rpartition("@")[2])
+    return f"postgresql://{host}{parts.path}"
+
+
+def _extension(conn: psycopg.Connection) -> tuple[int, str] | None:
+    return conn.execute(
+        "SELECT t.oid::bigint, quote_ident(n.nspname) FROM pg_extension e "
+        "JOIN pg_namespace n ON n.oid = e.extnamespace "
+        "JOIN pg_type t ON t.typname = 'vector' AND t.typnamespace = n.oid WHERE e.extname = 'vector'"
+    ).fetchone()
