@@ -2,7 +2,7 @@
 
     python benchmarks/text_world.py --model smollm2-135m --threads 1
 
-"values-only" is the control that must never be left out: the learned values choose with a uniform prior, no model at
+"none" is the model alone and "values-only" is the control that must never be left out: the learned values choose with a uniform prior, no model at
 all. "context" arms sample a command from the model's distribution given worked examples; "both" and "prior" arms let
 values choose with the model's prior (PUCT).
 """
@@ -18,6 +18,7 @@ GRID = grid.Grid(
     arms={
         "none": (no_memory, {"passes": 1, "temperature": 1.0}),
         "values-only": (memrl, {"model": "none", "use": "values"}),
+        "values-only-gate.6": (memrl, {"model": "none", "use": "values", "value_gate": 0.6}),
         "rag": (rag, CONTEXT),
         "memrl": (memrl, CONTEXT),
         "memq": (memq, CONTEXT),

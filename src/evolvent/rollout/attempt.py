@@ -36,8 +36,9 @@ class Agent:
     """Flattens the model's prior over commands when values choose (summed log-probabilities are peaked)."""
     exploration: float = 0.6
     """c of PUCT."""
-    value_gate: float = 0.6
-    """Similarity at which the kernels over situations and commands reach zero."""
+    value_gate: float = 0.85
+    """Similarity at which the kernels over situations and commands reach zero: a scale of the embedder's, this one
+    suits all-MiniLM-L6-v2 (at .6 every situation of a small game is the same situation: LOG.md)."""
     value_start: float = 0.3
     """Value of a command that no experience speaks about, in units of reward."""
     discount: float = 0.9

@@ -45,6 +45,8 @@ class MemoryConfig:
     """What is written: corrections, successes, failures (what to avoid), procedures (in the model's words)."""
     temperature: float = 0.0
     """Sampling temperature of free text; 0 is greedy."""
+    value_gate: float = 0.85
+    """Cosine above which another situation's experience counts when values choose (a scale of the embedder's)."""
 
 
 def run_memory_system(
@@ -127,7 +129,10 @@ def _opened(
             )
         )  # fmt: skip
         use = "none" if policy.rank == "none" else config.use
-        yield env, Agent(model=model, use=use, lessons=config.lessons, temperature=config.temperature), memory
+        agent = Agent(
+            model=model, use=use, lessons=config.lessons, temperature=config.temperature, value_gate=config.value_gate
+        )
+        yield env, agent, memory
 
 
 def _fetching(live: Live) -> Callable[[int, int, str], None]:
