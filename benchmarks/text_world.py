@@ -2,9 +2,9 @@
 
     python benchmarks/text_world.py --model smollm2-135m --threads 1
 
-"none" is the model alone and "values-only" is the control that must never be left out: the learned values choose with a uniform prior, no model at
-all. "context" arms sample a command from the model's distribution given worked examples; "both" and "prior" arms let
-values choose with the model's prior (PUCT).
+"none" is the model alone and "values-only" the control that must never be left out: learned values, a uniform prior and
+no model at all. rag, memrl, memq and memlift sample a command from the model's distribution given worked examples; in
+"prior+values" and "both" learned values choose together with the model's prior (PUCT).
 """
 
 import grid
