@@ -104,6 +104,7 @@ def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: flo
         and bytes by table; ``acts`` of mending; ``warnings`` in words.
     """
     with bank.store.snapshot():
+        bank.index.catch_up()
         data = health(bank)
         worst = _harmful(bank)
         data |= {
@@ -166,7 +167,7 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
         effect = lift.marginal(*v.arms, bank.reward_range)
         told.append(
             {
-                "id": memory_id(seq), "kind": kind, "source": source, "key": _short(key), "body": _short(body),
+                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key), "body": short(body),
                 "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
             }
@@ -383,6 +384,7 @@ def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _short(text: str, limit: int = 200) -> str:
+def short(text: str, limit: int = 200) -> str:
+    """The beginning of a text, on one line."""
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

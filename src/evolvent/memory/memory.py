@@ -11,7 +11,20 @@ from typing import Any, Literal
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.memory import audit, compact, events, explain, mend, policies, recall, settle, verify, when, write
+from evolvent.memory import (
+    audit,
+    compact,
+    events,
+    explain,
+    mend,
+    policies,
+    recall,
+    settle,
+    story,
+    verify,
+    when,
+    write,
+)
 from evolvent.memory.act import Mended
 from evolvent.memory.bank import Bank, open_scope, pinned_embedder, pinned_range
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id, receipt_id
@@ -260,6 +273,17 @@ class Memory:
             near: keys are near duplicates when their cosine reaches this.
         """
         return audit.audit(self._bank, top=top, untrusted=untrusted, near=near)
+
+    def story(self, *, about: Sequence[str] = (), untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
+        """What the audit page draws: values over time, provenance, what was shown when; its size is bounded.
+
+        Args:
+            about: memories whose relatives are drawn; default: those with the most credit.
+            untrusted: as in ``audit``.
+            near: as in ``audit``.
+        """
+        seqs = [self._bank.memory_seq(id_, "story") for id_ in about]
+        return story.story(self._bank, about=seqs, untrusted=untrusted, near=near)
 
     def values_as_of(self, recalled: Recall | str, objective: str = "success") -> dict[str, float]:
         """Value of every memory that a recall could see, as it was then."""

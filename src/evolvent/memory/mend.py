@@ -85,7 +85,7 @@ def undo(bank: Bank, act_id: str, reason: str, *, dry_run: bool = False) -> Mend
 
     def change(act: Act) -> None:
         act.undoes = number
-        for seq, was, by in found.statuses:
+        for seq, (was, by) in found.statuses.items():
             if act.status(seq) != was:
                 act.set_status([seq], was, by)
         act.switch_voids(on=found.off, off=found.on)

@@ -1,0 +1,129 @@
+"""Mending under any order of verbs: rollback gives what the receipt saw, undo gives back what was, bit for bit."""
+
+import random
+
+import pytest
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+
+KEYS = ["red-eye flights from Newark", "windy hours at JFK", "seats of United", "late arrivals into Boston", "delays"]
+STATE = (
+    "SELECT seq, status, superseded_by, merged FROM memory ORDER BY seq",
+    "SELECT * FROM value ORDER BY memory_id, objective, stage",
+    "SELECT * FROM source_value ORDER BY scope_id, source, objective, stage",
+    "SELECT seq, event_from, event_to, undone_at IS NULL FROM void WHERE undone_at IS NULL ORDER BY seq",
+    "SELECT * FROM recall_item ORDER BY recall_id, memory_id",
+)
+
+
+def state(memory):
+    """What matters of a store, bit for bit; and what a search would find."""
+    rows = [memory._store.rows(sql) for sql in STATE]
+    memory._bank.index.catch_up()
+    found = [memory._bank.index.search(memory._bank.vectors({"x": key})["x"], limit=99)[0].tolist() for key in KEYS[:2]]
+    memory._bank._vectors.clear()
+    return rows, found
+
+
+class Life:
+    """Random verbs on one memory, and what each receipt saw."""
+
+    def __init__(self, memory, seed):
+        self.memory, self.random, self.seen, self.acts, self.receipts = memory, random.Random(seed), {}, [], []
+
+    def some(self, status="active"):
+        ids = [item.id for item in self.memory.items(status)]
+        return self.random.sample(ids, min(len(ids), self.random.randint(1, 2)))
+
+    def look(self):
+        """A recall, with all values as they were at that moment, told by the memories themselves."""
+        r = self.memory.recall(self.random.choice(KEYS), k=3)
+        self.seen[r.id] = {item.id: item.value for item in self.memory.items(None)}
+        self.receipts.append(r)
+        return r
+
+    def step(self):
+        m, pick = self.memory, self.random
+        verb = pick.choices(
+            ["remember", "settle", "supersede", "archive", "quarantine", "restore", "rollback", "undo"],
+            [4, 12, 1, 1, 1, 1, 1, 2],
+        )[0]
+        if verb == "remember":
+            parents = pick.choice(self.receipts) if self.receipts and pick.random() < 0.7 else ()
+            m.remember(pick.choice(KEYS), f"body {pick.random()}", parents=parents, polarity="success",
+                       source=pick.choice("ab"))  # fmt: skip
+        elif verb == "settle":
+            r = self.look()
+            m.settle(r, pick.choice([0.0, 0.3, 1.0]), source=pick.choice(["env", "judge"]))
+        elif verb == "supersede" and (old := self.some()):
+            m.remember(pick.choice(KEYS), f"better {pick.random()}", supersedes=old[0])
+        elif verb in ("archive", "quarantine", "restore") and (ids := self.some(None)):
+            done = m.archive(ids[0], "x") if verb == "archive" else getattr(m, verb)(ids, "x")
+            self.acts += [done.act] if done.act else []
+        elif verb == "rollback" and self.receipts:
+            self.rollback(pick.choice(self.receipts).id)
+        elif verb == "undo" and self.acts:
+            self.undo(pick.choice(self.acts))
+
+    def rollback(self, receipt):
+        told = self.memory.rollback(receipt, "x", dry_run=True)
+        done = self.memory.rollback(receipt, "x")
+        assert (told.statuses, told.values, told.events, told.kept) == (
+            done.statuses, done.values, done.events, done.kept
+        )  # fmt: skip
+        then = self.memory.values_as_of(receipt)
+        assert then == self.seen[receipt]
+        now = {item.id: item for item in self.memory.items(None)}
+        assert {id_: now[id_].value for id_ in then} == then
+        assert all(item.status != "active" for id_, item in now.items() if id_ not in then)
+        self.acts += [done.act] if done.act else []
+
+    def undo(self, act):
+        try:
+            told = self.memory.undo(act, dry_run=True)
+        except BadInput as error:
+            assert error.what in ("this was undone already", "a later act changed the same")
+            with pytest.raises(BadInput):
+                self.memory.undo(act)
+            return
+        done = self.memory.undo(act)
+        assert (told.statuses, told.values, told.events) == (done.statuses, done.values, done.events)
+        self.acts += [done.act] if done.act else []
+
+
+@pytest.mark.parametrize("policy", ["memlift", "memrl", "memq"])
+@pytest.mark.parametrize("seed", range(6))
+def test_rollback_gives_what_the_receipt_saw_and_undo_gives_back_what_was(policy, seed, tmp_path):
+    chosen = preset(policy, gate=-1.0, pool=20, k=3)
+    with Memory(tmp_path / "a.db", policy=chosen, embedder="hash:32", sync="normal", seed=seed) as memory:
+        life = Life(memory, seed)
+        for _ in range(3):
+            memory.remember(life.random.choice(KEYS), f"start {life.random.random()}", polarity="success")
+        for turn in range(60):
+            life.step()
+            if turn % 6 == 0:
+                assert memory.rebuild_values() == 0
+                assert memory.verify() == []
+            if turn % 10 == 9 and life.receipts:
+                before = state(memory)
+                receipt = life.random.choice(life.receipts).id
+                memory.rollback(receipt, "x", dry_run=True)
+                assert state(memory) == before  # a rehearsal leaves nothing behind
+                done = memory.rollback(receipt, "x")
+                if done.act is not None:
+                    rolled = state(memory)
+                    back = memory.undo(done.act)
+                    assert state(memory) == before
+                    memory.undo(back.act)
+                    assert state(memory) == rolled
+                    if life.random.random() < 0.5:
+                        memory.undo(done.act)  # an undo that was undone can be done again
+                        assert state(memory) == before
+                    life.acts.append(done.act)
+        # every receipt still tells what it saw, whatever was rolled back and undone since
+        for receipt, values in life.seen.items():
+            assert memory.values_as_of(receipt) == values
+        with Memory(tmp_path / "a.db", policy=chosen) as again:
+            assert state(again) == state(memory)
