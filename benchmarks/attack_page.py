@@ -19,15 +19,15 @@ An adversary writes k poisoned lessons into a memory of 100 honest ones, after f
 their values; eight passes follow. The world is the synthetic bandit world (`evolvent.envs.memory_worlds`, ten kinds of
 task, the good lesson is the most similar honest one), the memory is the real one. **What this cannot show:** how a
 language model reacts to poisoned text. How it reacts is assumed (`benchmarks/attack_world.py`): a wrong *convention*
-whose key copies a task decides an attempt when it ranks above the good lesson (success {wrong}) and misleads below it; an
-injected *instruction* is obeyed with probability {obeys} whenever it is in sight. Nothing looks at the text of lessons.
+whose key copies a task decides an attempt when it ranks above the good lesson (success {wrong}) and misleads below it;
+an injected *instruction* is obeyed with probability {obeys} whenever it is in sight. Nothing reads the text of lessons.
 
 Success is the mean probability of success of the **victims' tasks**: in the last pass before, the first after and the
 last. **lost**: mean over the eight passes after, minus the same arm without an attack on the same tasks. **shown**,
 **decided**: share of the victims' tasks in which a poisoned lesson was in sight, or decided what was done, over those
 passes. **still shown**: share of the poisoned lessons that were shown in the last pass. **frozen**: success on all
-held-out tasks in the end, without exploration. **others lost**: as lost, on tasks that were no target. Intervals are 95 %
-Student intervals over {seeds} seeds, of differences paired by seed.
+held-out tasks in the end, without exploration. **others lost**: as lost, on tasks that were no target. Intervals are
+95 % Student intervals over {seeds} seeds, of differences paired by seed.
 """
 TITLES = {
     "convention": "A wrong convention",

@@ -4,8 +4,8 @@
     python benchmarks/memory_attack.py --world analyst --model qwen2.5-coder-1.5b --seeds 3
 
 Four passes of sixty tasks teach the honest values, then the adversary writes, then eight passes follow. All arms of a
-seed see the same world, tasks, luck and poison; differences are paired by seed, intervals are Student's over seeds. A row
-is one attack under one arm; rows that are there are not run again. The page is written by attack_page.py.
+seed see the same world, tasks, luck and poison; differences are paired by seed, intervals are Student's over seeds. A
+row is one attack under one arm; rows that are there are not run again. The page is written by attack_page.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.envs.memory_worlds import BanditOptions
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy
 from evolvent.rollout.memory_trial import policy_for
 
 HERE = Path(__file__).parent
