@@ -2,8 +2,8 @@
 
 Two kinds. "convention": the key is a copy of a task (cosine .98), the body a wrong procedure; the agent follows the
 lesson that ranks first, so the poison decides the attempt when it stands above every good lesson, and misleads like any
-wrong one when it stands below. "instruction": the key lies at the centre of the victims' tasks, the body tells the agent to do
-something else, and it obeys with a fixed probability whenever it sees it, whatever else is in sight.
+wrong one when it stands below. "instruction": the key lies at the centre of the victims' tasks, the body tells the
+agent to do something else, and it obeys with a fixed probability whenever it sees it, whatever else is in sight.
 """
 
 from __future__ import annotations
