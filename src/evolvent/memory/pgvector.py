@@ -84,8 +84,8 @@ class _View:
 class PgVector:
     """The vectors of one scope; the interface of ``index.Index``, whose docstrings say what each method promises."""
 
-    def __init__(self, store: Store, scope_id: int, *, hnsw: bool) -> None:
-        self._store, self._scope_id, self._hnsw = store, scope_id, hnsw
+    def __init__(self, store: Store, scope_id: int, *, graph_from: int | None) -> None:
+        self._store, self._scope_id, self._graph_from = store, scope_id, graph_from
         self._lock = threading.Lock()
         self._committed = _View()  # shared by threads: of committed rows only
         self._local = threading.local()
@@ -123,7 +123,7 @@ class PgVector:
                 "SELECT vector_dims(vec) FROM memory_vector WHERE scope_id = ? LIMIT 1", (self._scope_id,)
             )
             self._dim = row[0] if row else 0
-        if self._hnsw and self._dim and not self._graph_made:
+        if self._graph_from is not None and self._dim and not self._graph_made:
             self._make_graph()
         return (view.newest, view.change) != (before.newest, before.change)
 
@@ -145,6 +145,19 @@ class PgVector:
             change = last if what == "change" else change
         return _View(newest, change, n, active)
 
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Make the graph, where there is to be one; from then on the server keeps it up to date."""
+        self.catch_up()
+        if progress is not None:
+            progress(self.n, self.n, "vectors")
+
+    def about(self) -> dict[str, Any]:
+        """How it searches, for ``health``."""
+        return {"search": "approximate" if self._approximate() else "exact", "vectors": self.n, "trouble": None}
+
+    def _approximate(self) -> bool:
+        return self._graph_from is not None and self.count() >= self._graph_from
+
     def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
         """Nothing to do: a trigger did it."""
 
@@ -161,7 +174,7 @@ class PgVector:
         if query.size != self._dim:
             raise BadInput("query of another dimension", got=query.size, expected=self._dim)
         rows = None
-        if self._hnsw and kinds is None and self.count() >= LARGE and limit + _MORE <= _EF_SEARCH // 2:
+        if kinds is None and self._approximate() and limit + _MORE <= _EF_SEARCH // 2:
             rows = self._ask_graph(query, limit)
         if rows is None:
             rows = self._look_at_all(query, limit, kinds)
@@ -244,13 +257,6 @@ class PgVector:
         rows = self._store.rows("SELECT seq, vec FROM memory_vector WHERE seq = ANY(?)", (wanted,))
         by_seq = {seq: np.frombuffer(vec, "<f4") for seq, vec in rows}
         return np.stack([by_seq[seq] for seq in wanted]) if wanted else np.empty((0, self._dim), np.float32)
-
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Nothing to wait for: the server keeps its index up to date with every commit."""
-
-    def about(self) -> dict[str, Any]:
-        """How it searches, for ``health``."""
-        return {"search": "approximate" if self._hnsw else "exact", "trouble": None}
 
     def _filter(self, kinds: Sequence[str] | None) -> tuple[str, tuple]:
         if kinds is None:

@@ -10,18 +10,21 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+import numpy as np
 import psycopg
 import psycopg_pool
 from psycopg.pq import TransactionStatus
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory import postgres_schema, schema
-from evolvent.memory.pgvector import PgVector, register
+from evolvent.memory.pgvector import LARGE, PgVector, register
 from evolvent.memory.postgres_errors import explained
+from evolvent.memory.schema import Table
 from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync
 
 T = TypeVar("T")
 _CONNECTIONS = 16  # threads that may be inside the store at once; others wait
+_COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
 _OWN_OPTIONS = {"schema": "evolvent", "index": "exact"}
 _CONNECT = {
     "connect_timeout": "10", "application_name": "evolvent", "client_encoding": "utf8",
@@ -36,13 +39,14 @@ class Postgres(Store):
         url: ``postgresql://user:password@host:port/database``; beside libpq's own options it may say ``schema=NAME``
             (default "evolvent", made when new) and ``index=hnsw`` (approximate search of large stores, see pgvector).
         sync: "full" commits to the server's disk; "normal" may lose the last commits when the server crashes.
+        create: see ``open_store``.
 
     Raises:
         BadInput: the URL names an unknown index or a schema that would have to be quoted.
         StoreError: the server cannot be reached, refuses, has no pgvector, or the schema is no memory of this version.
     """
 
-    def __init__(self, url: str, *, sync: Sync = "full") -> None:
+    def __init__(self, url: str, *, sync: Sync = "full", create: bool = True) -> None:
         self.path = url
         self.conninfo, own = split_url(url)
         self.schema, self.hnsw = own["schema"], own["index"] == "hnsw"
@@ -54,7 +58,7 @@ class Postgres(Store):
         with self.translated("opening"):
             # connected by hand first: a pool would keep trying, and tell the reason to the log only
             with psycopg.connect(self.conninfo, autocommit=True) as conn:
-                self._vector_oids = self._prepare(conn)
+                self._vector_oids = self._prepare(conn, create)
             self._pool = psycopg_pool.ConnectionPool(
                 self.conninfo, min_size=0, max_size=_CONNECTIONS, timeout=BUSY_TIMEOUT_S, max_idle=120.0,
                 reconnect_timeout=BUSY_TIMEOUT_S, configure=self._configure, kwargs={"autocommit": True}, open=True,
@@ -62,7 +66,7 @@ class Postgres(Store):
             )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ opening
-    def _prepare(self, conn: psycopg.Connection) -> tuple[int, str]:
+    def _prepare(self, conn: psycopg.Connection, create: bool) -> tuple[int, str]:
         """Make the schema or check it; returns pgvector's type and where it lives."""
         encoding = conn.execute("SHOW server_encoding").fetchone()
         if encoding != ("UTF8",):
@@ -86,6 +90,8 @@ class Postgres(Store):
                     where=self.where,
                     do="name another schema in the URL: ?schema=NAME (it is made when it is new)",
                 )
+            if kind == (False,) and not create:
+                raise StoreError("there is no memory", got=self.where, expected="a schema that holds one")
             if kind == (False,):
                 conn.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
                 conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}")
@@ -166,9 +172,25 @@ class Postgres(Store):
                 while piece := cursor.fetchmany(size):
                     yield piece
 
+    def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert whole rows, by COPY."""
+        kinds = [self._vector_oids[0] if kind == "BLOB" else _COPIED[kind] for kind in table.columns.values()]
+        vectors = [i for i, kind in enumerate(table.columns.values()) if kind == "BLOB"]
+        with self.session() as link, self.translated("writing"):
+            assert isinstance(link, _Link)
+            with link.copy(f"COPY {table.name}({', '.join(table.columns)}) FROM STDIN (FORMAT BINARY)") as copy:
+                copy.set_types(kinds)
+                for row in rows:
+                    cells = list(row)
+                    for i in vectors:
+                        cells[i] = np.frombuffer(cells[i], "<f4")
+                    copy.write_row(cells)
+
     def index(self, scope_id: int, search: Search = "auto") -> PgVector:
         """Search in the server; what its address says about the index goes for "auto"."""
-        return PgVector(self, scope_id, hnsw=search == "approximate" or (self.hnsw and search == "auto"))
+        if search == "approximate":
+            return PgVector(self, scope_id, graph_from=1)
+        return PgVector(self, scope_id, graph_from=LARGE if self.hnsw and search == "auto" else None)
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
@@ -251,6 +273,12 @@ class _Link:
         """A cursor that keeps its rows in the server."""
         self._streams += 1
         return self._conn.cursor(name=f"chunks_{self._streams}")
+
+    @contextmanager
+    def copy(self, sql: str) -> Iterator[psycopg.Copy]:
+        """Rows into a table, without a statement for each."""
+        with self._conn.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+            yield copy
 
     def commit(self, sql: str) -> None:
         """Commit; PostgreSQL would answer a commit after an error with a silent rollback."""

@@ -8,6 +8,9 @@ One text for both engines, in SQLite's words; what PostgreSQL says otherwise is 
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from evolvent.core.errors import StoreError
 
 VERSION = 3
@@ -61,7 +64,7 @@ CREATE TABLE memory(
   q_given BOOLEAN NOT NULL,                    -- the caller chose q_init, not the policy
   status TEXT NOT NULL DEFAULT 'active'
     CHECK(status IN ('active', 'candidate', 'archived', 'quarantined', 'superseded')),
-  superseded_by INTEGER REFERENCES memory(seq),
+  superseded_by INTEGER REFERENCES memory(seq) DEFERRABLE INITIALLY DEFERRED,
   content_version INTEGER NOT NULL DEFAULT 1,
   merged INTEGER NOT NULL DEFAULT 0,           -- how many later writes were the same thing
   made_in INTEGER REFERENCES recall(seq),      -- the receipt it was written under
@@ -187,6 +190,34 @@ TRIGGERS = (
         "what a memory says is written once; supersede it",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is copied: its columns with their types, and the columns that order its rows."""
+
+    name: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+
+
+def layout() -> list[Table]:
+    """All tables, each after those it refers to."""
+    found = []
+    for statement in tables():
+        if match := re.match(r"CREATE TABLE (\w+)\((.*)\)", statement, re.DOTALL):
+            name, inside = match.groups()
+            columns: dict[str, str] = {}
+            key: tuple[str, ...] = ()
+            for part in re.split(r",(?![^(]*\))", inside):  # commas outside of brackets
+                words = part.split()
+                if whole := re.match(r"\s*PRIMARY KEY\((.*)\)", part):
+                    key = tuple(word.strip() for word in whole[1].split(","))
+                elif words[0].partition("(")[0] not in ("CHECK", "UNIQUE"):
+                    columns[words[0]] = words[1]
+                    key = (words[0],) if "PRIMARY KEY" in part else key
+            found.append(Table(name, columns, key))
+    return found
 
 
 def tables() -> list[str]:

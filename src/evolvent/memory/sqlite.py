@@ -12,7 +12,8 @@ from typing import Any
 
 from evolvent.core.errors import StoreError
 from evolvent.memory import schema
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync
+from evolvent.memory.schema import Table
+from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync, marks
 
 
 class SQLite(Store):
@@ -21,12 +22,13 @@ class SQLite(Store):
     Args:
         path: file, or ``":memory:"``.
         sync: see ``open_store``.
+        create: see ``open_store``.
 
     Raises:
         StoreError: the file cannot be opened, is damaged, or is not a memory of this version.
     """
 
-    def __init__(self, path: str | Path, *, sync: Sync = "full") -> None:
+    def __init__(self, path: str | Path, *, sync: Sync = "full", create: bool = True) -> None:
         self.path = self.where = str(path)
         if self.path != ":memory:" and not Path(self.path).parent.is_dir():
             raise StoreError(
@@ -35,6 +37,8 @@ class SQLite(Store):
                 where=self.path,
                 do="create the folder, or give another path",
             )
+        if not create and not Path(self.path).is_file():
+            raise StoreError("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = threading.RLock()
         self._depth = 0
         self._indexes: list[Any] = []
@@ -118,6 +122,13 @@ class SQLite(Store):
         """A number that changes when another connection has committed; microseconds."""
         with self.lock, self.translated("reading"):
             return int(self.db.execute("PRAGMA data_version").fetchone()[0])
+
+    def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert whole rows."""
+        with self.session() as db, self.translated("writing"):
+            db.executemany(
+                f"INSERT INTO {table.name}({', '.join(table.columns)}) VALUES({marks(len(table.columns))})", rows
+            )
 
     def index(self, scope_id: int, search: Search = "auto") -> Any:
         """A shadow of the file: in memory, of large scopes in files beside it."""

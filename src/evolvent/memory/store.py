@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from evolvent.core.errors import BadInput, missing_extra
+from evolvent.memory.schema import Table
 
 BUSY_TIMEOUT_S = 60.0
 Sync = Literal["full", "normal"]
@@ -142,6 +143,10 @@ class Store(ABC):
         """The rows of a query in pieces, so that a large store is never read in one go."""
 
     @abstractmethod
+    def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert whole rows as they are, vectors as bytes, inside the transaction at hand."""
+
+    @abstractmethod
     def index(self, scope_id: int, search: Search = "auto") -> VectorIndex:
         """The vectors of one scope; see ``index.Index`` for ``search``."""
 
@@ -221,13 +226,14 @@ class Store(ABC):
         return found
 
 
-def open_store(path: str | Path, *, sync: Sync = "full") -> Store:
-    """Open a store, made when it is new.
+def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) -> Store:
+    """Open a store.
 
     Args:
         path: file, ``":memory:"``, or ``postgresql://…``.
         sync: "full" waits for the disk at each commit (nothing acknowledged is ever lost); "normal" may lose the last
             commits when the machine loses power, never when the process dies; the store stays consistent either way.
+        create: make it when it is new.
 
     Raises:
         BadInput: not a path or URL of an engine.
@@ -241,13 +247,13 @@ def open_store(path: str | Path, *, sync: Sync = "full") -> Store:
             from evolvent.memory.postgres import Postgres
         except ImportError as error:
             raise missing_extra("psycopg", "postgres", "a memory at postgresql://…") from error
-        return Postgres(str(path), sync=sync)
+        return Postgres(str(path), sync=sync, create=create)
     if scheme:
         expected = "a file path, ':memory:' or postgresql://…"
         raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
     from evolvent.memory.sqlite import SQLite
 
-    return SQLite(path, sync=sync)
+    return SQLite(path, sync=sync, create=create)
 
 
 def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:
