@@ -10,6 +10,16 @@ from evolvent.core.errors import BadInput
 from evolvent.formulas import statistics
 
 
+def test_what_rliable_gives():
+    """rliable 1.2.0 on the same numbers, runs × tasks there, tasks × runs here."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(10, 5)), rng.normal(size=(10, 5)), rng.normal(size=(7, 4))
+    iqms = [float(statistics.iqm(x)) for x in (a, b, c)]
+    assert iqms == pytest.approx([0.08256228487421022, -0.002159449670268274, 0.13614474074727045], abs=1e-12)
+    p, lo, hi = statistics.probability_of_improvement(a.T, b.T + 0.3, n=8000)
+    assert p == pytest.approx(0.438) and (lo, hi) == pytest.approx((0.330, 0.550), abs=0.01)
+
+
 def test_iqm_drops_a_quarter_at_each_end():
     assert statistics.iqm([1, 2, 3, 100]) == 2.5
     assert statistics.iqm([5.0]) == 5
