@@ -51,7 +51,7 @@ class Victim(threading.Thread):
         self.in_flight: Op | None = None
         self.ready, self.failure = False, ""
         self.moment = rng.choices(["opening", "any", "verb"], weights=[1, 4, 5])[0]
-        self.verbs_before = rng.randint(1, 12)
+        self.verbs_before = rng.randint(1, 25)
         self.delay_s = rng.uniform(0.0, 0.06)
         if self.moment == "verb":  # about half of them within the work of the verb, half while it commits or later
             self.delay_s = rng.choice([10 ** rng.uniform(-6, -2), rng.uniform(0.0, 0.003)])

@@ -36,7 +36,7 @@ def perform(memory: Memory, op: Op) -> Any:
         return memory.shown(op["receipt"], op["ids"])
     if verb == "settle":
         changes = memory.settle(op["receipt"], op["reward"], valid=op["valid"], idempotency_key=op["key"])
-        return [[c.id, c.rule, c.reward, c.q_after] for c in changes]
+        return [[c.id, c.rule, c.q_after] for c in changes]
     if verb == "archive":
         return memory.archive(op["id"], op["reason"])
     if verb == "note":

@@ -35,7 +35,7 @@ def test_not_a_memory(tmp_path):
     refused(tmp_path / "no" / "folder.db", "does not exist")
     refused(tmp_path, "cannot be opened")
     with pytest.raises(BadInput):
-        Memory("postgresql://host/db")
+        Memory("mysql://host/db")
     with pytest.raises(BadInput):
         Memory(tmp_path / "b.db", sync="off")
     assert not (tmp_path / "b.db").exists()
@@ -115,7 +115,7 @@ def test_closed(path):
 
 
 def test_a_lock_held_by_another_process_is_told(path, monkeypatch):
-    monkeypatch.setattr("evolvent.memory.store.BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("evolvent.memory.sqlite.BUSY_TIMEOUT_S", 0.2)
     with Memory(path, policy="rag") as memory:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

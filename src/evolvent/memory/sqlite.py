@@ -14,6 +14,7 @@ from evolvent.core.errors import StoreError
 from evolvent.memory import schema
 from evolvent.memory.schema import Table
 from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync, marks
+from evolvent.memory.turn import Turn
 
 
 class SQLite(Store):
@@ -42,6 +43,7 @@ class SQLite(Store):
         self.lock = threading.RLock()
         self._depth = 0
         self._indexes: list[Any] = []
+        self._turn = Turn(f"{self.path}-wal")
         with self.translated("opening"):
             self.db = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
@@ -50,6 +52,7 @@ class SQLite(Store):
                 self._configure(sync)
                 self._check_schema()
             except BaseException:
+                self._turn.close()
                 self.db.close()
                 raise
 
@@ -174,7 +177,10 @@ class SQLite(Store):
         with self.lock:
             depth = self._depth
             with self.translated("writing"):
-                self.db.execute("BEGIN IMMEDIATE" if depth == 0 else f"SAVEPOINT s{depth}")
+                if depth == 0:
+                    self._turn.begin(self.db, BUSY_TIMEOUT_S)
+                else:
+                    self.db.execute(f"SAVEPOINT s{depth}")
             self._depth += 1
             try:
                 yield
@@ -203,6 +209,7 @@ class SQLite(Store):
                 while self._indexes:
                     self._indexes.pop().close()
             finally:
+                self._turn.close()
                 self.db.close()
 
     @contextmanager
