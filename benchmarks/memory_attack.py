@@ -18,12 +18,12 @@ import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from attack_arms import ARMS, quarantine_sources
 from attack_page import write_page
 from attack_world import Attack, Poisoned
 
@@ -37,47 +37,22 @@ HERE = Path(__file__).parent
 BEFORE, AFTER = 4, 8  # passes
 KINDS = ("convention", "instruction")
 NOISE = {"judge_error": 0.1}
-NO_SOURCES = {"strength": 1e9}  # pseudo-outcomes behind the prior: so many that a source's record never counts
+PARTS = ("control", "spread", "sources", "one", "laundered")
 
 
-class Arm(NamedTuple):
-    """A policy, and what is done beside it."""
-
-    preset: str
-    fields: dict[str, Any]
-    told: bool = False
-    """Whether settle hears what the agent did, so that memlift credits by use."""
-    alarms: int = 0
-    """Harmful lessons of a source until all of them are quarantined; 0: never."""
-    descendants: bool = True
-    """Whether a quarantine takes what was written under its lessons too."""
-
-
-ARMS = {
-    "rag": Arm("rag", {}),
-    "memrl": Arm("memrl", {}),
-    "memlift, no omission": Arm("memlift", {"omit": 0.0, "omit_harmful": 0.0}),
-    "memlift, no source weights": Arm("memlift", NO_SOURCES),
-    "memlift": Arm("memlift", {}),
-    "memlift, action told": Arm("memlift", {}, told=True),
-    "memlift + quarantine at 1": Arm("memlift", {}, alarms=1),
-    "memlift + quarantine at 3": Arm("memlift", {}, alarms=3),
-    "memlift + quarantine at 1, no descendants": Arm("memlift", {}, alarms=1, descendants=False),
-}
-
-
-def attacks() -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
-    """Every attack with the world's options and the arms that meet it."""
+def attacks(part: str) -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
+    """The attacks of a part with the world's options and the arms that meet them."""
     every = tuple(ARMS)[:-1]
+    main = tuple(a for a in every if a not in ("memlift, action told", "memlift + quarantine at 3"))
     few = ("memlift, no source weights", "memlift", "memlift + quarantine at 1")
-    out: list[tuple[Attack, dict[str, Any], tuple[str, ...]]] = [(Attack("none", 0), {}, every)]
-    out += [(Attack(kind, k), {}, every) for k in (20, 5, 1) for kind in KINDS]
-    out += [(Attack(kind, 20, source=source), {}, few) for source in ("shared", "fresh") for kind in KINDS]
-    out += [(Attack(kind, k, target="one"), {}, ("rag", "memrl", *few)) for k in (5, 20) for kind in KINDS]
-    out += [(Attack("none", 0), NOISE, few[1:])]
     laundering = (*few[1:], "memlift + quarantine at 1, no descendants")
-    out += [(Attack(kind, 20, launder=True), NOISE, laundering) for kind in KINDS]
-    return out
+    return {
+        "control": [(Attack("none", 0), {}, every), (Attack("none", 0), NOISE, few[1:])],
+        "spread": [(Attack(kind, k), {}, every if k == 20 else main) for k in (20, 5, 1) for kind in KINDS],
+        "sources": [(Attack(kind, 20, source=s), {}, few) for s in ("shared", "fresh") for kind in KINDS],
+        "one": [(Attack(kind, 20, target="one"), {}, ("rag", "memrl", *few)) for kind in KINDS],
+        "laundered": [(Attack(kind, 20, launder=True), NOISE, laundering) for kind in KINDS],
+    }[part]
 
 
 def main() -> None:
@@ -89,23 +64,27 @@ def main() -> None:
         run_analyst(a)
         return
     path = Path(a.out)
-    rows = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     path.parent.mkdir(parents=True, exist_ok=True)
     seeds = list(range(a.seeds))
-    for attack, changed, arms in [] if a.render else attacks():
+    for attack, changed, arms in [] if a.render else [x for part in a.parts for x in attacks(part)]:
         for arm in arms:
             key = {"attack": asdict(attack), "world": changed, "arm": arm, "seeds": seeds}
-            if any(key.items() <= row.items() for row in rows) or (a.arms and arm not in a.arms):
+            if any(key.items() <= row.items() for row in _rows(path)) or (a.arms and arm not in a.arms):
                 continue
             start = time.perf_counter()
             runs = [run(Poisoned(BanditOptions(passes=BEFORE + AFTER, **changed), attack, s), arm) for s in seeds]
             command = " ".join(["python", "benchmarks/memory_attack.py", *sys.argv[1:]])
-            rows.append({**key, "runs": runs, "seconds": round(time.perf_counter() - start, 1), "command": command,
-                         **provenance()})  # fmt: skip
-            print(f"{rows[-1]['seconds']:6.1f} s  {asdict(attack)} {arm}", flush=True)
+            row = {**key, "runs": runs, "seconds": round(time.perf_counter() - start, 1), "command": command}
+            print(f"{row['seconds']:6.1f} s  {asdict(attack)} {arm}", flush=True)
+            # read again: another process may have added rows meanwhile
+            rows = [*_rows(path), {**row, **provenance()}]
             write_atomic(path, dump({"benchmark": "memory_attack", "rows": rows}) + "\n")
     if not a.quick:
-        write_page(rows, Path(a.page))
+        write_page(_rows(path), Path(a.page))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
 
 
 def run(world: Poisoned, arm: str) -> dict[str, Any]:
@@ -128,7 +107,7 @@ def run(world: Poisoned, arm: str) -> dict[str, Any]:
                 memory.remember_many(world.poison())
             by_pass[number].append(_attempt(memory, world, number, task, setting.told))
             if setting.alarms and len(by_pass[number]) == len(world.world.tasks):
-                quarantined += _quarantine(memory, setting)
+                quarantined += quarantine_sources(memory, setting)
         end = _end(memory, world)
     found = {"passes": _series(by_pass, set(world.victims), world.attack.k), "end": {**end, "quarantines": quarantined}}
     if world.attack.k:
@@ -149,23 +128,6 @@ def _attempt(memory: Memory, world: Poisoned, number: int, task: Any, told: bool
     good = any(world.world.role(b, task.cluster, number) == "good" for b in bodies if not world.is_poison(b))
     poison = {item.id for item in recall.items if world.is_poison(item.body)}
     return task.cluster, seen.chance, seen.shown, seen.decided, good, poison
-
-
-def _quarantine(memory: Memory, arm: Arm) -> int:
-    """What an operator's job might do after every pass: a source is out when that many of its lessons do harm.
-
-    They must also be half of its lessons that were tried, so that a few errors do not condemn an honest source.
-    """
-    items = {item.id: item for item in memory.items()}
-    flagged = Counter(items[row["id"]].source for row in memory.audit(top=10_000)["harmful"]["worst"])
-    tried = Counter(item.source for item in items.values() if item.n)
-    out = 0
-    for source, n in flagged.items():
-        if n >= arm.alarms and 2 * n >= tried[source]:
-            of_source = [i for i, item in items.items() if item.source == source]
-            memory.quarantine(of_source, f"{n} of its lessons do harm", descendants=arm.descendants)
-            out += 1
-    return out
 
 
 def _series(by_pass: list[list[tuple[Any, ...]]], victims: set[int], k: int) -> dict[str, list[float | None]]:
@@ -217,6 +179,7 @@ def _arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--world", default="bandit", choices=["bandit", "analyst"])
     p.add_argument("--seeds", type=int, default=10, help="seeds 0..N-1")
+    p.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS), help="groups of attacks")
     p.add_argument("--arms", nargs="*", default=[], choices=[*ARMS, []])
     p.add_argument("--quick", action="store_true", help="no page: does it run?")
     p.add_argument("--render", action="store_true", help="only write the page")

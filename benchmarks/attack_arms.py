@@ -1,0 +1,53 @@
+"""The arms of the attack: policies, and the operator's job that quarantines a source whose lessons do harm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from evolvent.memory.memory import Memory
+
+NO_SOURCES = {"strength": 1e9}  # pseudo-outcomes behind the prior: so many that a source's record never counts
+
+
+class Arm(NamedTuple):
+    """A policy, and what is done beside it."""
+
+    preset: str
+    fields: dict[str, Any]
+    told: bool = False
+    """Whether settle hears what the agent did, so that memlift credits by use."""
+    alarms: int = 0
+    """Harmful lessons of a source until all of them are quarantined; 0: never."""
+    descendants: bool = True
+    """Whether a quarantine takes what was written under its lessons too."""
+
+
+ARMS = {
+    "rag": Arm("rag", {}),
+    "memrl": Arm("memrl", {}),
+    "memlift, no omission": Arm("memlift", {"omit": 0.0, "omit_harmful": 0.0}),
+    "memlift, no source weights": Arm("memlift", NO_SOURCES),
+    "memlift": Arm("memlift", {}),
+    "memlift, action told": Arm("memlift", {}, told=True),
+    "memlift + quarantine at 1": Arm("memlift", {}, alarms=1),
+    "memlift + quarantine at 3": Arm("memlift", {}, alarms=3),
+    "memlift + quarantine at 1, no descendants": Arm("memlift", {}, alarms=1, descendants=False),
+}
+
+
+def quarantine_sources(memory: Memory, arm: Arm) -> int:
+    """What an operator's job might do after every pass: a source is out when that many of its lessons do harm.
+
+    They must also be half of its lessons that were tried, so that a few errors do not condemn an honest source.
+    """
+    items = {item.id: item for item in memory.items()}
+    flagged = Counter(items[row["id"]].source for row in memory.audit(top=10_000)["harmful"]["worst"])
+    tried = Counter(item.source for item in items.values() if item.n)
+    out = 0
+    for source, n in flagged.items():
+        if n >= arm.alarms and 2 * n >= tried[source]:
+            of_source = [i for i, item in items.items() if item.source == source]
+            memory.quarantine(of_source, f"{n} of its lessons do harm", descendants=arm.descendants)
+            out += 1
+    return out
