@@ -11,9 +11,9 @@ from evolvent.evaluate.live import cell_text
 _SECURITY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def page(title: str, body: Sequence[str]) -> str:
-    """The whole document."""
-    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+def page(title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",)) -> str:
+    """The whole document, with style sheets of this package."""
+    style = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in styles)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

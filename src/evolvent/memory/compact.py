@@ -17,7 +17,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.jsonfile import write_atomic
 from evolvent.memory.act import Act, Mended, perform
 from evolvent.memory.bank import Bank
-from evolvent.memory.store import marks
+from evolvent.memory.store import Store, marks
 
 # rows go in this order, so that nothing refers to what is gone; they come back in the opposite one
 _COLUMNS = {
@@ -61,7 +61,9 @@ def compact(
         "SELECT coalesce(min(seq), 0) - 1 FROM (SELECT seq FROM recall WHERE scope_id = ? ORDER BY seq DESC LIMIT ?) r",
         (bank.scope_id, keep),
     )
-    last = (row[0] if row else -1) if keep else 1 << 62
+    if keep == 0:
+        row = bank.store.row("SELECT coalesce(max(seq), 0) FROM recall WHERE scope_id = ?", (bank.scope_id,))
+    last = row[0] if row else 0
 
     def change(act: Act) -> None:
         merged = _merged_keys(bank)
@@ -86,6 +88,7 @@ def compact(
             text = "\n".join(lines) + "\n"
             write_atomic(path, text)
             act.file = str(path)
+            act.extra["until"] = last
             act.extra["file"] = {"path": str(path), "sha256": _digest(text), "rows": len(lines)}
 
     done = perform(bank, "compact", bank.scope, reason, change, dry_run)
@@ -116,6 +119,14 @@ def put_back(act: Act, file: dict[str, Any]) -> None:
                 rows[table],
             )
             act.removed[table] = -len(rows[table])
+
+
+def trimmed(store: Store) -> dict[int, int]:
+    """By scope, the last receipt that a compaction looked at: up to it, candidates that were not selected may lack."""
+    found: dict[int, int] = {}
+    for scope_id, detail in store.rows("SELECT scope_id, detail FROM audit WHERE verb = 'compact'"):
+        found[scope_id] = max(found.get(scope_id, 0), json.loads(detail).get("until", 0))
+    return found
 
 
 def _merged_keys(bank: Bank) -> set[str]:

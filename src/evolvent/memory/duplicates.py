@@ -19,7 +19,7 @@ _MOST_PAIRS = 200_000
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def find(bank: Bank, *, near: float = 0.95, body: float = 0.8, top: int = 20) -> dict[str, Any]:
+def find(bank: Bank, *, near: float = 0.95, body: float = 0.9, top: int = 20) -> dict[str, Any]:
     """Duplicates among the active memories of a scope.
 
     Args:

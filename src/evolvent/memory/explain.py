@@ -67,13 +67,14 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     item = items(bank, "m.seq = ?", (seq,))[0]
     history = store.records(
         "SELECT e.seq AS event, e.recall_id AS receipt, e.rule, e.depth, e.weight, e.reward, e.q_before, e.q_after, "
-        "o.source, e.objective, e.stage, e.created_at AS at, t.body AS task FROM value_event e "
+        f"o.source, e.objective, e.stage, e.created_at AS at, t.body AS task, {events.COUNTS} AS counts "
+        "FROM value_event e JOIN memory m ON m.seq = e.memory_id "
         "JOIN outcome o USING(outcome_id) JOIN recall r ON r.seq = e.recall_id "
         "JOIN text_blob t ON t.hash = r.query_hash WHERE e.memory_id = ? ORDER BY e.seq DESC LIMIT ?",
         (seq, _HISTORY),
     )
     for line in history:
-        line["receipt"] = receipt_id(line["receipt"])
+        line["receipt"], line["counts"] = receipt_id(line["receipt"]), bool(line["counts"])
     made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
     data: dict[str, Any] = {
         **{name: getattr(item, name) for name in ("id", "key", "body", "kind", "polarity", "source", "status")},
@@ -90,9 +91,9 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         "parents": _relatives(bank, "SELECT parent, relation FROM provenance WHERE child = ? ORDER BY parent", seq),
         "children": _relatives(bank, "SELECT child, relation FROM provenance WHERE parent = ? ORDER BY child", seq),
         "audit": [
-            {"verb": verb, "at": at, **json.loads(detail)}
-            for verb, detail, at in store.rows(
-                "SELECT verb, detail, created_at FROM audit WHERE scope_id = ? AND target = ? ORDER BY seq",
+            {"id": f"a{number}", "verb": verb, "at": at, **json.loads(detail)}
+            for number, verb, detail, at in store.rows(
+                "SELECT seq, verb, detail, created_at FROM audit WHERE scope_id = ? AND target = ? ORDER BY seq",
                 (bank.scope_id, id_),
             )
         ],
@@ -139,13 +140,13 @@ def _memory_text(d: dict[str, Any]) -> str:
         if d[name]:
             lines.append(f"  {name} " + ", ".join(f"{x['id']} ({x['relation']})" for x in d[name][:12]))
     for entry in d["audit"][-5:]:
-        told = ", ".join(f"{k} {v}" for k, v in entry.items() if k not in ("verb", "at"))
-        lines.append(f"  {entry['verb']}: {told}")
+        told = ", ".join(f"{k} {v}" for k, v in entry.items() if k not in ("id", "verb", "at"))
+        lines.append(f"  {entry['id']} {entry['verb']}: {told}")
     for e in d["history"][:8]:
         how = {"shown": "shown", "omitted": "left out", "ancestor": f"ancestor, {e['depth']} back"}[e["rule"]]
         lines.append(
             f"  {e['receipt']:>6} reward {e['reward']:g} ({e['source']}): {how}, "
-            f"{e['q_before']:.3f} → {e['q_after']:.3f}   {_short(e['task'], 60)}"
+            f"{e['q_before']:.3f} → {e['q_after']:.3f}{'' if e['counts'] else ' (voided)'}   {_short(e['task'], 60)}"
         )
     return "\n".join(lines)
 

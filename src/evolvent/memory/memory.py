@@ -278,7 +278,7 @@ class Memory:
         """What the audit page draws: values over time, provenance, what was shown when; its size is bounded.
 
         Args:
-            about: memories whose relatives are drawn; default: those with the most credit.
+            about: memories whose relatives are drawn; default: quarantined ones and those with the most credit.
             untrusted: as in ``audit``.
             near: as in ``audit``.
         """

@@ -11,7 +11,7 @@ from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.store import marks
 
 _CHARTS, _POINTS = 6, 240  # memories of each kind, events of each
-_NODES = 60
+_NODES = 48
 _ROWS, _COLUMNS = 36, 96  # memories by columns of receipts
 
 
@@ -22,7 +22,7 @@ def story(
 
     Args:
         bank: the scope.
-        about: memories whose relatives are drawn; default: those with the most credit.
+        about: memories whose relatives are drawn; default: quarantined ones and those with the most credit.
         untrusted: see ``audit``.
         near: see ``audit``.
 
@@ -46,7 +46,7 @@ def story(
                 "most valuable": [_chart(bank, int(id_[1:])) for id_ in good],
                 "harmful or least valuable": [_chart(bank, int(id_[1:])) for id_ in bad],
             },
-            "graph": _graph(bank, list(about) or _most_credited(bank)),
+            "graph": _graph(bank, list(about) or [*_quarantined(bank), *_most_credited(bank)]),
             "strip": _strip(bank, [int(id_[1:]) for id_ in harmful[:8]]),
         }
 
@@ -99,8 +99,18 @@ def _most_credited(bank: Bank) -> list[int]:
         "ORDER BY count(*) DESC, p.parent LIMIT 8", (bank.scope_id,))]  # fmt: skip
 
 
+def _quarantined(bank: Bank) -> list[int]:
+    """The quarantined memories with most relatives."""
+    rows = bank.store.rows(
+        "SELECT m.seq, count(*) FROM memory m JOIN provenance p ON p.parent = m.seq WHERE m.scope_id = ? "
+        "AND m.status = 'quarantined' GROUP BY m.seq ORDER BY count(*) DESC, m.seq LIMIT 3",
+        (bank.scope_id,),
+    )
+    return [row[0] for row in rows]
+
+
 def _graph(bank: Bank, seeds: Sequence[int]) -> dict[str, Any]:
-    """Relatives of some memories, nearest first, at most 60; ``more`` says how many were left out."""
+    """Relatives of some memories, nearest first, at most 48; ``more`` says how many were left out."""
     if not seeds:
         return {"nodes": [], "edges": [], "more": 0}
     kept, edge, more = dict.fromkeys(seeds), list(seeds), 0

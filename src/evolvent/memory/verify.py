@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 
 from evolvent.core.errors import StoreError
-from evolvent.memory import events
+from evolvent.memory import compact, events
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.relevance import SHARED_BY, words
@@ -146,10 +146,13 @@ def _receipts(bank: Bank) -> Iterator[Row]:
         "JOIN memory m ON m.seq = i.memory_id WHERE i.memory_id > r.store_seq OR m.scope_id <> r.scope_id"
     ):
         yield f"{receipt_id(number)}, {memory_id(seq)}", "a memory that the recall could not see", "an older one"
-    for number, n_pool, n in bank.store.rows(
-        "SELECT r.seq, r.n_pool, count(i.memory_id) FROM recall r LEFT JOIN recall_item i ON i.recall_id = r.seq "
-        "GROUP BY r.seq, r.n_pool HAVING r.n_pool <> count(i.memory_id)"
+    trimmed = compact.trimmed(bank.store)
+    for number, scope_id, n_pool, n in bank.store.rows(
+        "SELECT r.seq, r.scope_id, r.n_pool, count(i.memory_id) FROM recall r LEFT JOIN recall_item i "
+        "ON i.recall_id = r.seq GROUP BY r.seq, r.scope_id, r.n_pool HAVING r.n_pool <> count(i.memory_id)"
     ):
+        if n < n_pool and number <= trimmed.get(scope_id, 0):
+            continue  # what was not selected was compacted away
         yield receipt_id(number), f"{n} candidates", f"{n_pool}"
 
 

@@ -1,0 +1,259 @@
+"""Mending by hand: what each act changes, what it leaves, what is refused, and how it is taken back."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.events import Event, Value, apply
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+
+TASK = "red-eye flights from Newark"
+
+
+@pytest.fixture
+def memory(tmp_path):
+    chosen = preset("memlift", gate=-1.0, margin=2.0, relevance="cosine", pool=9, k=3, omit=0.0)
+    with Memory(tmp_path / "a.db", policy=chosen, embedder="hash:32", sync="normal") as opened:
+        yield opened
+
+
+def family(memory):
+    """m1 → m2 → m3, and m4 that only merged with what m1 led to."""
+    root = memory.remember(TASK, "root")
+    recall = memory.recall(TASK, k=1)
+    child = memory.remember(TASK + " again", "child", parents=recall, polarity="success")
+    grandchild = memory.remember(TASK + " once more", "grandchild", parents=[child], polarity="success")
+    other = memory.remember("windy hours at JFK", "other")
+    assert memory.remember("windy hours at JFK", "other", parents=[root]) == other
+    return root, child, grandchild, other
+
+
+def statuses(memory):
+    return {item.id: item.status for item in memory.items(None)}
+
+
+def test_quarantine_takes_what_came_of_a_memory_too(memory):
+    root, child, grandchild, other = family(memory)
+    told = memory.quarantine([root], "injected", dry_run=True)
+    assert told.act is None and set(statuses(memory).values()) == {"active"}
+    done = memory.quarantine([root], "injected")
+    assert done.statuses == told.statuses and [s.id for s in done.statuses] == [root, child, grandchild]
+    assert statuses(memory)[other] == "active"  # it had said the same before
+    assert memory.recall(TASK, k=9).ids == [other]
+    with Memory(memory.path, policy=memory.policy) as elsewhere:
+        assert elsewhere.recall(TASK, k=9).ids == [other]
+        elsewhere.undo(done.act)
+    assert set(memory.recall(TASK, k=9).ids) == {root, child, grandchild, other}
+    assert memory.quarantine([child], "x", descendants=False).statuses[0].id == child
+    assert memory.quarantine([child], "x", descendants=False).nothing
+    told = memory.explain(child).to_dict()["audit"]
+    assert [line["verb"] for line in told] == ["quarantine", "restore", "quarantine"] and told[0][
+        "reason"
+    ] == "injected"
+
+
+def test_a_rollback_keeps_a_later_quarantine_and_takes_back_archive_and_supersede(memory):
+    root, child, grandchild, other = family(memory)
+    r = memory.recall(TASK, k=2)
+    memory.quarantine([other], "bad", descendants=False)
+    memory.archive(child, "old")
+    newer = memory.remember(TASK, "better", supersedes=grandchild)
+    done = memory.rollback(r, "a bad day")
+    assert done.kept == (other,)
+    assert statuses(memory) == {
+        root: "active", child: "active", grandchild: "active", other: "quarantined", newer: "archived",
+    }  # fmt: skip
+    assert memory.get(grandchild).superseded_by is None
+    memory.undo(done.act)
+    assert statuses(memory)[grandchild] == "superseded" and memory.get(grandchild).superseded_by == newer
+
+
+def test_voided_outcomes_stay_history_and_new_ones_count(memory):
+    root = memory.remember(TASK, "root")
+    first = memory.recall(TASK)
+    memory.settle(first, 0.0)
+    low = memory.get(root).value
+    second = memory.recall(TASK)
+    changed = memory.settle(second, 1.0)
+    third = memory.recall(TASK)
+    done = memory.rollback(second, "a wrong judge")
+    assert done.events == 1 and [(v.id, v.was, v.now) for v in done.values] == [(root, changed[0].q_after, low)]
+    assert memory.get(root).n == 1 and memory.settle(second, 1.0) == changed and memory.get(root).value == low
+    assert [e["counts"] for e in memory.explain(root).to_dict()["history"]] == [False, True]
+    memory.settle(third, 0.0)
+    assert memory.get(root).n == 2 and memory.get(root).value < low
+    undone = memory.undo(done.act)
+    assert undone.events == -1 and memory.get(root).n == 3
+    assert memory.values_as_of(third) == {root: changed[0].q_after}
+
+
+def test_what_was_built_on_an_act_is_undone_first(memory):
+    root, child, *_ = family(memory)
+    first = memory.archive(root, "x")
+    second = memory.restore([root], "y")
+    with pytest.raises(BadInput, match="a later act changed the same") as error:
+        memory.undo(first.act)
+    assert error.value.do == f"undo {second.act} first"
+    back = memory.undo(second.act)
+    memory.undo(first.act)
+    assert statuses(memory)[root] == "active"
+    with pytest.raises(BadInput, match="undone already") as error:
+        memory.undo(first.act)
+    assert statuses(memory)[child] == "active" and back.act in memory_acts(memory)
+
+
+def memory_acts(memory):
+    return [act["id"] for act in memory.audit()["acts"]]
+
+
+@pytest.mark.parametrize("act", ["a1", "a99", "m1", "a", "b1", ""])
+def test_what_cannot_be_undone_says_so(memory, act):
+    memory.remember(TASK, "same")
+    memory.remember(TASK, "same")  # a1: a merge
+    with pytest.raises(BadInput):
+        memory.undo(act)
+
+
+def test_part_of_an_act_points_to_the_whole(memory):
+    root, *_ = family(memory)
+    done = memory.quarantine([root], "x")
+    part = f"a{int(done.act[1:]) - 1}"
+    with pytest.raises(BadInput, match="part of an act") as error:
+        memory.undo(part)
+    assert done.act in error.value.do
+
+
+@pytest.mark.parametrize("to", ["r99", "yesterday", "m1", "", float("nan"), float("inf"), None, True, "r"])
+def test_no_moment(memory, to):
+    with pytest.raises(BadInput):
+        memory.rollback(to, "x")
+
+
+def test_times_name_moments_too(memory):
+    a = memory.remember(TASK, "a")
+    at = memory.get(a).created_at
+    assert memory.rollback(at + 3600, "x").nothing
+    assert [s.id for s in memory.rollback(at - 3600, "x", dry_run=True).statuses] == [a]
+    for form in (
+        at - 3600,
+        datetime.fromtimestamp(at - 3600),
+        datetime.fromtimestamp(at - 3600).isoformat(),
+        "2001-01-01",
+    ):
+        assert memory.rollback(form, "x", dry_run=True).statuses[0].now == "archived"
+
+
+def test_an_act_that_fails_or_is_rehearsed_leaves_nothing(memory):
+    root, *_ = family(memory)
+    before = statuses(memory)
+    with pytest.raises(ZeroDivisionError), memory.transaction():
+        memory.quarantine([root], "x")
+        assert root not in memory.recall(TASK, k=9).ids
+        raise ZeroDivisionError
+    assert statuses(memory) == before and root in memory.recall(TASK, k=9).ids
+    with memory.transaction():
+        memory.quarantine([root], "x", dry_run=True)
+        assert root in memory.recall(TASK, k=9).ids
+    assert statuses(memory) == before and memory_acts(memory) == []
+    for ids in ([], "m1", ["m99"], ["r1"]):
+        with pytest.raises(BadInput):
+            memory.quarantine(ids, "x")
+    with pytest.raises(BadInput):
+        memory.quarantine([root], " ")
+
+
+def test_scopes_do_not_mend_each_other(tmp_path):
+    options = {"policy": preset("memrl", gate=-1.0), "embedder": "hash:32"}
+    with Memory(tmp_path / "a.db", scope="a", **options) as a, Memory(tmp_path / "a.db", scope="b", **options) as b:
+        ids = []
+        for memory in (a, b):
+            memory.remember(TASK, "x")
+            r = memory.recall(TASK)
+            memory.settle(r, 1.0)
+            ids.append(r.id)
+        assert a.rollback(ids[0], "x").events == 1
+        assert b.items()[0].n == 1 and a.items()[0].n == 0 and b.rebuild_values() == 0
+        with pytest.raises(BadInput):
+            a.rollback(ids[1], "x")
+        with pytest.raises(BadInput):
+            b.undo(a.audit()["acts"][0]["id"])
+
+
+def test_compact_takes_out_what_nothing_needs_and_puts_it_back(memory, tmp_path):
+    for i in range(9):
+        memory.remember(f"{TASK} {i}", f"body {i}")
+    for i in range(6):
+        r = memory.recall(f"{TASK} {i}")
+        memory.settle(r, 1.0)
+    rows = "SELECT * FROM recall_item ORDER BY recall_id, memory_id"
+    before, values = memory._store.rows(rows), [item.value for item in memory.items()]
+    told = memory.compact(keep=2, dry_run=True)
+    assert told.removed["recall_item"] == 4 * 6 and memory._store.rows(rows) == before
+    done = memory.compact(keep=2)
+    assert done.removed == told.removed and len(memory._store.rows(rows)) == len(before) - 24
+    assert memory.verify() == [] and memory.rebuild_values() == 0 and [i.value for i in memory.items()] == values
+    assert len(memory.explain("r6").to_dict()["pool"]) == 9 and len(memory.explain("r1").to_dict()["pool"]) == 3
+    assert memory.compact(keep=2).nothing
+    with open(done.file, encoding="utf-8") as file:
+        assert sum(1 for _ in file) == 24
+    memory.undo(done.act)
+    assert memory._store.rows(rows) == before
+
+
+def test_texts_and_vectors_that_nothing_refers_to_are_removed_and_put_back(memory):
+    memory.remember(TASK, "kept")
+    memory.remember(TASK, "kept", merge=0.0)
+    with memory._store.write() as db:
+        digest = "0" * 32
+        db.execute("INSERT INTO text_blob VALUES(?,?,?)", (digest, "orphan \x85\u2028 line", 15))
+        vec = memory._bank.vectors({"x": TASK})["x"].tobytes()
+        db.execute("INSERT INTO embedding(model, text_hash, dim, vec) VALUES('old', ?, 32, ?)", (digest, vec))
+    tables = ("SELECT * FROM text_blob ORDER BY hash", "SELECT * FROM embedding ORDER BY emb_id")
+    before = [memory._store.rows(sql) for sql in tables]
+    done = memory.compact()
+    assert done.removed == {"recall_item": 0, "embedding": 1, "text_blob": 1}
+    assert [len(memory._store.rows(sql)) for sql in tables] == [len(rows) - 1 for rows in before]
+    memory.undo(done.act)
+    assert [memory._store.rows(sql) for sql in tables] == before
+
+
+def test_the_file_of_removed_rows_is_checked_and_needed(memory, tmp_path):
+    for i in range(4):
+        memory.remember(f"{TASK} {i}", f"body {i}")
+    memory.recall(TASK)
+    done = memory.compact(keep=0, file=tmp_path / "out.jsonl")
+    assert done.file == str(tmp_path / "out.jsonl")
+    text = (tmp_path / "out.jsonl").read_text()
+    (tmp_path / "out.jsonl").write_text(text.replace("0.", "1."))
+    with pytest.raises(StoreError, match="was changed"):
+        memory.undo(done.act)
+    (tmp_path / "out.jsonl").unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        memory.undo(done.act)
+    (tmp_path / "out.jsonl").write_text(text)
+    memory.undo(done.act)
+    assert json.loads(text.splitlines()[0])[0] == "recall_item"
+    for keep in (-1, 1.5, True):
+        with pytest.raises(BadInput):
+            memory.compact(keep=keep)
+
+
+def test_a_memory_without_a_folder_needs_a_file_to_compact():
+    with Memory(embedder="hash:32", policy=preset("memrl", gate=-1.0, pool=9, k=1)) as memory:
+        memory.remember(TASK, "a")
+        memory.remember(TASK + " b", "b")
+        memory.recall(TASK)
+        assert memory.compact(keep=0, dry_run=True).removed["recall_item"] == 1
+        with pytest.raises(BadInput, match="no folder"):
+            memory.compact(keep=0)
+
+
+def test_an_event_computed_from_another_value_adds_its_difference_within_bounds():
+    event = Event("m", "o", "s", "shown", 0.3, 1.0, 1.0, 1.0, 0, 1.0, 1.0, q_before=0.5, q_after=0.65)
+    assert apply(Value(0.5), event, (0.0, 1.0)).q == 0.65
+    assert apply(Value(0.2), event, (0.0, 1.0)).q == pytest.approx(0.35)
+    assert apply(Value(0.95), event, (0.0, 1.0)).q == 1.0
+    assert apply(Value(1.5), event, (0.0, 1.0)).q == 1.5  # further outside is not allowed, what was outside stays
