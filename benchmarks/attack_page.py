@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,9 @@ def write_page(rows: Sequence[dict[str, Any]], page: Path) -> None:
         out += _attack(key, [r for r in attacked if _key(r) == key], rows)
     out += _without(rows)
     out += _source(rows)
+    analyst = Path(__file__).parent / "results" / "memory_attack_analyst.json"
+    if analyst.exists():
+        out += _analyst(json.loads(analyst.read_text("utf-8"))["rows"])
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(out) + "\n", encoding="utf-8")
 
@@ -164,6 +168,23 @@ def _without(rows: Sequence[dict[str, Any]]) -> list[str]:
         cells = (_interval(_after(row, "success")), _interval(_end(row, "frozen")), _mean(_end(row, "honest_out")))
         out.append(f"| {row['arm']} | {world} | {' | '.join(cells)} |")
     return [*out, ""]
+
+
+def _analyst(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The real world with a model: means over seeds, no differences (there are few seeds)."""
+    out = ["", "## With a language model that reads the poison (analyst world)", ""]
+    heads = ["attack", "arm", "seeds", "before", "first pass after", "last pass", "shown", "decided", "frozen"]
+    out += [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for r in rows:
+        cells.setdefault((r["model"], r["train"], *r["passes"], r["kind"], r["k"], r["arm"]), []).append(r)
+    for (model, train, before, after, kind, k, arm), some in cells.items():
+        name = f"{model}, {train} questions, {before} + {after} passes: " + (f"{kind}, k = {k}" if k else "none")
+        success = [_mean([r["success"][n] for r in some]) for n in (before - 1, before, -1)]
+        rest = [_mean([float(np.mean(r[f][before:])) for r in some]) for f in ("shown", "decided")]
+        frozen = _mean([r["frozen"] for r in some])
+        out.append(f"| {name} | {arm} | {len(some)} | {' | '.join([*success, *rest, frozen])} |")
+    return [*out, "", *_source(rows)]
 
 
 def _mean(values: Sequence[float | None]) -> str:
