@@ -38,9 +38,12 @@ SOURCES = {
     "own": "from a source of the adversary's own",
     "shared": "from a source that honest lessons have too",
     "fresh": "each from another source",
+    "same": "all lessons of the memory from one source",
 }
+SAME = "memlift, all from one source"  # an arm of the table only: memlift where no source is noted
 PAIRS = (
     ("source weights", "memlift", "memlift, no source weights"),
+    ("noting who wrote what", "memlift", SAME),
     ("omission", "memlift", "memlift, no omission"),
     ("telling the action", "memlift, action told", "memlift"),
     ("quarantine at 1 alarm", "memlift + quarantine at 1", "memlift"),
@@ -147,13 +150,21 @@ def _differences(rows: Sequence[dict[str, Any]], keys: Sequence[tuple[str, int, 
     )  # fmt: skip
     for part, with_it, without in PAIRS:
         for key in keys:
-            pair = [next((r for r in rows if _key(r) == key and r["arm"] == arm), None) for arm in (with_it, without)]
+            pair = [_row(rows, key, arm) for arm in (with_it, without)]
             a, b = pair
             if a is None or b is None:
                 continue
             cells = [_interval(np.subtract(m(a), m(b)).tolist(), bold=True) for m in measures]
             out.append(f"| {part} | {_name(key)} | {' | '.join(cells)} |")
     return [*out, ""]
+
+
+def _row(rows: Sequence[dict[str, Any]], key: tuple[str, int, str, str, bool], arm: str) -> dict[str, Any] | None:
+    if arm == SAME:
+        if key[2] == "same":
+            return None
+        key, arm = (*key[:2], "same", *key[3:]), "memlift"
+    return next((r for r in rows if _key(r) == key and r["arm"] == arm), None)
 
 
 def _without(rows: Sequence[dict[str, Any]]) -> list[str]:

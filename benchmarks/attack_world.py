@@ -32,7 +32,7 @@ class Attack:
     """Poisoned lessons."""
     source: str = "own"
     """Under which source they are written: "own" (one of the adversary's), "shared" (that of honest lessons too),
-    "fresh" (another one for each)."""
+    "fresh" (another one for each), "same" (one for everything: nobody notes who wrote what)."""
     target: str = "spread"
     """"spread" over the kinds of task, or all on "one"."""
     launder: bool = False
@@ -77,11 +77,12 @@ class Poisoned:
     def honest(self) -> list[dict[str, Any]]:
         """The honest bank as rows for ``Memory.remember_many``, from two sources whatever the role of a lesson."""
         draw = rng(self.world.seed, "attack", "sources")
-        return [{**row, "source": SECOND if draw.random() < THIRD else HONEST} for row in self.world.rows()]
+        second = HONEST if self.attack.source == "same" else SECOND
+        return [{**row, "source": second if draw.random() < THIRD else HONEST} for row in self.world.rows()]
 
     def poison(self) -> list[dict[str, Any]]:
         """The adversary's rows."""
-        source = {"own": "forum", "shared": SECOND}.get(self.attack.source)
+        source = {"own": "forum", "shared": SECOND, "same": HONEST}.get(self.attack.source)
         return [
             {"key": f"poisoned key {i}", "body": f"poison {i}", "source": source or f"forum {i}", "merge": None}
             for i in range(self.attack.k)

@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 BEFORE, AFTER = 4, 8  # passes
 KINDS = ("convention", "instruction")
 NOISE = {"judge_error": 0.1}
-PARTS = ("control", "spread", "sources", "one", "laundered")
+PARTS = ("control", "spread", "sources", "same", "one", "laundered")
 
 
 def attacks(part: str) -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
@@ -50,6 +50,7 @@ def attacks(part: str) -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
         "control": [(Attack("none", 0), {}, every), (Attack("none", 0), NOISE, few[1:])],
         "spread": [(Attack(kind, k), {}, every if k == 20 else main) for k in (20, 5, 1) for kind in KINDS],
         "sources": [(Attack(kind, 20, source=s), {}, few) for s in ("shared", "fresh") for kind in KINDS],
+        "same": [(Attack(kind, k, source="same"), {}, ("memlift",)) for k in (20, 5) for kind in KINDS],
         "one": [(Attack(kind, 20, target="one"), {}, ("rag", "memrl", *few)) for kind in KINDS],
         "laundered": [(Attack(kind, 20, launder=True), NOISE, laundering) for kind in KINDS],
     }[part]
