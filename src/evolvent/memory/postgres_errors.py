@@ -35,9 +35,10 @@ def explained(error: Exception, doing: str, where: str) -> StoreError:
         do = "check that the server is up; or fewer threads at once"
         return StoreError("no connection to the server", got=f"{text} ({BUSY_TIMEOUT_S:g} s)", where=where, do=do)
     state = getattr(error, "sqlstate", None) or ""
-    if not state and "authentication" in text:
+    # an error while connecting has no state
+    if not state and ("authentication" in text or "pg_hba.conf" in text or 'FATAL:  role "' in text):
         state = "28000"
-    elif not state and "does not exist" in text:
+    elif not state and 'FATAL:  database "' in text:
         state = "3D000"
     for length in (5, 3, 2):
         if state[:length] in _STATES and len(state) == 5:

@@ -24,8 +24,8 @@ from evolvent.memory.schema import Table
 from evolvent.memory.store import Progress, Store, open_store
 
 FORMAT = "evolvent memory"
-_LINES = 500  # rows read or written at once
-_BYTES = 8_000_000  # or this much text
+_READ = 50  # rows read at once, of which each may be a long text
+_WRITTEN, _BYTES = 2000, 8_000_000  # rows written at once, or so much text
 _MAKE_AGAIN = "make the export again, or use an undamaged copy; nothing was imported"
 
 
@@ -137,7 +137,7 @@ def _content(store: Store, progress: Progress | None = None) -> Iterator[tuple[b
         for table in schema.layout():
             convert = [_TO_JSON[kind] for kind in table.columns.values()]
             names, order = ", ".join(table.columns), ", ".join(table.key)
-            for piece in store.chunks(f"SELECT {names} FROM {table.name} ORDER BY {order}", size=_LINES):
+            for piece in store.chunks(f"SELECT {names} FROM {table.name} ORDER BY {order}", size=_READ):
                 for cells in piece:
                     row = [None if c is None else to(c) for to, c in zip(convert, cells, strict=True)]
                     yield _line({table.name: dict(zip(table.columns, row, strict=True))}), table, row
@@ -246,7 +246,7 @@ def _batches(rows: Iterator[tuple[Table | None, list[Any]]]) -> Iterator[tuple[T
     at: Table | None = None
     size = 0
     for table, row in rows:
-        if at is not None and batch and (table is not at or len(batch) >= _LINES or size > _BYTES):
+        if at is not None and batch and (table is not at or len(batch) >= _WRITTEN or size > _BYTES):
             yield at, batch
             batch, size = [], 0
         if table is None:  # the header
