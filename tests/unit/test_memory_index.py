@@ -1,10 +1,15 @@
-"""The index against a plain computation, and its shadowing of the store."""
+"""The index against a plain computation, and its shadowing of the store: in RAM, in files, with a search graph."""
+
+import importlib.util
 
 import numpy as np
 import pytest
 
+from evolvent.memory import index as index_module
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+
+needs_graph = pytest.mark.skipif(importlib.util.find_spec("usearch") is None, reason="needs the extra scale")
 
 
 class Given:
@@ -17,34 +22,54 @@ class Given:
         return self._table[[int(t) for t in texts]]
 
 
+@pytest.fixture(params=["ram", "files", pytest.param("graph", marks=needs_graph)])
+def mode(request, monkeypatch):
+    """How the index works in this test: the option that a Memory takes."""
+    if request.param == "files":
+        monkeypatch.setattr(index_module, "FILE_FROM", 100)
+        monkeypatch.setattr(index_module, "_TAIL", 50)
+    return "approximate" if request.param == "graph" else "exact"
+
+
 @pytest.fixture
-def bank(tmp_path):
+def bank(tmp_path, mode):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((600, 16)).astype(np.float32)
     table[100:110] = table[100]  # equal keys
     table /= np.linalg.norm(table, axis=1, keepdims=True)
-    memory = Memory(tmp_path / "a.db", policy=preset("rag", pool=50), embedder=Given(table), sync="normal")
-    memory.remember_many([{"key": str(i), "body": f"b{i}", "kind": "ab"[i % 2]} for i in range(500)])
+    memory = Memory(tmp_path / "a.db", policy=preset("rag", pool=50), embedder=Given(table), sync="normal", search=mode)
+    for start in (0, 200, 400):  # of the last hundred no file and no graph knows at first
+        stop = min(500, start + 200)
+        memory.remember_many([{"key": str(i), "body": f"b{i}", "kind": "ab"[i % 2]} for i in range(start, stop)])
+        if start < 400:
+            memory.prepare()
+    about = memory.health()["index"]
+    assert about["search"] == ("approximate" if mode == "approximate" else "exact") and about["trouble"] is None
     yield memory, table
     memory.close()
+
+
+def stored_vectors(memory):
+    rows = memory._store.rows("SELECT e.vec FROM memory m JOIN embedding e USING(emb_id) ORDER BY m.seq")
+    return np.stack([np.frombuffer(row[0], "<f4") for row in rows]).astype(np.float64)
 
 
 def test_top_k_is_exact_with_filters_and_ties(bank):
     memory, table = bank
     for i in (3, 104, 250):
         memory.archive(f"m{i + 1}", "test")
-    index = memory._bank.index
+    index, stored = memory._bank.index, stored_vectors(memory)
     for query in range(500, 600):
         for kinds, gate in ((None, -2.0), (["a"], -2.0), (["a", "none"], 0.3), (None, 0.5)):
             seq, sim = index.search(table[query], limit=20, gate=gate, kinds=kinds)
-            truth = np.round((table[:500] @ table[query]).astype(np.float64), 6)
+            truth = np.round((stored * table[query]).sum(1), 6)
             able = [
                 i for i in range(500)
                 if i not in (3, 104, 250) and (kinds is None or "ab"[i % 2] in kinds) and truth[i] > gate
             ]  # fmt: skip
             best = sorted(able, key=lambda i: (-truth[i], i))[:20]
             assert seq.tolist() == [i + 1 for i in best]
-            np.testing.assert_allclose(sim, truth[best], atol=1e-6)
+            assert sim.tolist() == truth[best].tolist()
     seq, _ = index.search(table[100], limit=4)
     assert seq.tolist() == [101, 102, 103, 104], "equal keys: the older memory first"
 
@@ -57,9 +82,9 @@ def test_empty_and_zero(bank):
     assert index.search(table[0], limit=5, gate=1.0)[0].size == 0
 
 
-def test_it_follows_another_connection(bank, tmp_path):
+def test_it_follows_another_connection(bank, tmp_path, mode):
     memory, table = bank
-    with Memory(tmp_path / "a.db", policy="rag", embedder=Given(table), sync="normal") as other:
+    with Memory(tmp_path / "a.db", policy="rag", embedder=Given(table), sync="normal", search=mode) as other:
         assert other.recall("7").ids[0] == "m8"
         memory.remember("555", "new")
         assert other.recall("555").ids[0] == "m501"

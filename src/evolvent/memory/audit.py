@@ -61,9 +61,15 @@ def health(bank: Bank) -> dict[str, Any]:
         },
         "gate": bank.policy.gate,
         "gate_top_fifth": _gate_of_top_fifth(bank),
+        "index": _index(bank),
     }
     data["warnings"] = _of_health(data)
     return data
+
+
+def _index(bank: Bank) -> dict[str, Any]:
+    bank.index.catch_up()
+    return bank.index.about()
 
 
 def _of_health(d: dict[str, Any]) -> list[str]:
@@ -75,6 +81,8 @@ def _of_health(d: dict[str, Any]) -> list[str]:
         found.append("fewer than 10 % of the recalls were settled: values learn from settled recalls only")
     if d["recalls"] >= 50 and d["items"] >= 10 and d["empty_recalls"] > 0.5 * d["recalls"]:
         found.append("more than half of the recalls found nothing above the gate: it may not suit this embedder")
+    if d["index"]["trouble"]:
+        found.append(f"recalls of this large store are slower than they could be: {d['index']['trouble']}")
     return found
 
 

@@ -14,7 +14,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Connection, Store, VectorIndex, marks, put_text
+from evolvent.memory.store import Connection, Search, Store, VectorIndex, marks, put_text
 from evolvent.memory.text import clean_word
 
 _CACHED_VECTORS = 8192
@@ -31,12 +31,13 @@ class Bank:
     policy: Policy
     reward_range: tuple[float, float]
     seed: int
+    search: Search = "auto"
     index: VectorIndex = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
     _vectors_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.index = self.store.index(self.scope_id)
+        self.index = self.store.index(self.scope_id, self.search)
 
     def vectors(self, texts: dict[str, str]) -> dict[str, np.ndarray]:
         """Unit vectors float32 ``[D]`` by content hash, for ``{hash: text}``.

@@ -1,123 +1,200 @@
-"""Exact nearest neighbours: one contiguous float32 matrix per scope, a shadow of the store.
+"""Nearest neighbours among the memories of one scope of a SQLite store.
 
-The store is the truth. The matrix is filled from it at the first use, follows its own process row by row, and notices
-commits of other processes through SQLite's data version (microseconds), reading only what is new.
+The store is the truth. A shadow of it is filled at the first use, follows its own process row by row, and notices
+commits of other processes through SQLite's data version (microseconds), reading only what is new. Equal keys share one
+vector. A large scope keeps its shadow in files beside the store (``cache``), so that it opens at once; a very large one
+asks a search graph (``graph``) for candidates. Similarities are those of the exact vectors either way.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.memory import graph
+from evolvent.memory.cache import Cache
+from evolvent.memory.graph import Graph
+from evolvent.memory.shadow import Shadow
 from evolvent.memory.sqlite import SQLite
+from evolvent.memory.store import Progress, Search, marks
 
-# float32 products of the same vectors differ in the last digits by their row; similarities are equal below this
+# similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6
-_SLACK = 1e-6
+# float32 products of the same two vectors may differ by their place in the matrix, by less than this
+_SLACK = 2e-6
+
+FILE_FROM = 20_000  # memories of a scope from which its shadow is kept in files
+GRAPH_FROM = 100_000  # vectors of a scope from which a graph proposes candidates
+_TAIL = 10_000  # memories that may be missing there
+_FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly
+_LEAST, _SPARE = 64, 3  # candidates asked for: at least so many, and so many times the limit
 
 
 class Index:
-    """Vectors of one scope with exact top-k by cosine (unit vectors: the product)."""
+    """Vectors of one scope with top-k by cosine (unit vectors: the product).
 
-    def __init__(self, store: SQLite, scope_id: int) -> None:
-        self._store, self._scope_id = store, scope_id
-        self._reset()
+    Args:
+        store: the open store.
+        scope_id: which scope of it.
+        search: "exact": compare with every vector; "auto": the same up to 100,000 vectors, beyond that with candidates
+            from a graph where usearch is installed; "approximate": with candidates, however few vectors there are.
 
-    def _reset(self) -> None:
-        self.n = 0
-        self._matrix = np.empty((0, 0), np.float32)
-        self._ids = np.empty(0, np.int64)
-        self._kind = np.empty(0, np.int16)
-        self._active = np.empty(0, bool)
-        self._kinds: dict[str, int] = {}
-        self._inactive = 0
-        self._seen_memory = self._seen_audit = 0
+    Raises:
+        BadInput: approximate search of a store in memory.
+        MissingExtra: approximate search without usearch.
+    """
+
+    def __init__(self, store: SQLite, scope_id: int, search: Search = "auto") -> None:
+        self._store, self._scope_id, self._search = store, scope_id, search
+        if search == "approximate":
+            graph.require()
+            if store.path == ":memory:":
+                raise BadInput("a store in memory is searched exactly", got=search, expected="'auto' or 'exact'")
+        self._cache = None if store.path == ":memory:" or os.name != "posix" else self._new_cache()
+        self._shadow = Shadow()
+        self._loaded = False
+        self._seen_audit = self._safe_audit = 0
         self._data_version = -1
-        self._undone = self._store.undone
+        self._undone = store.undone
+        self._progress: Progress | None = None
+
+    def _new_cache(self) -> Cache:
+        if self._search == "approximate":
+            return Cache(self._store, self._scope_id, file_from=1, graph_from=1, tail=min(_TAIL, 256))
+        graph_from = GRAPH_FROM if self._search == "auto" and graph.installed() else None
+        return Cache(self._store, self._scope_id, file_from=FILE_FROM, graph_from=graph_from, tail=_TAIL)
+
+    @property
+    def n(self) -> int:
+        """How many memories of any status it knows."""
+        return self._shadow.n
 
     @property
     def newest(self) -> int:
         """Sequence number of the newest memory that the index knows."""
-        return self._seen_memory
+        return self._shadow.newest
 
     # ------------------------------------------------------------------------------------------------ following
     def catch_up(self) -> bool:
-        """Read what other connections committed since the last call, and start again after a rollback.
+        """Read what other connections committed since the last call, and take back what was rolled back.
 
         Returns whether memories or their status changed.
         """
         if self._undone != self._store.undone:
-            self._reset()
+            self._shadow.rewind()
+            self._seen_audit, self._data_version, self._undone = self._safe_audit, -1, self._store.undone
+        if not self._loaded:
+            self._loaded = True
+            if self._cache is not None:
+                self._seen_audit = self._safe_audit = self._cache.load(self._shadow)
+        self._settle()
         version = self._store.data_version()
         if version == self._data_version:
             return False
         before = self.n
-        # the log first: a status change that is committed between the two reads is then applied twice, not lost
+        # the log first: a status change that is committed between the two reads is then looked at twice, not lost
         changes = self._store.rows(
-            "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
+            "SELECT seq, target FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
             "'archive', 'quarantine', 'supersede', 'restore') ORDER BY seq",
             (self._seen_audit, self._scope_id),
         )
-        waiting = self._store.row(
-            "SELECT count(*) FROM memory WHERE scope_id = ? AND seq > ?", (self._scope_id, self._seen_memory)
-        )
-        self._room_for(waiting[0] if waiting else 0)
-        for piece in self._store.chunks(
-            "SELECT m.seq, m.kind, m.status, e.vec FROM memory m JOIN embedding e USING(emb_id) "
-            "WHERE m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
-            (self._scope_id, self._seen_memory),
-        ):
-            self._extend(piece)
-        for seq, target, verb in changes:
-            self._seen_audit = seq
-            self.set_active(int(target[1:]), verb == "restore")
+        self._read_new()
+        self._follow(sorted({int(target[1:]) for _, target in changes}))
+        if changes:
+            self._seen_audit = changes[-1][0]
         self._data_version = version
+        self._settle()
         return self.n != before or bool(changes)
+
+    def _settle(self) -> None:
+        """Outside of transactions everything known is committed: it need not be taken back, and may go to the files."""
+        if self._store.writing():
+            return
+        self._shadow.commit()
+        self._safe_audit = self._seen_audit
+        if self._cache is not None:
+            self._cache.keep_up(self._shadow, self._seen_audit)
+
+    def _read_new(self) -> None:
+        shadow, newest = self._shadow, self._shadow.newest
+        row = self._store.row("SELECT count(*) FROM memory WHERE scope_id = ? AND seq > ?", (self._scope_id, newest))
+        more = row[0] if row else 0
+        if not more:
+            return
+        shadow.room_for(more)
+        total = shadow.n + more
+        for piece in self._store.chunks(
+            "SELECT m.seq, m.kind, m.status, m.emb_id, e.vec FROM memory m JOIN embedding e USING(emb_id) "
+            "WHERE m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
+            (self._scope_id, newest),
+        ):
+            shadow.extend(piece)
+            if self._progress is not None:
+                self._progress(shadow.n, total, "vectors")
+
+    def _follow(self, seqs: Sequence[int]) -> None:
+        """Show or hide memories as the store says now."""
+        for start in range(0, len(seqs), 500):
+            part = seqs[start : start + 500]
+            for seq, status in self._store.rows(
+                f"SELECT seq, status FROM memory WHERE seq IN ({marks(len(part))})", part
+            ):
+                self._shadow.set_active(seq, status == "active")
 
     def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
         """Add one active row; ``seq`` must be newer than all before it (rows stay sorted by it)."""
-        self._extend([(seq, kind, "active", np.ascontiguousarray(vector, "<f4").tobytes())])
-
-    def _extend(self, rows: Sequence[tuple[int, str, str, bytes]]) -> None:
-        """Add rows ``(seq, kind, status, vector as bytes)`` in order of ``seq``."""
-        dim, a, b = len(rows[0][3]) // 4, self.n, self.n + len(rows)
-        if any(len(row[3]) != 4 * dim for row in rows) or (a and self._matrix.shape[1] != dim):
-            raise BadInput("vector of another dimension", got=dim, expected=self._matrix.shape[1])
-        if not a and self._matrix.shape[1] != dim:
-            self._matrix = np.empty((len(self._ids), dim), np.float32)
-        self._room_for(len(rows))
-        self._matrix[a:b] = np.frombuffer(b"".join([row[3] for row in rows]), "<f4").reshape(-1, dim)
-        self._ids[a:b] = [row[0] for row in rows]
-        self._kind[a:b] = [self._kinds.setdefault(row[1], len(self._kinds)) for row in rows]
-        self._active[a:b] = [row[2] == "active" for row in rows]
-        self._inactive += int(np.count_nonzero(~self._active[a:b]))
-        self.n, self._seen_memory = b, rows[-1][0]
-
-    def _room_for(self, more: int) -> None:
-        """Make space for more rows; growing by half keeps the cost of a row constant."""
-        if self.n + more <= len(self._ids):
-            return
-        size = max(64, self.n + more, int(self.n * 1.5))
-        for name in ("_matrix", "_ids", "_kind", "_active"):
-            old = getattr(self, name)
-            new = np.empty((size, *old.shape[1:]), old.dtype)
-            new[: self.n] = old[: self.n]
-            setattr(self, name, new)
+        row = self._store.row("SELECT emb_id FROM memory WHERE seq = ?", (seq,))
+        assert row is not None
+        self._shadow.extend([(seq, kind, "active", row[0], np.ascontiguousarray(vector, "<f4").tobytes())])
 
     def set_active(self, seq: int, active: bool) -> None:
         """Show or hide one memory."""
-        i = int(np.searchsorted(self._ids[: self.n], seq))
-        if i < self.n and self._ids[i] == seq and bool(self._active[i]) != active:
-            self._active[i] = active
-            self._inactive += -1 if active else 1
+        self._shadow.set_active(seq, active)
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Bring files and graph up to date now, and wait for it.
+
+        Args:
+            progress: called as ``progress(done, total, "vectors" | "search graph")``.
+        """
+        with self._store.session():
+            self._progress = progress
+            try:
+                self.catch_up()
+            finally:
+                self._progress = None
+            if self._cache is None or self._store.writing() or not self.n:
+                return
+            if self.n >= (1 if self._search == "approximate" else FILE_FROM):
+                self._cache.save(self._shadow, self._seen_audit)
+        self._cache.prepare(self._shadow, progress)
+
+    def about(self) -> dict[str, Any]:
+        """How it searches, for ``health``."""
+        plain = {"in_file": 0, "in_graph": 0, "building": False, "trouble": None}
+        found = {"vectors": self._shadow.vectors.n, **(self._cache.about(self._shadow) if self._cache else plain)}
+        large = self._search == "auto" and self._shadow.vectors.n >= GRAPH_FROM
+        if large and self._cache is not None and not graph.installed():
+            found["trouble"] = "usearch is not installed, so search is exact: pip install 'evolvent[scale]'"
+        return {"search": "approximate" if self._graph() else "exact", **found}
+
+    def close(self) -> None:
+        """Write what the files lack, and stop building; the store must still be open."""
+        if self._cache is not None:
+            if self._loaded and self._undone == self._store.undone and not self._store.writing():
+                self._cache.close(self._shadow, self._seen_audit)
+            else:
+                self._cache.stop()
 
     # ------------------------------------------------------------------------------------------------ looking
     def search(
         self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ``limit`` active memories most similar to ``query`` with similarity > ``gate``, exact.
+        """The ``limit`` active memories most similar to ``query`` with similarity > ``gate``.
 
         Args:
             query: unit vector float32 ``[D]``.
@@ -129,66 +206,98 @@ class Index:
             ``(seq int64 [<=limit], sim float64 [<=limit])``, most similar first, ties by the older memory.
             Similarities are rounded to 6 digits, so that equal keys are equal wherever their rows lie.
         """
-        n = self.n
-        if n == 0 or limit <= 0:
+        shadow = self._shadow
+        if shadow.n == 0 or limit <= 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
-        if query.size != self._matrix.shape[1]:
-            raise BadInput("query of another dimension", got=query.size, expected=self._matrix.shape[1])
-        sim_N = self._matrix[:n] @ query
-        keep = self._keep(kinds)
-        if keep is not None:
-            np.putmask(sim_N, ~keep, np.float32(-3.0))
-        rows = None
-        if gate > -1.0 or keep is not None:
-            rows = np.flatnonzero(sim_N > np.float32(max(gate, -2.0) - _SLACK))
-            sim_N = sim_N[rows]
-        if len(sim_N) > limit:
-            edge = np.partition(sim_N, len(sim_N) - limit)[len(sim_N) - limit]
-            near = np.flatnonzero(sim_N >= edge - np.float32(_SLACK))
-            rows, sim_N = near if rows is None else rows[near], sim_N[near]
-        seq = self._ids[:n] if rows is None else self._ids[rows]
-        sim = np.round(sim_N.astype(np.float64), SIM_DIGITS)
-        order = np.lexsort((seq, -sim))
-        order = order[sim[order] > gate][:limit]
-        return seq[order].copy(), sim[order]
+        if query.size != shadow.vectors.dim:
+            raise BadInput("query of another dimension", got=query.size, expected=shadow.vectors.dim)
+        found = self._near(query, limit, gate, kinds)
+        rows, sim = self._all(query, gate, kinds) if found is None else found
+        return self._best(rows, sim, query, limit, gate)
+
+    def _all(self, query: np.ndarray, gate: float, kinds: Sequence[str] | None) -> tuple[np.ndarray | None, np.ndarray]:
+        """Rows with a similarity above the gate (``None``: all rows), and their similarities float32."""
+        shadow = self._shadow
+        allowed = shadow.allowed(kinds)
+        if allowed is not None and shadow.count(kinds) < 0.1 * shadow.n:
+            rows = np.flatnonzero(allowed)
+            sim = shadow.vectors.take(shadow.slot[rows]) @ query
+        else:
+            sim = shadow.vectors.product(query)
+            sim = sim if shadow.plain else sim[shadow.slot[: shadow.n]]
+            if allowed is not None:
+                np.putmask(sim, ~allowed, np.float32(-3.0))
+            rows = None
+        if gate > -1.0 or (allowed is not None and rows is None):
+            above = np.flatnonzero(sim > np.float32(max(gate, -2.0) - _SLACK))
+            rows, sim = above if rows is None else rows[above], sim[above]
+        return rows, sim
+
+    def _near(
+        self, query: np.ndarray, limit: int, gate: float, kinds: Sequence[str] | None
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The same from the candidates of the graph and all vectors behind it; ``None``: ask all vectors."""
+        shadow, ready = self._shadow, self._graph()
+        able = shadow.count(kinds)
+        if ready is None or able < _FEW * shadow.n:
+            return None
+        wanted = int(max(_LEAST, _SPARE * limit) * shadow.n / max(1, able)) + 1
+        slots = ready.search(query, wanted)
+        if len(slots) == 0 or slots.max() >= shadow.vectors.n:
+            return None
+        edge = float((shadow.vectors.take(slots) @ query).min()) if len(slots) < ready.count else -2.0
+        tail = np.arange(ready.count, shadow.vectors.n)
+        if len(tail) > wanted:
+            sim = shadow.vectors.product(query, ready.count)
+            tail = tail[sim >= max(edge, float(gate)) - _SLACK]
+        rows = shadow.rows_of(np.concatenate([slots, tail]))
+        rows = rows[shadow.allows(rows, kinds)]
+        sim = shadow.vectors.take(shadow.slot[rows]) @ query
+        # what the graph did not return lies below its last candidate: enough must lie above that
+        above = int(np.count_nonzero(sim > edge + _SLACK))
+        return (rows, sim) if above >= limit or edge < gate - _SLACK or len(rows) == able else None
+
+    def _graph(self) -> Graph | None:
+        return None if self._cache is None else self._cache.graph(self._shadow)
+
+    def _best(
+        self, rows: np.ndarray | None, sim: np.ndarray, query: np.ndarray, limit: int, gate: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best of some rows, compared in float64."""
+        if len(sim) > limit:
+            edge = np.partition(sim, len(sim) - limit)[len(sim) - limit]
+            near = np.flatnonzero(sim >= edge - np.float32(_SLACK))
+            rows = near if rows is None else rows[near]
+        elif rows is None:
+            rows = np.arange(len(sim))
+        seq, cosine = self._shadow.ids[rows], self._cosines(rows, query)
+        order = np.lexsort((seq, -cosine))
+        order = order[cosine[order] > gate][:limit]
+        return seq[order], cosine[order]
+
+    def _cosines(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
+        slots, place = np.unique(self._shadow.slot[rows], return_inverse=True)
+        return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)[place]
 
     def similarities(
         self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
     ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, each once, and their cosines to ``query``: float64 ``[<=N]``."""
-        ids = self._ids[: self.n]
-        wanted = np.unique(np.asarray(seqs, np.int64))
-        rows = np.searchsorted(ids, wanted)
-        known = rows < self.n
-        known[known] = ids[rows[known]] == wanted[known]
-        rows = rows[known]
-        keep = self._keep(kinds)
-        if keep is not None:
-            rows = rows[keep[rows]]
-        sim = np.round((self._matrix[rows] @ query).astype(np.float64), SIM_DIGITS) if len(rows) else np.empty(0)
-        return ids[rows].tolist(), sim
+        """Those of ``seqs`` that a search may return, in order, and their cosines to ``query``: float64 ``[<=N]``."""
+        rows = self._shadow.rows(np.unique(np.asarray(seqs, np.int64)))
+        rows = rows[self._shadow.allows(rows, kinds)]
+        return self._shadow.ids[rows].tolist(), self._cosines(rows, query)
 
     def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
         """``limit`` active memories drawn without replacement, uniformly, whatever the query: int64 ``[<=limit]``."""
-        keep = self._keep(kinds)
-        ids = self._ids[: self.n] if keep is None else self._ids[: self.n][keep]
+        allowed = self._shadow.allowed(kinds)
+        ids = self._shadow.ids[: self.n] if allowed is None else self._shadow.ids[: self.n][allowed]
         return rng.choice(ids, size=min(limit, len(ids)), replace=False) if len(ids) else ids.copy()
 
     def count(self, kinds: Sequence[str] | None = None) -> int:
         """How many memories a search looks at."""
-        keep = self._keep(kinds)
-        return self.n if keep is None else int(keep.sum())
+        return self._shadow.count(kinds)
 
     def vectors(self, seqs: Sequence[int]) -> np.ndarray:
         """Vectors of known memories: float32 ``[len(seqs), D]``."""
-        return self._matrix[np.searchsorted(self._ids[: self.n], np.asarray(seqs, np.int64))]
-
-    def _keep(self, kinds: Sequence[str] | None) -> np.ndarray | None:
-        """Mask of the rows to look at, or ``None`` for all."""
-        if kinds is None and not self._inactive:
-            return None
-        keep = self._active[: self.n]
-        if kinds is None:
-            return keep
-        codes = [self._kinds[kind] for kind in kinds if kind in self._kinds]
-        return keep & np.isin(self._kind[: self.n], codes)
+        rows = np.searchsorted(self._shadow.ids[: self.n], np.asarray(seqs, np.int64))
+        return self._shadow.vectors.take(self._shadow.slot[rows])

@@ -29,7 +29,7 @@ from evolvent.memory.act import Mended
 from evolvent.memory.bank import Bank, open_scope, pinned_embedder, pinned_range
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import open_store
+from evolvent.memory.store import Progress, Search, open_store
 from evolvent.memory.text import clean_word
 from evolvent.memory.verify import Finding
 
@@ -51,6 +51,8 @@ class Memory:
         reward_range: ``(failure, success)``, bounds of every reward; default: what the scope was made with, (0, 1) for
             a new one. Values would lose their meaning under another, so another is refused.
         sync: "full": what a verb returned is on disk; "normal": the last commits may go with the machine's power.
+        search: "exact": a recall compares its task with every key; "approximate": with the candidates of a search
+            graph (extra ``scale``); "auto": the latter from 100,000 keys on, where usearch is installed.
 
     Raises:
         BadInput: an argument is out of range, or policy and reward range would starve.
@@ -68,6 +70,7 @@ class Memory:
         seed: int = 0,
         reward_range: tuple[float, float] | None = None,
         sync: Literal["full", "normal"] = "full",
+        search: Search = "auto",
     ) -> None:
         chosen = policies.preset(policy) if isinstance(policy, str) else policy
         if reward_range is not None:
@@ -84,6 +87,7 @@ class Memory:
                 policy=policies.check(chosen, bounds),
                 reward_range=bounds,
                 seed=seed,
+                search=search,
             )
         except BaseException:
             self._store.close()
@@ -293,6 +297,14 @@ class Memory:
         seen = when.point(self._bank, receipt_id(number))
         found = events.as_of(self._store, self._bank.scope_id, seen, objective, row[0])
         return {memory_id(seq): q for seq, q in found.items()}
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Build now what makes recalls in a large store fast, and wait for it; without this call it happens by and by.
+
+        Args:
+            progress: called as ``progress(done, total, of_what)``, "vectors" or "search graph".
+        """
+        self._bank.index.prepare(progress)
 
     def rebuild_values(self) -> int:
         """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""

@@ -1,0 +1,172 @@
+"""Approximate candidates for large scopes: a search graph (HNSW, arXiv 1603.09320, by usearch) beside the store.
+
+The graph only proposes: what it finds is compared again by the exact float32 vectors. It is built in the background
+from vectors that are in their file already, kept as a file, and mapped; until one is ready, and for vectors that came
+after it, search is exact.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import threading
+import time
+import weakref
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.errors import missing_extra
+from evolvent.memory.cache_files import Files, checksum
+from evolvent.memory.store import Progress
+
+# chosen by measurement (LOG.md): 8-bit numbers find the same as 16-bit ones once candidates are compared exactly
+_SETTINGS: dict[str, Any] = {
+    "metric": "cos", "dtype": "i8", "connectivity": 16, "expansion_add": 128, "enable_key_lookups": False,
+}  # fmt: skip
+_EXPANSION = 128  # candidates looked at in a search, at least
+_THREADS = 2
+_PIECE = 2000  # vectors between two looks at whether to stop
+_AGAIN_S = 5.0  # between two attempts in the background
+
+
+def installed() -> bool:
+    """Whether usearch is there."""
+    return importlib.util.find_spec("usearch") is not None
+
+
+def require() -> None:
+    """Raise ``MissingExtra`` unless usearch is installed."""
+    if not installed():
+        raise missing_extra("usearch", "scale", "search='approximate'")
+
+
+class Graph:
+    """A graph over the first ``count`` vectors of a tag."""
+
+    def __init__(self, index: Any, tag: str, count: int) -> None:
+        self._index, self.tag, self.count = index, tag, count
+
+    def search(self, query: np.ndarray, wanted: int) -> np.ndarray:
+        """About the ``wanted`` nearest vectors: int64 ``[<=wanted]``, in no exact order."""
+        return self._index.search(query, wanted).keys.astype(np.int64)
+
+
+class Graphs:
+    """The graph of a scope at hand, and the thread that loads, builds or extends it."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.ready: Graph | None = None
+        self.trouble = ""  # why the last attempt failed
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._next = 0.0
+        # a thread inside the graph's own code must not outlive the interpreter
+        self._at_exit = partial(_stop, weakref.ref(self))
+        atexit.register(self._at_exit)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a graph is being loaded or built."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, tag: str, file_ND: np.ndarray, missing: int) -> None:
+        """Bring the graph up to date in the background, when one is not under way.
+
+        Args:
+            tag: of the vectors.
+            file_ND: the mapped vectors.
+            missing: build only when more than so many of them are in no graph.
+        """
+        if self.busy or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _AGAIN_S
+        self._stop.clear()
+        self._thread = threading.Thread(
+            target=self._try, args=(tag, file_ND, missing), name="evolvent-graph", daemon=True
+        )
+        self._thread.start()
+
+    def finish(self, tag: str, file_ND: np.ndarray, missing: int, progress: Progress | None = None) -> None:
+        """The same, and wait for it."""
+        if self._thread is not None:
+            self._thread.join()
+        self._stop.clear()
+        self._try(tag, file_ND, missing, progress)
+
+    def close(self) -> None:
+        """Stop the thread; what it was building is given up."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        atexit.unregister(self._at_exit)
+
+    # ------------------------------------------------------------------------------------------------ the thread
+    def _try(self, tag: str, file_ND: np.ndarray, missing: int, progress: Progress | None = None) -> None:
+        try:
+            self._adopt(tag, len(file_ND))
+            if len(file_ND) - self._covered(tag) <= missing:
+                return
+            with self._files.locked("graph") as mine:  # else another process builds it
+                if mine:
+                    self._adopt(tag, len(file_ND))
+                    if len(file_ND) - self._covered(tag) > missing:
+                        self._build(tag, file_ND, progress)
+            self.trouble = ""
+        except (OSError, RuntimeError, ValueError, MemoryError) as error:
+            self.trouble = f"{type(error).__name__}: {error}"  # exact search goes on; health() tells
+
+    def _covered(self, tag: str) -> int:
+        ready = self.ready
+        return ready.count if ready is not None and ready.tag == tag else 0
+
+    def _adopt(self, tag: str, most: int) -> None:
+        """Map the newest graph file, when it is intact and knows more than the one at hand."""
+        found = self._files.graph(tag)
+        if found is None or not self._covered(tag) < found[1] <= most:
+            return
+        path, count, digest = found
+        if checksum(path) != digest:
+            path.unlink(missing_ok=True)
+            return
+        self.ready = _view(path, tag, count)
+
+    def _build(self, tag: str, file_ND: np.ndarray, progress: Progress | None) -> None:
+        from usearch.index import Index
+
+        index = Index(ndim=file_ND.shape[1], **_SETTINGS)
+        done, known = self._covered(tag), self._files.graph(tag)
+        if done and known is not None and known[1] == done:
+            index.load(str(known[0]))
+        done = len(index)
+        for start in range(done, len(file_ND), _PIECE):
+            if self._stop.is_set():
+                return
+            piece = file_ND[start : start + _PIECE]
+            index.add(np.arange(start, start + len(piece)), piece, threads=_THREADS)
+            if progress is not None:
+                progress(start + len(piece), len(file_ND), "search graph")
+        temporary = self._files.new_graph(tag)
+        index.save(str(temporary))
+        path = self._files.keep_graph(temporary, tag, len(file_ND))
+        self.ready = _view(path, tag, len(file_ND))
+
+
+def _view(path: Path, tag: str, count: int) -> Graph:
+    from usearch.index import Index
+
+    index = Index.restore(str(path), view=True)
+    if index is None or len(index) != count:
+        raise ValueError(f"{path.name} does not hold {count} vectors")
+    index.expansion_search = _EXPANSION
+    return Graph(index, tag, count)
+
+
+def _stop(graphs: weakref.ref[Graphs]) -> None:
+    found = graphs()
+    if found is not None:
+        found.close()
