@@ -23,9 +23,9 @@ from evolvent.memory.schema import Table
 from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync
 
 T = TypeVar("T")
-_CONNECTIONS = 16  # threads that may be inside the store at once; others wait
 _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
-_OWN_OPTIONS = {"schema": "evolvent", "index": "exact"}
+_AT = "postgresql://…?…"
+_OWN_OPTIONS = {"schema": "evolvent", "index": "exact", "connections": "4"}
 _CONNECT = {
     "connect_timeout": "10", "application_name": "evolvent", "client_encoding": "utf8",
     "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
@@ -37,7 +37,8 @@ class Postgres(Store):
 
     Args:
         url: ``postgresql://user:password@host:port/database``; beside libpq's own options it may say ``schema=NAME``
-            (default "evolvent", made when new) and ``index=hnsw`` (approximate search of large stores, see pgvector).
+            (default "evolvent", made when new), ``index=hnsw`` (approximate search of large stores, see pgvector) and
+            ``connections=N``: how many threads may be inside at once, others wait (default 4; writers take turns).
         sync: "full" commits to the server's disk; "normal" may lose the last commits when the server crashes.
         create: see ``open_store``.
 
@@ -60,7 +61,7 @@ class Postgres(Store):
             with psycopg.connect(self.conninfo, autocommit=True) as conn:
                 self._vector_oids = self._prepare(conn, create)
             self._pool = psycopg_pool.ConnectionPool(
-                self.conninfo, min_size=0, max_size=_CONNECTIONS, timeout=BUSY_TIMEOUT_S, max_idle=120.0,
+                self.conninfo, min_size=0, max_size=int(own["connections"]), timeout=BUSY_TIMEOUT_S, max_idle=120.0,
                 reconnect_timeout=BUSY_TIMEOUT_S, configure=self._configure, kwargs={"autocommit": True}, open=True,
                 num_workers=1,
             )  # fmt: skip
@@ -296,7 +297,7 @@ class _Link:
         self._pool.putconn(self._conn)
 
     def _run(self, statement: Callable[[psycopg.Connection], T]) -> T:
-        for _ in range(_CONNECTIONS):
+        for _ in range(self._pool.max_size):  # those that wait in the pool may be lost as well
             try:
                 return statement(self._conn)
             except psycopg.OperationalError:
@@ -320,9 +321,11 @@ def split_url(url: str) -> tuple[str, dict[str, str]]:
     own = {**_OWN_OPTIONS, **{name: value for name, value in given if name in _OWN_OPTIONS}}
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,49}", own["schema"]) or own["schema"].startswith("pg_"):
         expected = "lower-case letters, digits and _, at most 50, no leading digit or pg_"
-        raise BadInput("not a name for a schema", got=own["schema"], expected=expected, where="postgresql://…?schema=")
+        raise BadInput("not a name for a schema", got=own["schema"], expected=expected, where=_AT)
     if own["index"] not in ("exact", "hnsw"):
-        raise BadInput("unknown index", got=own["index"], expected="exact, hnsw", where="postgresql://…?index=")
+        raise BadInput("unknown index", got=own["index"], expected="exact, hnsw", where=_AT)
+    if not re.fullmatch(r"[1-9][0-9]{0,2}", own["connections"]):
+        raise BadInput("not a number of connections", got=own["connections"], expected="1 to 999", where=_AT)
     libpq = _CONNECT | {name: value for name, value in given if name not in _OWN_OPTIONS}
     return urlunsplit(parts._replace(query=urlencode(libpq, quote_via=quote))), own
 
