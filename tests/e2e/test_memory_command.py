@@ -1,6 +1,7 @@
 """`evolvent memory` over a real store: what it says must be what the store holds."""
 
 import json
+import re
 
 import pytest
 from command import evolvent
@@ -53,10 +54,96 @@ def test_explain_of_what_is_not_there(store, tmp_path, subject):
     assert err.startswith("error:") and "Traceback" not in err
 
 
-def test_export_is_one_object_a_line(store, tmp_path):
-    evolvent("memory", "export", store, "--out", "m.jsonl", cwd=tmp_path)
+def test_the_readable_list_is_one_object_a_line(store, tmp_path):
+    evolvent("memory", "export", store, "--items", "--out", "m.jsonl", cwd=tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
     items = _state(store)
     assert [(row["id"], row["value"], row["n"]) for row in rows] == [(i.id, i.value, i.n) for i in items]
-    out, _ = evolvent("memory", "export", store, "--status", "archived", cwd=tmp_path)
+    out, _ = evolvent("memory", "export", store, "--items", "--status", "archived", cwd=tmp_path)
     assert out == ""
+
+
+@pytest.fixture
+def copy(store, tmp_path):
+    """A store that a test may change: an import of the export of the other."""
+    out, _ = evolvent("memory", "export", store, cwd=tmp_path)
+    (tmp_path / "all.jsonl").write_text(out)
+    told, _ = evolvent("memory", "import", "copy.db", "all.jsonl", "--dry-run", cwd=tmp_path)
+    assert "nothing was made" in told and not (tmp_path / "copy.db").exists()
+    evolvent("memory", "import", "copy.db", "all.jsonl", cwd=tmp_path)
+    return tmp_path / "copy.db"
+
+
+def _dump(path, tmp_path):
+    return evolvent("memory", "digest", path, cwd=tmp_path)[0].strip()
+
+
+def test_export_import_and_migrate_make_equal_stores(store, copy, tmp_path):
+    assert _dump(copy, tmp_path) == _dump(store, tmp_path)
+    out, _ = evolvent("memory", "migrate", copy, "other.db", "--dry-run", cwd=tmp_path)
+    assert not (tmp_path / "other.db").exists() and _dump(store, tmp_path) in out
+    evolvent("memory", "migrate", copy, "other.db", cwd=tmp_path)
+    assert _dump(tmp_path / "other.db", tmp_path) == _dump(store, tmp_path)
+    for words in (["import", "other.db", "all.jsonl"], ["migrate", copy, "other.db"]):
+        for more in ([], ["--dry-run"]):
+            _, err = evolvent("memory", *words, *more, cwd=tmp_path, code=2)
+            assert "not empty" in err
+
+
+def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
+    def run(*words, code=0):
+        return evolvent("memory", *words, cwd=tmp_path, code=code)[0]
+
+    def state():
+        with Memory(copy) as memory:
+            tables = ("memory", "value", "source_value", "recall_item")
+            return [memory._store.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables]
+
+    start = state()
+    for words, said in (
+        (["rollback", copy, "--to", "r3"], "no longer count"),
+        (["compact", copy, "--keep", "0"], "recall_item"),
+    ):
+        told = run(*words, "--dry-run")
+        assert said in told and "nothing was changed" in told and state() == start
+        done = run(*words)
+        assert said in done and state() != start
+        run("undo", copy, re.search(r"evolvent memory undo \S+ (a\d+)", done)[1])
+        assert state() == start
+    found = json.loads(run("quarantine", copy, "m1", "--dry-run", "--json"))
+    assert found["statuses"] == [["m1", "active", "quarantined"]] and found["act"] is None
+    run("quarantine", copy, "m1", "--reason", "injected")
+    out = run("audit", copy, "--plain")
+    assert "injected" in out and re.search(r"quarantined memories\s+1\n", out)
+    assert "active" in run("restore", copy, "m1")
+    assert state() == start and "every check passed" in run("verify", copy)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rollback", "--to", "r99"],
+        ["rollback", "--to", "yesterday"],
+        ["quarantine", "m99"],
+        ["restore", "r1"],
+        ["undo", "a99"],
+        ["compact", "--keep", "-1"],
+        ["audit", "--scope", "nobody"],
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_message(store, tmp_path, words):
+    _, err = evolvent("memory", words[0], store, *words[1:], cwd=tmp_path, code=2)
+    assert err.startswith("error:") and "Traceback" not in err
+
+
+def test_a_missing_store_is_not_made(tmp_path):
+    for words in (["audit"], ["verify"], ["digest"], ["export"], ["rollback", "--to", "r1"]):
+        _, err = evolvent("memory", words[0], "none.db", *words[1:], cwd=tmp_path, code=2)
+        assert "there is no memory" in err and not (tmp_path / "none.db").exists()
+
+
+def test_the_page_is_one_file_and_harmless(store, tmp_path):
+    evolvent("memory", "audit", store, "--html", "a.html", cwd=tmp_path)
+    page = (tmp_path / "a.html").read_text()
+    assert page.startswith("<!doctype html>") and "Value over time" in page
+    assert not re.search(r"(src|href|url\()\s*=?\s*[\"']?(https?:|//)", page) and "<script" not in page

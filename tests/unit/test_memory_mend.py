@@ -199,8 +199,10 @@ def test_compact_takes_out_what_nothing_needs_and_puts_it_back(memory, tmp_path)
     assert memory.compact(keep=2).nothing
     with open(done.file, encoding="utf-8") as file:
         assert sum(1 for _ in file) == 24
-    memory.undo(done.act)
-    assert memory._store.rows(rows) == before
+    back = memory.undo(done.act)
+    assert memory._store.rows(rows) == before and back.removed["recall_item"] == -24
+    with pytest.raises(BadInput, match="put back stay"):
+        memory.undo(back.act)
 
 
 def test_texts_and_vectors_that_nothing_refers_to_are_removed_and_put_back(memory):

@@ -100,19 +100,29 @@ def open_memory(store: str, scope: str | None) -> Memory:
     from evolvent.memory.memory import Memory
     from evolvent.memory.store import open_store
 
-    path = store
-    if "://" not in store:
-        path = str(Path(store) / "memory.db") if Path(store).is_dir() else store
-        if not Path(path).is_file():  # opening would create it
-            expected = "a memory file, or a run folder that holds one"
-            raise BadInput("there is no memory", got=store, expected=expected, where="evolvent memory")
-    with closing(open_store(path)) as opened:
+    path = store_path(store)
+    with closing(open_store(path, create=False)) as opened:
         names = [row[0] for row in opened.rows("SELECT name FROM scope ORDER BY scope_id")]
     chosen = scope if scope is not None else (names or ["default"])[0]
     if chosen not in names:
         raise BadInput("there is no such scope", got=chosen, expected=", ".join(names) or "none: the store is empty",
                        where=store, do="give one with --scope")  # fmt: skip
     return Memory(path, scope=chosen)
+
+
+def store_path(store: str) -> str:
+    """The path or URL of a memory, also of the one in a run folder.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if "://" in store:
+        return store
+    path = str(Path(store) / "memory.db") if Path(store).is_dir() else store
+    if not Path(path).is_file():
+        expected = "a memory file, or a run folder that holds one"
+        raise BadInput("there is no memory", got=store, expected=expected, where="evolvent memory")
+    return path
 
 
 # ---------------------------------------------------------------------------------------------------- the audit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional
 
 from evolvent.core.errors import BadInput
-from evolvent.core.jsonfile import dump
+from evolvent.core.jsonfile import dump, mask_secrets
 from evolvent.evaluate.live import Live
 
 if TYPE_CHECKING:
@@ -148,16 +148,16 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool) -> No
         if done.events:
             again = "count again" if done.events < 0 else "no longer count"
             live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")
-        live.note(_kept(done).lstrip("; ")) if done.kept else None
+        if done.kept:
+            live.note(_kept(done).lstrip("; "))
         if done.file:
             live.note(f"\nremoved rows → {done.file}")
         if dry_run:
             live.note("\ndry run: nothing was changed")
         else:
             where = "" if scope == "default" else f" --scope {scope}"
-            live.note(
-                f"\n{done.verb} done as {done.act}; take it back with: evolvent memory undo {store} {done.act}{where}"
-            )
+            command = f"evolvent memory undo {mask_secrets(store)} {done.act}{where}"
+            live.note(f"\n{done.verb} done as {done.act}; take it back with: {command}")
 
 
 def _kept(done: Mended) -> str:

@@ -76,6 +76,8 @@ def undoable(bank: Bank, number: int) -> Done:
         raise BadInput("this was undone already", got=f"a{number}", expected="an act that holds", where=where,
                        do=f"undo a{gone[number]} to have it again")  # fmt: skip
     act = acts[number]
+    if act.undoes is not None and acts[act.undoes].file is not None:
+        raise BadInput("rows that were put back stay", got=f"a{number}", where=where, do="compact again")
     for later in acts.values():
         if later.seq <= number or later.seq in gone or (later.undoes is not None and later.undoes > number):
             continue  # earlier, or without effect
