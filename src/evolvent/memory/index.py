@@ -55,7 +55,8 @@ class Index:
             if store.path == ":memory:":
                 raise BadInput("a store in memory is searched exactly", got=search, expected="'auto' or 'exact'")
         self._cache = None if store.path == ":memory:" or os.name != "posix" else self._new_cache()
-        self._shadow = Shadow()
+        self._known = Shadow()
+        self._waiting: list[tuple[int, str, np.ndarray]] = []  # appended one by one, taken in together when needed
         self._loaded = False
         self._seen_audit = self._safe_audit = 0
         self._data_version = -1
@@ -67,6 +68,19 @@ class Index:
             return Cache(self._store, self._scope_id, file_from=1, graph_from=1, tail=min(_TAIL, 256))
         graph_from = GRAPH_FROM if self._search == "auto" and graph.installed() else None
         return Cache(self._store, self._scope_id, file_from=FILE_FROM, graph_from=graph_from, tail=_TAIL)
+
+    @property
+    def _shadow(self) -> Shadow:
+        """What is known, with what was appended."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            emb = dict(
+                self._store.rows(
+                    "SELECT seq, emb_id FROM memory WHERE scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
+                )
+            )
+            self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in waiting])
+        return self._known
 
     @property
     def n(self) -> int:
@@ -85,7 +99,8 @@ class Index:
         Returns whether memories or their status changed.
         """
         if self._undone != self._store.undone:
-            self._shadow.rewind()
+            self._waiting.clear()  # what of it was not undone is read again
+            self._known.rewind()
             self._seen_audit, self._data_version, self._undone = self._safe_audit, -1, self._store.undone
         if not self._loaded:
             self._loaded = True
@@ -147,9 +162,7 @@ class Index:
 
     def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
         """Add one active row; ``seq`` must be newer than all before it (rows stay sorted by it)."""
-        row = self._store.row("SELECT emb_id FROM memory WHERE seq = ?", (seq,))
-        assert row is not None
-        self._shadow.extend([(seq, kind, "active", row[0], np.ascontiguousarray(vector, "<f4").tobytes())])
+        self._waiting.append((seq, kind, np.ascontiguousarray(vector, "<f4")))
 
     def set_active(self, seq: int, active: bool) -> None:
         """Show or hide one memory."""
