@@ -14,7 +14,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Connection, Search, Store, VectorIndex, marks, put_text
+from evolvent.memory.store import Connection, Search, Store, VectorIndex, damaged, marks, put_text
 from evolvent.memory.text import clean_word
 
 _CACHED_VECTORS = 8192
@@ -79,9 +79,18 @@ class Bank:
             )
         if vec_ND.shape[1] != self.embedder.dim:
             raise BadInput("vectors of another dimension", got=vec_ND.shape[1], expected=self.embedder.dim, where=where)
-        if not np.isfinite(vec_ND).all():
-            raise BadInput("the embedder gave NaN or infinite numbers", where=where, do="nothing was stored; try again")
-        norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
+        known = self.store.row("SELECT dim FROM embedding WHERE model=? LIMIT 1", (self.embedder.id,))
+        if known is not None and known[0] != vec_ND.shape[1]:
+            raise StoreError(
+                "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=known[0],
+                where=f"{self.store.path}, {where}", do="use the model that the store was made with",
+            )  # fmt: skip
+        with np.errstate(over="ignore"):
+            norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
+        if not (np.isfinite(vec_ND).all() and np.isfinite(norm_N1).all()):
+            raise BadInput(
+                "the embedder gave NaN, infinite or enormous numbers", where=where, do="nothing was stored; try again"
+            )
         if (norm_N1 < 1e-6).any():
             raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
         return np.ascontiguousarray(vec_ND / norm_N1)
@@ -134,8 +143,9 @@ def open_scope(store: Store, name: str) -> int:
         with store.write() as db:
             db.execute("INSERT INTO scope(name, created_at) VALUES(?,?) ON CONFLICT DO NOTHING", (name, time.time()))
         row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
-    assert row is not None
-    return int(row[0])
+    if row is None or not isinstance(row[0], int):
+        raise damaged(row, store.path)  # an index and its table disagree
+    return row[0]
 
 
 def pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
@@ -163,7 +173,10 @@ def pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
 def pinned_range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
     """The reward range of a scope: fixed when it is made, refused when another comes later."""
     given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
-    lo, hi = store.meta_pin(f"reward_range:{scope}", list(given))
+    pinned = store.meta_pin(f"reward_range:{scope}", list(given))
+    if not (isinstance(pinned, list) and len(pinned) == 2 and all(isinstance(x, int | float) for x in pinned)):
+        raise damaged(f"reward range {pinned}", store.path)
+    lo, hi = pinned
     if wanted is not None and (lo, hi) != given:
         raise StoreError(
             "the scope was made with another reward range",

@@ -136,6 +136,8 @@ def check(policy: Policy, reward_range: tuple[float, float]) -> Policy:
             exploration, the first memory that is tried stays ahead of all that were not (10 arms, rewards 0 and 1,
             start 0: the best is picked 9 % of the time; start 1: 94 %).
     """
+    if not isinstance(policy, Policy):
+        raise BadInput("not a policy", got=policy, expected="the name of a preset, or a Policy")
     where = f"policy {policy.name!r}"
     lo, hi = reward_range
     if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):

@@ -13,7 +13,7 @@ from typing import Any
 from evolvent.core.errors import StoreError
 from evolvent.memory import schema
 from evolvent.memory.schema import Table
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync, marks
+from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync, damaged, marks
 from evolvent.memory.turn import Turn
 
 
@@ -217,7 +217,7 @@ class SQLite(Store):
         """Turns sqlite3's errors in the block into ``StoreError``."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a damaged name is in SQLite's message
             raise _explained(error, doing, self.path) from error
 
 
@@ -228,8 +228,18 @@ def _triggers() -> list[str]:
     ]
 
 
-def _explained(error: sqlite3.Error, doing: str, path: str) -> StoreError:
-    text = str(error)
+# the operating system refused a write for another reason than a full disk: nothing is wrong with what is there
+_NOT_WRITTEN = tuple(
+    f"SQLITE_IOERR_{what}" for what in ("WRITE", "FSYNC", "DIR_FSYNC", "TRUNCATE", "SHMSIZE", "SHMOPEN", "DELETE")
+)
+_DAMAGED = (
+    "not a database", "malformed", "corrupt", "disk i/o", "could not decode", "can't decode", "no such table",
+    "no such column",
+)  # fmt: skip
+
+
+def _explained(error: Exception, doing: str, path: str) -> StoreError:
+    text, name = str(error), getattr(error, "sqlite_errorname", "")
     lower = text.lower()
     if "closed database" in lower:
         return StoreError("the memory is closed", got=text, where=path, do="open it again: Memory(path)")
@@ -248,12 +258,11 @@ def _explained(error: sqlite3.Error, doing: str, path: str) -> StoreError:
             "the memory cannot be written", got=text, where=path, do="check the permissions of the folder"
         )
     if "unable to open" in lower:
-        return StoreError("the memory cannot be opened", got=text, where=path, do="check the path and its permissions")
-    if "not a database" in lower or "malformed" in lower or "corrupt" in lower or "disk i/o" in lower:
-        return StoreError(
-            "the memory file is damaged",
-            got=text,
-            where=path,
-            do="keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover",
-        )
+        do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"
+        return StoreError("the memory cannot be opened", got=text, where=path, do=do)
+    if name in _NOT_WRITTEN:
+        do = "look for a quota, a limit on the size of files or a failing disk; what was acknowledged before is intact"
+        return StoreError("the disk does not take what is written", got=f"{text} ({name})", where=path, do=do)
+    if any(word in lower for word in _DAMAGED):
+        return damaged(text, path)
     return StoreError(f"{doing} the memory failed", got=text, where=path)

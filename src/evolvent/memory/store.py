@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput, StoreError, missing_extra
 from evolvent.memory.schema import Table
 
 BUSY_TIMEOUT_S = 60.0
@@ -204,7 +204,10 @@ class Store(ABC):
     def meta_get(self, name: str) -> Any:
         """A JSON value stored under ``name``, or ``None``."""
         found = self.row("SELECT body FROM meta WHERE name=?", (name,))
-        return None if found is None else json.loads(found[0])
+        try:
+            return None if found is None else json.loads(found[0])
+        except ValueError as error:
+            raise damaged(f"{name} = {found}", self.path) from error
 
     def meta_set(self, name: str, value: Any) -> None:
         """Store a JSON value under ``name``."""
@@ -254,6 +257,12 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
     from evolvent.memory.sqlite import SQLite
 
     return SQLite(path, sync=sync, create=create)
+
+
+def damaged(got: object, where: str) -> StoreError:
+    """The error for a store that does not hold what was written to it."""
+    do = "keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover"
+    return StoreError("the memory file is damaged", got=got, where=where, do=do)
 
 
 def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:

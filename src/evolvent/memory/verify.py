@@ -9,23 +9,26 @@ else is derived from (times, a receipt's similarities, free notes) cannot.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.errors import StoreError
-from evolvent.memory import compact, events
+from evolvent.memory import compact, events, schema
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
+from evolvent.memory.policies import Policy, to_dict
 from evolvent.memory.relevance import SHARED_BY, words
 from evolvent.memory.text import content_hash
 
 MOST = 100  # findings told per check
 NORM_TOLERANCE = 1e-5  # float32 keeps a unit norm to about 1e-7
-SAME_COSINE = 0.9999  # of a text embedded again; servers do not repeat themselves to the last bit
+SAME = 1e-3  # largest difference to a text embedded again; servers do not repeat themselves to the last bit
 _RESTORE = "restore a backup, or export what is intact into a new store"
 _REBUILD = "call rebuild_values(): the events are the truth"
 
@@ -71,9 +74,29 @@ def verify(bank: Bank, *, embed: bool = False) -> list[Finding]:
 Row = tuple[str, ...]  # where, got, expected, and what to do when it is not the usual
 
 
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "TEXT": lambda cell: isinstance(cell, str),
+    "INTEGER": lambda cell: isinstance(cell, int),
+    "REAL": lambda cell: isinstance(cell, float) and math.isfinite(cell),
+    "BOOLEAN": lambda cell: cell in (0, 1),
+}
+
+
 def _engine(bank: Bank) -> Iterator[Row]:
     for where, got in bank.store.damage():
         yield where, got, "ok"
+
+
+def _rows(bank: Bank) -> Iterator[Row]:
+    """Every cell can be read and is of the type that its column declares."""
+    for table in schema.layout():
+        columns = {name: kind for name, kind in table.columns.items() if kind != "BLOB" and name != "body"}
+        keys = [list(columns).index(name) for name in table.key if name in columns]
+        for piece in bank.store.chunks(f"SELECT {', '.join(columns)} FROM {table.name}"):
+            for row in piece:
+                for (name, kind), cell in zip(columns.items(), row, strict=True):
+                    if cell is not None and not _FITS[kind](cell):
+                        yield f"{name} of {table.name} {[row[i] for i in keys]}", repr(cell)[:60], kind
 
 
 def _texts(bank: Bank) -> Iterator[Row]:
@@ -118,9 +141,10 @@ def _embedder(bank: Bank) -> Iterator[Row]:
         again_ND = np.asarray(bank.embedder.embed([row[1] for row in piece]), np.float64)
         again_ND /= np.linalg.norm(again_ND, axis=1, keepdims=True)
         for (emb_id, text, blob), again in zip(piece, again_ND, strict=True):
-            cosine = float(np.frombuffer(blob, "<f4").astype(np.float64) @ again)
-            if not cosine >= SAME_COSINE:
-                yield f"vector {emb_id} of {model}", f"cosine {cosine:.4f} to {text[:60]!r} embedded again", "1"
+            stored = np.frombuffer(blob, "<f4")
+            off = float(np.abs(stored - again).max()) if stored.size == again.size else np.inf
+            if not off <= SAME:
+                yield f"vector {emb_id} of {model}", f"{off:.2g} away from {text[:60]!r} embedded again", f"<= {SAME:g}"
 
 
 def _memories(bank: Bank) -> Iterator[Row]:
@@ -154,6 +178,17 @@ def _receipts(bank: Bank) -> Iterator[Row]:
         if n < n_pool and number <= trimmed.get(scope_id, 0):
             continue  # what was not selected was compacted away
         yield receipt_id(number), f"{n} candidates", f"{n_pool}"
+    for number, params, policy in bank.store.rows(
+        "SELECT min(seq), params, policy FROM recall GROUP BY params, policy"
+    ):
+        try:
+            told = json.loads(params)  # an older version may have written fewer fields
+            known = json.dumps({name: to_dict(Policy(**told))[name] for name in told}, sort_keys=True) == params
+            known = known and told["name"] == policy
+        except (ValueError, TypeError, KeyError):
+            known = False
+        if not known:
+            yield receipt_id(number), params[:60], f"the settings of {policy!r}"
 
 
 def _credit(bank: Bank) -> Iterator[Row]:
@@ -214,6 +249,7 @@ def _words(bank: Bank) -> Iterator[Row]:
 
 CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "engine": _engine,
+    "rows": _rows,
     "texts": _texts,
     "vectors": _vectors,
     "memories": _memories,
