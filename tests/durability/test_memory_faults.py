@@ -16,7 +16,7 @@ from evolvent.memory.transfer import digest
 
 
 # ------------------------------------------------------------------------------------------------ disks
-def on_a_disk_of_its_own(code, folder, size="2m"):
+def on_a_disk_of_its_own(code, folder, size="3m"):
     """Run code in a process whose ``folder`` is a small file system in memory; skips where that is not allowed."""
     shell = f"mount -t tmpfs -o size={size} tmpfs {folder} && exec {sys.executable} -c '{code}' {folder}"
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-r", "-m", "true"], check=False).returncode:
@@ -56,6 +56,8 @@ def test_a_full_disk(tmp_path):
     code = (
         OPENING
         + """
+with open(folder + "/reserve", "wb") as file:
+    file.write(b"x" * 1_500_000)
 memory, kept = open_it(), []
 def until_full():
     while len(kept) < 5000:
@@ -70,7 +72,7 @@ refused("the disk is full", lambda: open_it("new.db"))
 with open_it() as memory:
     refused("the disk is full", lambda: memory.remember("a", "b" * 100_000))
     assert len(memory.items(None)) == len(kept)
-os.remove(folder + "/ballast")
+os.remove(folder + "/reserve")
 with open_it() as memory, open_it("new.db") as new:
     assert memory.remember("a", "b") == f"m{len(kept) + 1}" and memory.verify() == []
     assert new.remember("a", "b") == "m1" and new.verify() == []
