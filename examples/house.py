@@ -1,14 +1,15 @@
 """The task of the examples: count customers by the house's own definitions, which no model can know.
 
-An agent has one tool, ``count``. It guesses what "active" means, a check says that the number is wrong, a reviewer
-gives the definition, the memory keeps it, and the next question about active customers (of another city) is right.
+An agent has one tool, ``count``. It guesses what "active" means, a check says that it counted the wrong ones, a
+reviewer gives the definition, the memory keeps it, and the next question about active customers (of another city) is
+right.
 """
 
 import argparse
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +59,9 @@ def condition(question: str, house: bool) -> str:
     return f"{MEANING[term][house]} AND city = '{city}'"
 
 
-def right(question: str, answer: object) -> bool:
-    """The check: the last number of the answer is the number of the house."""
-    return re.findall(r"\d+", str(answer))[-1:] == [count(condition(question, house=True))]
+def right(question: str, ran: Sequence[str]) -> bool:
+    """The check: the last condition that the agent ran counts what the house counts."""
+    return bool(ran) and count(ran[-1]) == count(condition(question, house=True))
 
 
 def review(question: str) -> str:

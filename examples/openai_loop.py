@@ -17,32 +17,32 @@ TOOL = {
 }
 
 
-def ask(client: openai.OpenAI, model: str, messages: list) -> tuple[str, str]:
-    """Let the model call the tool until it answers: the answer, and the SQL it ran."""
-    asked = []
+def ask(client: openai.OpenAI, model: str, messages: list) -> list[str]:
+    """Let the model call the tool until it answers: the conditions that it ran."""
+    ran: list[str] = []
     for _ in range(4):
         with client.chat.completions.stream(model=model, messages=messages, tools=[TOOL]) as stream:
             reply = stream.get_final_completion().choices[0].message
         messages.append(reply.model_dump(exclude_none=True, include={"role", "content", "tool_calls"}))
         if not reply.tool_calls:
-            return reply.content or "", "; ".join(asked)
+            break
         for call in reply.tool_calls:
-            asked.append(json.loads(call.function.arguments).get("where", ""))
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": house.count(asked[-1])})
-    return "", "; ".join(asked)
+            ran.append(json.loads(call.function.arguments).get("where", ""))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": house.count(ran[-1])})
+    return ran
 
 
 def attempt(client: openai.OpenAI, model: str, memory: Memory, question: str) -> bool:
     recall = memory.recall(question, k=3)
     system = house.PROMPT + house.notes(recall.items)
     try:
-        answer, sql = ask(client, model, [{"role": "system", "content": system}, {"role": "user", "content": question}])
+        ran = ask(client, model, [{"role": "system", "content": system}, {"role": "user", "content": question}])
     except openai.APIError:
         memory.settle(recall, None, valid=False)  # the server failed: that says nothing about the notes
         raise
-    ok = house.right(question, answer)
+    ok = house.right(question, ran)
     memory.shown(recall, recall.ids)  # all of them were in the prompt
-    memory.settle(recall, float(ok), source="tests", action=sql)
+    memory.settle(recall, float(ok), source="tests", action="; ".join(ran))
     if not ok:
         memory.remember(question, house.review(question), source="reviewer", parents=recall)
     return ok

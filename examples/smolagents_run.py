@@ -22,13 +22,12 @@ def attempt(model: OpenAIModel, memory: Memory, question: str) -> bool:
         tools=[count], model=model, instructions=house.PROMPT + house.notes(recall.items), max_steps=4,
         verbosity_level=LogLevel.OFF,
     )  # fmt: skip
-    answer = agent.run(question)
+    agent.run(question)
     calls = [c for s in agent.memory.steps if isinstance(s, ActionStep) for c in s.tool_calls or ()]
-    ok = house.right(question, answer)
+    ran = [str(c.arguments.get("where", "")) for c in calls if c.name == "count" and isinstance(c.arguments, dict)]
+    ok = house.right(question, ran)
     memory.shown(recall, recall.ids)  # all of them were in the instructions
-    memory.settle(
-        recall, float(ok), source="tests", action="; ".join(str(c.arguments) for c in calls if c.name == "count")
-    )
+    memory.settle(recall, float(ok), source="tests", action="; ".join(ran))
     if not ok:
         memory.remember(question, house.review(question), source="reviewer", parents=recall)
     return ok

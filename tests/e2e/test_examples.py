@@ -49,7 +49,7 @@ def test_a_lesson_helps_the_next_question(name, tmp_path, house):
             (outcome,) = receipt["outcomes"]
             assert (outcome["reward"], outcome["source"]) == (float(number >= 4), "tests")
             ran = house.condition(receipt["query"], house=number >= 4)
-            assert ran in outcome["action"].replace('\\"', '"'), "credit needs what the agent did"
+            assert outcome["action"] == ran, "credit needs what the agent did"
 
 
 def test_without_memory_nothing_is_learned():
@@ -71,12 +71,9 @@ def test_an_example_stays_short_and_keeps_nothing_global(name):
 def test_the_task_needs_its_definitions(house):
     for questions in house.PASSES.values():
         for question in questions:
-            guess = house.count(house.condition(question, house=False))
-            assert (
-                not house.right(question, guess) and not house.right(question, "") and not house.right(question, None)
-            )
-            truth = house.count(house.condition(question, house=True))
-            assert house.right(question, int(truth)) and house.right(question, f"Of 180 customers, {truth}.")
+            guess, truth = (house.condition(question, house=known) for known in (False, True))
+            assert house.right(question, [truth]) and house.right(question, [guess, truth])
+            assert not any(house.right(question, ran) for ran in ([], [guess], [truth, guess], ["nonsense"], [""]))
     assert house.count("1; DROP TABLE customers").startswith("error") and house.count("nonsense").startswith("error")
 
 
