@@ -96,8 +96,18 @@ class Life:
 @pytest.mark.parametrize("policy", ["memlift", "memrl", "memq"])
 @pytest.mark.parametrize("seed", range(6))
 def test_rollback_gives_what_the_receipt_saw_and_undo_gives_back_what_was(policy, seed, tmp_path):
+    live(tmp_path / "a.db", policy, seed)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("policy", ["memlift", "memq"])
+def test_the_same_on_postgres(policy, postgres_store):
+    live(postgres_store(), policy, 1)
+
+
+def live(path, policy, seed):
     chosen = preset(policy, gate=-1.0, pool=20, k=3)
-    with Memory(tmp_path / "a.db", policy=chosen, embedder="hash:32", sync="normal", seed=seed) as memory:
+    with Memory(path, policy=chosen, embedder="hash:32", sync="normal", seed=seed) as memory:
         life = Life(memory, seed)
         for _ in range(3):
             memory.remember(life.random.choice(KEYS), f"start {life.random.random()}", polarity="success")
@@ -125,5 +135,5 @@ def test_rollback_gives_what_the_receipt_saw_and_undo_gives_back_what_was(policy
         # every receipt still tells what it saw, whatever was rolled back and undone since
         for receipt, values in life.seen.items():
             assert memory.values_as_of(receipt) == values
-        with Memory(tmp_path / "a.db", policy=chosen) as again:
+        with Memory(path, policy=chosen) as again:
             assert state(again) == state(memory)

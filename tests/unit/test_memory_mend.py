@@ -9,14 +9,16 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.events import Event, Value, apply
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.text import content_hash
 
 TASK = "red-eye flights from Newark"
 
 
-@pytest.fixture
-def memory(tmp_path):
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def memory(request, tmp_path):
+    path = tmp_path / "a.db" if request.param == "sqlite" else request.getfixturevalue("postgres_store")()
     chosen = preset("memlift", gate=-1.0, margin=2.0, relevance="cosine", pool=9, k=3, omit=0.0)
-    with Memory(tmp_path / "a.db", policy=chosen, embedder="hash:32", sync="normal") as opened:
+    with Memory(path, policy=chosen, embedder="hash:32", sync="normal") as opened:
         yield opened
 
 
@@ -190,32 +192,29 @@ def test_compact_takes_out_what_nothing_needs_and_puts_it_back(memory, tmp_path)
         memory.settle(r, 1.0)
     rows = "SELECT * FROM recall_item ORDER BY recall_id, memory_id"
     before, values = memory._store.rows(rows), [item.value for item in memory.items()]
-    told = memory.compact(keep=2, dry_run=True)
+    told, file = memory.compact(keep=2, dry_run=True), tmp_path / "removed.jsonl"
     assert told.removed["recall_item"] == 4 * 6 and memory._store.rows(rows) == before
-    done = memory.compact(keep=2)
+    done = memory.compact(keep=2, file=file)
     assert done.removed == told.removed and len(memory._store.rows(rows)) == len(before) - 24
     assert memory.verify() == [] and memory.rebuild_values() == 0 and [i.value for i in memory.items()] == values
     assert len(memory.explain("r6").to_dict()["pool"]) == 9 and len(memory.explain("r1").to_dict()["pool"]) == 3
-    assert memory.compact(keep=2).nothing
-    with open(done.file, encoding="utf-8") as file:
-        assert sum(1 for _ in file) == 24
+    assert memory.compact(keep=2, file=file).nothing
+    assert done.file == str(file) and len(file.read_text(encoding="utf-8").splitlines()) == 24
     back = memory.undo(done.act)
     assert memory._store.rows(rows) == before and back.removed["recall_item"] == -24
     with pytest.raises(BadInput, match="put back stay"):
         memory.undo(back.act)
 
 
-def test_texts_and_vectors_that_nothing_refers_to_are_removed_and_put_back(memory):
+def test_texts_and_vectors_that_nothing_refers_to_are_removed_and_put_back(memory, tmp_path):
     memory.remember(TASK, "kept")
     memory.remember(TASK, "kept", merge=0.0)
+    text = "orphan \x85\u2028 line"
     with memory._store.write() as db:
-        digest = "0" * 32
-        db.execute("INSERT INTO text_blob VALUES(?,?,?)", (digest, "orphan \x85\u2028 line", 15))
-        vec = memory._bank.vectors({"x": TASK})["x"].tobytes()
-        db.execute("INSERT INTO embedding(model, text_hash, dim, vec) VALUES('old', ?, 32, ?)", (digest, vec))
+        memory._bank.put_embedding(db, content_hash(text), text, memory._bank.vectors({"x": TASK})["x"])
     tables = ("SELECT * FROM text_blob ORDER BY hash", "SELECT * FROM embedding ORDER BY emb_id")
     before = [memory._store.rows(sql) for sql in tables]
-    done = memory.compact()
+    done = memory.compact(file=tmp_path / "removed.jsonl")
     assert done.removed == {"recall_item": 0, "embedding": 1, "text_blob": 1}
     assert [len(memory._store.rows(sql)) for sql in tables] == [len(rows) - 1 for rows in before]
     memory.undo(done.act)
@@ -238,9 +237,20 @@ def test_the_file_of_removed_rows_is_checked_and_needed(memory, tmp_path):
     (tmp_path / "out.jsonl").write_text(text)
     memory.undo(done.act)
     assert json.loads(text.splitlines()[0])[0] == "recall_item"
+    with pytest.raises(StoreError, match="cannot be written"):
+        memory.compact(keep=0, file=tmp_path / "no folder" / "out.jsonl")
     for keep in (-1, 1.5, True):
         with pytest.raises(BadInput):
             memory.compact(keep=keep)
+
+
+def test_what_is_removed_is_written_beside_the_store_each_time_to_a_new_file(tmp_path):
+    with Memory(tmp_path / "a.db", embedder="hash:32", policy=preset("memrl", gate=-1.0, pool=9, k=1)) as memory:
+        for i in range(3):
+            memory.remember(f"{TASK} {i}", f"body {i}")
+        for name in ("a.db.removed-1.jsonl", "a.db.removed-2.jsonl"):
+            memory.recall(TASK)
+            assert memory.compact(keep=0).file == str(tmp_path / name)
 
 
 def test_a_memory_without_a_folder_needs_a_file_to_compact():

@@ -17,7 +17,9 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent list [algos|envs|models|credit]      what there is: paper, levels, status, one line
   evolvent eval DIR [--episodes N]              evaluate what a run learned, frozen
   evolvent compare DIR ... [--html FILE]        runs against one another, with intervals and paired tests
-  evolvent memory {{audit,explain,export}} STORE  what a memory holds, what it earned, and why
+  evolvent memory {{audit,explain,verify}} STORE  what a memory holds, what earned its place, what does harm, and why
+  evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   mend it; each act can be undone
+  evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another engine, whole and verified
   evolvent bench NAME [--json FILE]             performance measured as ratios in one run
 
 `evolvent run memlift` is the place to start; `evolvent run ALGO --help` shows every setting of an algorithm.

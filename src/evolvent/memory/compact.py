@@ -6,10 +6,8 @@ explain what the recall looked at), and texts and vectors that no row refers to.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +15,20 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.jsonfile import write_atomic
 from evolvent.memory.act import Act, Mended, perform
 from evolvent.memory.bank import Bank
-from evolvent.memory.store import Store, marks
+from evolvent.memory.schema import Table, layout
+from evolvent.memory.store import Store
+from evolvent.memory.transfer import from_json, to_json
 
 # rows go in this order, so that nothing refers to what is gone; they come back in the opposite one
-_COLUMNS = {
-    "recall_item": (
-        "recall_id", "memory_id", "rank", "sim", "q", "value", "n", "z_sim", "z_q", "bonus", "score", "in_pool",
-        "selected", "omitted", "propensity", "shown", "content_version",
-    ),
-    "embedding": ("emb_id", "model", "text_hash", "dim", "vec"),
-    "text_blob": ("hash", "body", "n_chars"),
-}  # fmt: skip
-_KEYS = {"recall_item": ("recall_id", "memory_id"), "embedding": ("emb_id",), "text_blob": ("hash",)}
+_ORDER = ("recall_item", "embedding", "text_blob")
 _SELECT = {
     "recall_item": "FROM recall_item WHERE NOT selected AND recall_id IN (SELECT seq FROM recall WHERE scope_id = ? "
-    "AND seq <= ?) ORDER BY recall_id, memory_id",
+    "AND seq <= ?)",
     "embedding": "FROM embedding WHERE emb_id IN (SELECT emb_id FROM embedding EXCEPT SELECT emb_id FROM memory EXCEPT "
-    "SELECT emb_id FROM recall) ORDER BY emb_id",
+    "SELECT emb_id FROM recall)",
     "text_blob": "FROM text_blob WHERE hash IN (SELECT hash FROM text_blob EXCEPT SELECT key_hash FROM memory EXCEPT "
     "SELECT body_hash FROM memory EXCEPT SELECT query_hash FROM recall EXCEPT SELECT action_hash FROM outcome EXCEPT "
-    "SELECT text_hash FROM embedding) ORDER BY hash",
+    "SELECT text_hash FROM embedding)",
 }
 
 
@@ -68,25 +60,30 @@ def compact(
     def change(act: Act) -> None:
         merged = _merged_keys(bank)
         lines: list[str] = []
-        for table, columns in _COLUMNS.items():
+        for table in _tables():
+            keys = ", ".join(table.key)
             rows = bank.store.rows(
-                f"SELECT {', '.join(columns)} {_SELECT[table]}",
-                (bank.scope_id, last) if table == "recall_item" else (),
+                f"SELECT {', '.join(table.columns)} {_SELECT[table.name]} ORDER BY {keys}",
+                (bank.scope_id, last) if table.name == "recall_item" else (),
             )
-            if table == "text_blob":
+            if table.name == "text_blob":
                 rows = [row for row in rows if row[0] not in merged]
-            lines += [_line(table, row) for row in rows]
-            act.removed[table] = len(rows)
+            lines += [json.dumps([table.name, to_json(table, row)], ensure_ascii=False) for row in rows]
+            act.removed[table.name] = len(rows)
+            places = [list(table.columns).index(key) for key in table.key]
+            where = " AND ".join(f"{key} = ?" for key in table.key)
             with bank.store.write() as db:
-                where = " AND ".join(f"{key} = ?" for key in _KEYS[table])
-                places = [columns.index(key) for key in _KEYS[table]]
                 db.executemany(
-                    f"DELETE FROM {table} WHERE {where}", [tuple(row[place] for place in places) for row in rows]
+                    f"DELETE FROM {table.name} WHERE {where}", [tuple(row[place] for place in places) for row in rows]
                 )
         if lines and not dry_run:
             path = _path(bank, file)
             text = "\n".join(lines) + "\n"
-            write_atomic(path, text)
+            try:
+                write_atomic(path, text)
+            except OSError as error:
+                raise StoreError("the removed rows cannot be written", got=str(error), where=str(path),
+                                 do="nothing was removed; say where: file=…") from error  # fmt: skip
             act.file = str(path)
             act.extra["until"] = last
             act.extra["file"] = {"path": str(path), "sha256": _digest(text), "rows": len(lines)}
@@ -108,17 +105,32 @@ def put_back(act: Act, file: dict[str, Any]) -> None:
     if _digest(text) != file["sha256"]:
         raise StoreError("the file of removed rows was changed", got=_digest(text), expected=file["sha256"],
                          where=str(path), do="put the original back")  # fmt: skip
-    rows: dict[str, list[tuple]] = {table: [] for table in _COLUMNS}
-    for table, row in _read(text):
-        rows[table].append(row)
-    with act.bank.store.write() as db:
-        for table in reversed(_COLUMNS):
-            columns = _COLUMNS[table]
-            db.executemany(
-                f"INSERT INTO {table}({', '.join(columns)}) VALUES({marks(len(columns))}) ON CONFLICT DO NOTHING",
-                rows[table],
-            )
-            act.removed[table] = -len(rows[table])
+    rows: dict[str, list[list[Any]]] = {name: [] for name in _ORDER}
+    for line in text.split("\n")[:-1]:
+        name, cells = json.loads(line)
+        rows[name].append(cells)
+    with act.bank.store.write():
+        for table in reversed(_tables()):
+            lacking = _lacking(act.bank.store, table, [from_json(table, row) for row in rows[table.name]])
+            act.bank.store.load(table, lacking)
+            act.removed[table.name] = -len(lacking)
+
+
+def _tables() -> list[Table]:
+    known = {table.name: table for table in layout()}
+    return [known[name] for name in _ORDER]
+
+
+def _lacking(store: Store, table: Table, rows: list[list[Any]]) -> list[list[Any]]:
+    """Rows that the store does not hold again already (a question asked again brings its text and vector back)."""
+    if not rows or table.name == "recall_item":
+        return rows
+    taken = set(store.rows(f"SELECT {', '.join(table.key)} FROM {table.name}"))
+    places = [list(table.columns).index(key) for key in table.key]
+    if table.name == "embedding":
+        known = set(store.rows("SELECT model, text_hash FROM embedding"))
+        rows = [row for row in rows if (row[1], row[2]) not in known]
+    return [row for row in rows if tuple(row[place] for place in places) not in taken]
 
 
 def trimmed(store: Store) -> dict[int, int]:
@@ -146,17 +158,6 @@ def _path(bank: Bank, file: Path | None) -> Path:
     while (path := store.with_name(f"{store.name}.removed-{number}.jsonl")).exists():
         number += 1
     return path.absolute()
-
-
-def _line(table: str, row: tuple) -> str:
-    cells = [{"base64": base64.b64encode(cell).decode()} if isinstance(cell, bytes) else cell for cell in row]
-    return json.dumps([table, cells], ensure_ascii=False)
-
-
-def _read(text: str) -> Iterator[tuple[str, tuple]]:
-    for line in text.split("\n")[:-1]:
-        table, cells = json.loads(line)
-        yield table, tuple(base64.b64decode(c["base64"]) if isinstance(c, dict) else c for c in cells)
 
 
 def _digest(text: str) -> str:

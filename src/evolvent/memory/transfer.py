@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,11 +135,10 @@ def _content(store: Store, progress: Progress | None = None) -> Iterator[tuple[b
         total, done = sum(_counts(store).values()) if progress else 0, 0
         yield _header(store), None, []
         for table in schema.layout():
-            convert = [_TO_JSON[kind] for kind in table.columns.values()]
             names, order = ", ".join(table.columns), ", ".join(table.key)
             for piece in store.chunks(f"SELECT {names} FROM {table.name} ORDER BY {order}", size=_READ):
                 for cells in piece:
-                    row = [None if c is None else to(c) for to, c in zip(convert, cells, strict=True)]
+                    row = to_json(table, cells)
                     yield _line({table.name: dict(zip(table.columns, row, strict=True))}), table, row
                 done += len(piece)
                 if progress is not None:
@@ -251,16 +250,31 @@ def _batches(rows: Iterator[tuple[Table | None, list[Any]]]) -> Iterator[tuple[T
             batch, size = [], 0
         if table is None:  # the header
             continue
-        kinds = table.columns.values()
-        try:
-            cells = [None if c is None else _FROM_JSON[kind](c) for kind, c in zip(kinds, row, strict=True)]
-        except (TypeError, ValueError) as error:
-            raise StoreError("a row that no export holds", got=_short(str(row)), where=table.name) from error
+        cells = from_json(table, row)
         batch.append(cells)
         size += sum(len(cell) for cell in cells if isinstance(cell, str | bytes))
         at = table
     if at is not None and batch:
         yield at, batch
+
+
+def to_json(table: Table, cells: Sequence[Any]) -> list[Any]:
+    """One row as JSON values, the same from every engine."""
+    kinds = table.columns.values()
+    return [None if c is None else _TO_JSON[kind](c) for kind, c in zip(kinds, cells, strict=True)]
+
+
+def from_json(table: Table, row: Sequence[Any]) -> list[Any]:
+    """The inverse of ``to_json``, for ``Store.load``.
+
+    Raises:
+        StoreError: a value of another type.
+    """
+    kinds = table.columns.values()
+    try:
+        return [None if c is None else _FROM_JSON[kind](c) for kind, c in zip(kinds, row, strict=True)]
+    except (TypeError, ValueError) as error:
+        raise StoreError("a row that no export holds", got=_short(str(row)), where=table.name) from error
 
 
 def _parsed(line: bytes, where: str) -> Any:
