@@ -54,7 +54,7 @@ class Victim(threading.Thread):
         self.verbs_before = rng.randint(1, 25)
         self.delay_s = rng.uniform(0.0, 0.06)
         if self.moment == "verb":  # about half of them within the work of the verb, half while it commits or later
-            self.delay_s = rng.choice([10 ** rng.uniform(-6, -2), rng.uniform(0.0, 0.003)])
+            self.delay_s = rng.choice([10 ** rng.uniform(-6, -2), rng.uniform(0.0, 0.006)])
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["kill_worker"])
         self.pipe, theirs = context.Pipe()
@@ -141,8 +141,12 @@ class Campaign:
     def one_round(self, ledger: Ledger, store: str, policy: str, todo: list[Op], most: int) -> list[Victim]:
         """Start workers, each with its own share of open receipts and memories, and wait for their deaths."""
         number = min(most, self.rng.choice([1, 1, 2]))
-        waiting = [(id_, r.items) for id_, r in ledger.receipts.items() if r.changes is None]
-        active = [(id_, (m.key, m.body)) for id_, m in ledger.lessons.items() if m.status == "active"]
+        # what one worker tries again, another leaves alone
+        busy = {op[name] for op in todo for name in ("receipt", "id") if name in op}
+        waiting = [(id_, r.items) for id_, r in ledger.receipts.items() if r.changes is None and id_ not in busy]
+        active = [
+            (id_, (m.key, m.body)) for id_, m in ledger.lessons.items() if m.status == "active" and id_ not in busy
+        ]
         victims = []
         for i in range(number):
             plan = {
