@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
+
+from evolvent.evaluate.page import text
 
 _SHADES = 7  # classes t0 (worst) to t6 (best) of the style
 _CHART = (300, 118)
@@ -60,7 +61,7 @@ def value_chart(chart: Mapping[str, Any], lo: float, hi: float) -> str:
     parts.append(f'<text {foot} x="{left}">r{first}</text>')
     parts.append(f'<text {foot} x="{width - right}" text-anchor="end">r{last}</text>')
     told = f"value of {chart['id']} over {chart['events']} events: {chart['start']:.2f} to {chart['value']:.2f}"
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(told)}">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text(told)}">{"".join(parts)}</svg>'
 
 
 def _mark(x: float, y: float, point: Sequence[Any], colour: str) -> str:
@@ -92,7 +93,7 @@ def strip(data: Mapping[str, Any], lo: float, hi: float) -> str:
             at = f'x="{_LABELS}" y="{i * _ROW}" width="{width - _LABELS - 10}" height="{_ROW}"'
             parts.append(f'<rect class="stripe" {at}/>')
         mark = "✕ " if row["status"] == "quarantined" else ""
-        said = f"<title>{escape(row['id'] + ': ' + row['key'])}</title>"
+        said = f"<title>{text(row['id'] + ': ' + row['key'])}</title>"
         at = f'x="{_LABELS - 6}" y="{i * _ROW + 11}" text-anchor="end"'
         parts.append(f'<text class="id" {at}>{mark}{row["id"]}{said}</text>')
     for row, column, reward, shown, left in data["cells"]:
@@ -166,7 +167,7 @@ def _middle(places: Sequence[float], own: float) -> float:
 
 def _edge(a: tuple[float, float], b: tuple[float, float], relation: str) -> str:
     half = (a[0] + b[0]) / 2
-    kind = "" if relation == "retrieved" else f" {escape(relation)}"
+    kind = "" if relation == "retrieved" else f" {text(relation)}"
     return (
         f'<path class="edge{kind}" d="M{a[0]:.0f} {a[1]:.1f}C{half:.0f} {a[1]:.1f} {half:.0f} {b[1]:.1f} '
         f'{b[0]:.0f} {b[1]:.1f}"/>'
@@ -181,7 +182,7 @@ def _node(node: Mapping[str, Any], x: float, y: float, colour: str) -> str:
     return (
         f'<g class="{gone.strip()}"><circle class="node {colour}" cx="{x:.0f}" cy="{y:.1f}" r="8.5"/>{ring}'
         f'<text class="id" x="{x + 13:.0f}" y="{y + 4:.1f}">{cross}{node["id"]}</text>'
-        f"<title>{escape(said)}</title></g>"
+        f"<title>{text(said)}</title></g>"
     )
 
 
@@ -196,7 +197,7 @@ def trend(name: str, at: Sequence[float], counts: Sequence[float]) -> str:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
     base = height - bottom
     area = f"3,{base} {line} {pairs[-1][0]:.1f},{base}"
-    told = escape(f"{name}: {counts[-1]:g}")
+    told = text(f"{name}: {counts[-1]:g}")
     return (
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}"><polygon class="area" points="{area}"/>'
         f'<polyline class="trend" points="{line}"/></svg>'

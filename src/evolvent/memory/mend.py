@@ -52,15 +52,18 @@ def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = 
 def rollback(bank: Bank, point: Point, reason: str, *, dry_run: bool = False) -> Mended:
     """Back to what a moment saw: its values, and its memories in the state they were in.
 
-    Memories made later are archived. Value events written later are voided, and values rebuilt from the others.
-    Memories that were superseded or archived later are put back; a quarantine declared later is kept. Receipts and
-    outcomes stay as history: settling one of them again changes nothing, as always.
+    Memories made later are archived (those in quarantine stay there). Value events written later are voided, and
+    values rebuilt from the others. Memories that were superseded or archived later are put back; a quarantine declared
+    later is kept. Receipts and outcomes stay as history: settling one of them again changes nothing, as always.
     """
 
     def change(act: Act) -> None:
         then, kept = _states_at(bank, point), []
-        newer = act.rows("SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status <> 'archived' ORDER BY seq",
-                         point.memory)  # fmt: skip
+        newer = act.rows(
+            "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined') "
+            "ORDER BY seq",
+            point.memory,
+        )
         act.set_status([seq for (seq,) in newer], "archived")
         for seq, (status, by) in then.items():
             now = act.status(seq)
