@@ -1,4 +1,4 @@
-"""The five verbs in any order against a plain dictionary: whatever happens, both hold the same."""
+"""The five verbs in any order, through two connections, against a plain dictionary: all three hold the same."""
 
 import shutil
 import tempfile
@@ -16,11 +16,17 @@ from evolvent.memory.policies import preset
 KEYS = ["red-eye flights from Newark", "windy hours at JFK", "seats of United", "late arrivals into Boston"]
 BODIES = ["SELECT 1", "SELECT 2", "avoid this"]
 REWARDS = [0.0, 0.25, 1.0]
+JOBS = [None, "job 1", "job 2", "job 3"]
 ALPHA = 0.3
+VIA = st.integers(0, 1)
 
 
 class FiveVerbs(RuleBasedStateMachine):
-    """``model``: id → [key, body, kind, value, n, status]; ``receipts``: id → [shown ids, settled?]."""
+    """``model``: id → [key, body, kind, value, n, status]; ``receipts``: id → [offered, shown, changes or None].
+
+    ``jobs``: (idempotency key, valid) → the changes of the outcome of that name. ``calls``: what settle was asked, and
+    answered, so that it can be asked again.
+    """
 
     memories = Bundle("memories")
     receipts = Bundle("receipts")
@@ -28,128 +34,193 @@ class FiveVerbs(RuleBasedStateMachine):
     @initialize()
     def start(self):
         self.folder = Path(tempfile.mkdtemp())
-        self.model, self.open_receipts, self.keys = {}, {}, {}
+        self.model, self.asked, self.jobs, self.calls, self.invalid = {}, {}, {}, [], 0
         self.open()
 
-    def open(self):
+    def connect(self):
+        """A new connection to the store; a subclass gives another engine."""
         policy = preset("memrl", gate=-1.0, pool=20, k=3, alpha=ALPHA)
-        self.memory = Memory(self.folder / "a.db", policy=policy, embedder="hash:32", sync="normal")
+        return Memory(self.folder / "a.db", policy=policy, embedder="hash:32", sync="normal")
+
+    def open(self):
+        self.ways = [self.connect(), self.connect()]
 
     def teardown(self):
-        if hasattr(self, "memory"):
-            assert self.memory.rebuild_values() == 0
-            self.memory.close()
+        if hasattr(self, "ways"):
+            assert self.ways[0].rebuild_values() == 0 and self.ways[1].verify() == []
+            for memory in self.ways:
+                memory.close()
             shutil.rmtree(self.folder)
 
-    # ---------------------------------------------------------------------------------------------- verbs
-    @rule(target=memories, key=st.sampled_from(KEYS), body=st.sampled_from(BODIES), kind=st.sampled_from("ab"))
-    def remember(self, key, body, kind):
+    # ---------------------------------------------------------------------------------------------- the model
+    def is_remembered(self, id_, key, body, kind):
+        """The model's side of remember: the same lesson is kept once."""
         known = [i for i, m in self.model.items() if m[:3] == [key, body, kind] and m[5] == "active"]
-        id_ = self.memory.remember(key, body, kind=kind)
         assert id_ == (known[0] if known else f"m{len(self.model) + 1}")
         self.model.setdefault(id_, [key, body, kind, 0.5, 0, "active"])
-        return id_
 
-    @rule(target=receipts, key=st.sampled_from(KEYS), k=st.integers(0, 5), kind=st.sampled_from(["a", "b", None]))
-    def recall(self, key, k, kind):
-        r = self.memory.recall(key, k=k, kinds=None if kind is None else [kind])
+    def is_recalled(self, r, k, kind):
         able = [i for i, m in self.model.items() if m[5] == "active" and kind in (None, m[2])]
         assert set(r.ids) <= set(able) and len(r.items) == min(k, len(able)) and not r.omitted
         for item in r.items:
             m = self.model[item.id]
             assert (item.key, item.body, item.kind, item.n) == (m[0], m[1], m[2], m[4]) and item.value == m[3]
-        assert r.id == f"r{len(self.open_receipts) + 1}"
-        self.open_receipts[r.id] = [list(r.ids), list(r.ids), False]
+        assert r.id not in self.asked
+        self.asked[r.id] = [list(r.ids), list(r.ids), None]
+
+    def is_settled(self, changes, r, reward, valid, job):
+        """The model's side of settle: an outcome counts once, by its name and by its receipt."""
+        names = [(job, True)] if valid else [(job, False), (job, True)]
+        earlier = [self.jobs[name] for name in names if name in self.jobs]
+        if not earlier and self.asked[r][2] is not None:
+            earlier = [self.asked[r][2]]
+        if earlier:
+            assert changes in earlier
+            return
+        if job is not None:
+            self.jobs[job, valid] = changes
+        if not valid:
+            self.invalid += 1
+            assert changes == []
+            return
+        shown = self.asked[r][1]
+        assert sorted(c.id for c in changes) == sorted(shown)
+        for id_ in shown:
+            m = self.model[id_]
+            m[3], m[4] = m[3] + ALPHA * (reward - m[3]), m[4] + 1
+        self.asked[r][2] = changes
+
+    # ---------------------------------------------------------------------------------------------- verbs
+    @rule(target=memories, via=VIA, key=st.sampled_from(KEYS), body=st.sampled_from(BODIES), kind=st.sampled_from("ab"))
+    def remember(self, via, key, body, kind):
+        id_ = self.ways[via].remember(key, body, kind=kind)
+        self.is_remembered(id_, key, body, kind)
+        return id_
+
+    @rule(
+        target=memories,
+        via=VIA,
+        rows=st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(BODIES)), min_size=1, max_size=4),
+    )
+    def remember_many(self, via, rows):
+        ids = self.ways[via].remember_many([{"key": key, "body": body, "kind": "b"} for key, body in rows])
+        assert len(ids) == len(rows)
+        for id_, (key, body) in zip(ids, rows, strict=True):
+            self.is_remembered(id_, key, body, "b")
+        return multiple(*ids)
+
+    @rule(target=receipts, via=VIA, key=st.sampled_from(KEYS), k=st.integers(0, 5), kind=st.sampled_from(["a", None]))
+    def recall(self, via, key, k, kind):
+        r = self.ways[via].recall(key, k=k, kinds=None if kind is None else [kind])
+        self.is_recalled(r, k, kind)
         return r.id
 
-    @rule(r=receipts, data=st.data())
-    def shown(self, r, data):
-        offered, now, settled = self.open_receipts[r]
+    @rule(r=receipts, via=VIA, data=st.data())
+    def shown(self, r, via, data):
+        offered, now, settled = self.asked[r]
         ids = data.draw(st.lists(st.sampled_from(offered), unique=True)) if offered else []
-        if settled and set(ids) != set(now):
+        if settled is not None and set(ids) != set(now):
             with pytest.raises(BadInput):
-                self.memory.shown(r, ids)
+                self.ways[via].shown(r, ids)
         else:
-            self.memory.shown(r, ids)
-            self.open_receipts[r][1] = ids
+            self.ways[via].shown(r, ids)
+            self.asked[r][1] = ids
 
-    @rule(r=receipts, reward=st.sampled_from(REWARDS), valid=st.booleans())
-    def settle(self, r, reward, valid):
-        _, shown, settled = self.open_receipts[r]
-        changes = self.memory.settle(r, reward, valid=valid)
-        if settled:
-            assert changes == settled[0]
-        elif valid:
-            assert {c.id for c in changes} == set(shown)
-            for id_ in shown:
-                m = self.model[id_]
-                m[3], m[4] = m[3] + ALPHA * (reward - m[3]), m[4] + 1
-            self.open_receipts[r][2] = [changes]
-        else:
-            assert changes == []
+    @rule(r=receipts, via=VIA, reward=st.sampled_from(REWARDS), valid=st.booleans(), job=st.sampled_from(JOBS))
+    def settle(self, r, via, reward, valid, job):
+        changes = self.ways[via].settle(r, reward, valid=valid, idempotency_key=job)
+        self.is_settled(changes, r, reward, valid, job)
+        if valid or job is not None:
+            self.calls.append((r, reward, valid, job, changes))
 
-    @rule(r=receipts, key=st.sampled_from(KEYS))
-    def remember_under_a_receipt(self, r, key):
-        id_ = self.memory.remember(
-            f"{key}, again {len(self.model)}", "made under a receipt", kind="a", parents=r_of(self, r)
-        )
-        self.model[id_] = [self.memory.get(id_).key, "made under a receipt", "a", 0.5, 0, "active"]
-        assert set(self.memory.get(id_).parents) == set(self.open_receipts[r][1])
+    @rule(via=VIA, data=st.data())
+    def settle_again(self, via, data):
+        """A caller that did not hear the answer asks again, perhaps through another process."""
+        if self.calls:
+            r, reward, valid, job, changes = data.draw(st.sampled_from(self.calls))
+            again = self.ways[via].settle(r, reward, valid=valid, idempotency_key=job)
+            self.is_settled(again, r, reward, valid, job)
+            assert again == changes or not valid
 
-    @rule(target=memories, old=memories, body=st.sampled_from(["better", "best"]))
-    def supersede(self, old, body):
+    @rule(r=receipts, via=VIA, key=st.sampled_from(KEYS))
+    def remember_under_a_receipt(self, r, via, key):
+        body = f"made under a receipt {len(self.model)}"
+        id_ = self.ways[via].remember(key, body, kind="a", parents=r)
+        self.is_remembered(id_, key, body, "a")
+        assert set(self.ways[1 - via].get(id_).parents) == set(self.asked[r][1])
+
+    @rule(target=memories, old=memories, via=VIA, body=st.sampled_from(["better", "best"]))
+    def supersede(self, old, via, body):
         m = self.model[old]
         if m[5] != "active":
             with pytest.raises(BadInput):
-                self.memory.remember(m[0], body, kind=m[2], supersedes=old)
+                self.ways[via].remember(m[0], body, kind=m[2], supersedes=old)
             return multiple()
-        known = [i for i, x in self.model.items() if x[:3] == [m[0], body, m[2]] and x[5] == "active"]
-        id_ = self.memory.remember(m[0], body, kind=m[2], supersedes=old)
-        assert id_ == (known[0] if known else f"m{len(self.model) + 1}")
-        self.model.setdefault(id_, [m[0], body, m[2], 0.5, 0, "active"])
+        id_ = self.ways[via].remember(m[0], body, kind=m[2], supersedes=old)
+        self.is_remembered(id_, m[0], body, m[2])
         if id_ != old:
             m[5] = "superseded"
         return id_
 
-    @rule(id_=memories)
-    def archive(self, id_):
-        self.memory.archive(id_, "because")
+    @rule(id_=memories, via=VIA)
+    def archive(self, id_, via):
+        self.ways[via].archive(id_, "because")
         self.model[id_][5] = "archived"
 
-    # ---------------------------------------------------------------------------------------------- accidents
-    @rule(key=st.sampled_from(KEYS), reward=st.sampled_from(REWARDS))
-    def a_transaction_that_fails(self, key, reward):
-        with pytest.raises(ZeroDivisionError), self.memory.transaction():
-            self.memory.settle(self.memory.recall(key), reward)
-            new = self.memory.remember(key + " never", "never", kind="c")
-            assert new in self.memory.recall(key, kinds=["c"]).ids
-            for item in self.memory.items():
-                self.memory.archive(item.id, "never")
+    # ---------------------------------------------------------------------------------------------- transactions
+    @rule(via=VIA, key=st.sampled_from(KEYS), body=st.sampled_from(BODIES), reward=st.sampled_from(REWARDS))
+    def a_transaction(self, via, key, body, reward):
+        """What is grouped is seen by itself at once and by others afterwards; a verb that fails undoes only itself."""
+        memory, number = self.ways[via], len(self.model)
+        with memory.transaction():
+            id_ = memory.remember(key, body, kind="a")
+            self.is_remembered(id_, key, body, "a")
+            with pytest.raises(BadInput):
+                memory.remember_many([{"key": "half of it", "body": "x"}, {"key": "half of it", "body": " "}])
+            r = memory.recall(key, k=2)
+            self.is_recalled(r, 2, None)
+            self.is_settled(memory.settle(r, reward), r.id, reward, True, None)
+            memory.meta_set("number", number)
+        assert self.ways[1 - via].meta_get("number") == number
+
+    @rule(via=VIA, key=st.sampled_from(KEYS), reward=st.sampled_from(REWARDS))
+    def a_transaction_that_fails(self, via, key, reward):
+        memory = self.ways[via]
+        with pytest.raises(ZeroDivisionError), memory.transaction():
+            memory.settle(memory.recall(key), reward, idempotency_key="job never")
+            new = memory.remember(key + " never", "never", kind="c")
+            assert new in memory.recall(key, kinds=["c"]).ids
+            for item in memory.items():
+                memory.archive(item.id, "never")
             raise ZeroDivisionError
 
-    @rule(r=receipts, reward=st.sampled_from([float("nan"), float("inf"), -0.5, 1.5]))
-    def nonsense(self, r, reward):
+    # ---------------------------------------------------------------------------------------------- accidents
+    @rule(r=receipts, via=VIA, reward=st.sampled_from([float("nan"), float("inf"), -0.5, 1.5]))
+    def nonsense(self, r, via, reward):
         with pytest.raises(BadInput):
-            self.memory.settle(r, reward)
+            self.ways[via].settle(r, reward)
         with pytest.raises(BadInput):
-            self.memory.remember("", "body")
+            self.ways[via].remember("", "body")
+
+    @rule(via=VIA)
+    def reopen_one(self, via):
+        self.ways[via].close()
+        self.ways[via] = self.connect()
 
     @rule()
-    def reopen(self):
-        self.memory.close()
+    def reopen_both(self):
+        for memory in self.ways:
+            memory.close()
         self.open()
 
     @invariant()
-    def both_hold_the_same(self):
-        if not hasattr(self, "memory"):
-            return
-        stored = {i.id: [i.key, i.body, i.kind, i.value, i.n, i.status] for i in self.memory.items(None)}
-        assert stored == self.model
-
-
-def r_of(machine, receipt):
-    """Parents of what is written under a receipt: what it showed."""
-    return machine.open_receipts[receipt][1]
+    def all_hold_the_same(self):
+        for memory in getattr(self, "ways", ()):
+            stored = {i.id: [i.key, i.body, i.kind, i.value, i.n, i.status] for i in memory.items(None)}
+            assert stored == self.model
+            told = memory.health()
+            assert told["settled"] == sum(r[2] is not None for r in self.asked.values())
+            assert (told["recalls"], told["invalid_outcomes"]) == (len(self.asked), self.invalid)
 
 
 FiveVerbs.TestCase.settings = settings(

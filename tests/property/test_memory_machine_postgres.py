@@ -16,11 +16,11 @@ _NUMBER = count()
 @pytest.mark.postgres
 def test_five_verbs_on_postgresql(postgres_store):
     class OnPostgres(FiveVerbs):
-        def open(self):
+        def connect(self):
             if not hasattr(self, "url"):
                 self.url = postgres_store(f"machine_{next(_NUMBER)}")
             policy = preset("memrl", gate=-1.0, pool=20, k=3, alpha=ALPHA)
-            self.memory = Memory(self.url, policy=policy, embedder="hash:32", sync="normal")
+            return Memory(self.url, policy=policy, embedder="hash:32", sync="normal")
 
     few = settings(max_examples=6, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     run_state_machine_as_test(OnPostgres, settings=few)
