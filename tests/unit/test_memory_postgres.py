@@ -15,6 +15,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory import schema, transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.postgres import split_url
+from evolvent.memory.postgres_errors import explained
 from evolvent.memory.store import open_store
 
 pytestmark = pytest.mark.postgres
@@ -52,6 +53,45 @@ def test_a_server_that_cannot_be_used_is_told(postgres, wrong, match):
         wrong += f"?{postgres.partition('?')[2]}"
     with pytest.raises(StoreError, match=match):
         Memory(wrong, **HASH)
+
+
+def test_a_role_that_may_not_add_pgvector_is_told(postgres):
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE plain_test TEMPLATE template0")
+        connection.execute("CREATE ROLE weak_test LOGIN")
+        try:
+            with pytest.raises(StoreError, match="does not allow") as raised:
+                Memory(postgres.replace("postgres@/postgres", "weak_test@/plain_test"), **HASH)
+            assert "CREATE EXTENSION" in str(raised.value)
+        finally:
+            connection.execute("DROP DATABASE plain_test WITH (FORCE)")
+            connection.execute("DROP ROLE weak_test")
+
+
+@pytest.mark.parametrize(
+    ("state", "text", "match"),
+    [
+        ("53100", "could not extend file: No space left on device", "disk is full"),
+        ("53300", "sorry, too many clients already", "no connection left"),
+        ("25006", "cannot execute INSERT in a read-only transaction", "cannot be written"),
+        ("57014", "canceling statement due to statement timeout", "stopped the statement"),
+        ("57P01", "terminating connection due to administrator command", "the server stopped"),
+        ("XX001", "invalid page in block 3", "damaged"),
+        ("0A000", 'extension "vector" is not available', "no pgvector"),
+        ("58P01", 'could not open extension control file of extension "vector"', "no pgvector"),
+        ("0A000", "something else", "reading the memory failed"),
+        ("08006", "server closed the connection unexpectedly", "cannot be reached"),
+    ],
+)
+def test_what_the_server_says_becomes_what_to_do(state, text, match):
+    """States that a healthy server does not give on request."""
+    told = explained(psycopg.errors.lookup(state)(text), "reading", "postgresql://x")
+    assert match in str(told) and text in str(told)
+
+
+def test_a_commit_whose_answer_was_lost_is_told_apart():
+    told = explained(psycopg.OperationalError("server closed the connection"), "committing", "postgresql://x")
+    assert "while committing" in str(told) and "repeat the call" in str(told)
 
 
 def test_wrong_urls_are_refused_before_connecting():
@@ -124,6 +164,30 @@ def test_what_is_written_stays(url, statement, why):
         memory.archive(memory.remember("task two", "body two"), "an audit row")
     with in_schema(url) as connection, pytest.raises(psycopg.IntegrityError, match=why):
         connection.execute(statement)
+
+
+def test_a_copy_of_a_vector_that_is_wrong_is_found(url):
+    with Memory(url, **HASH) as memory:
+        memory.remember("task two", "body two")
+        assert memory.verify() == []
+        with in_schema(url) as connection:
+            connection.execute("UPDATE memory_vector SET active = false WHERE seq = 1")
+            connection.execute("UPDATE memory_vector SET vec = (SELECT vec FROM embedding LIMIT 1) WHERE seq = 2")
+        assert [finding.where for finding in memory.verify()] == [f"vector for searching of m{n}" for n in (1, 2)]
+
+
+def test_a_compacted_memory_can_be_undone(url, tmp_path):
+    with Memory(url, **HASH) as memory:
+        for i in range(9):
+            memory.remember(f"task {i}", f"body {i}")
+        for i in range(4):
+            memory.recall(f"task {i}", k=1)
+        before = memory._store.rows("SELECT * FROM recall_item ORDER BY recall_id, memory_id")
+        done = memory.compact(keep=0, file=tmp_path / "removed.jsonl")
+        assert len(memory._store.rows("SELECT * FROM recall_item")) == 4 and sum(memory._store.sizes().values()) > 0
+        memory.undo(done.act)
+        assert memory._store.rows("SELECT * FROM recall_item ORDER BY recall_id, memory_id") == before
+        assert memory.verify() == []
 
 
 def test_numbers_leave_no_gap_after_a_rollback(url):

@@ -83,7 +83,7 @@ class Bank:
         if known is not None and known[0] != vec_ND.shape[1]:
             raise StoreError(
                 "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=known[0],
-                where=f"{self.store.path}, {where}", do="use the model that the store was made with",
+                where=f"{self.store.where}, {where}", do="use the model that the store was made with",
             )  # fmt: skip
         with np.errstate(over="ignore"):
             norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
@@ -144,7 +144,7 @@ def open_scope(store: Store, name: str) -> int:
             db.execute("INSERT INTO scope(name, created_at) VALUES(?,?) ON CONFLICT DO NOTHING", (name, time.time()))
         row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     if row is None or not isinstance(row[0], int):
-        raise damaged(row, store.path)  # an index and its table disagree
+        raise damaged(row, store.where)  # an index and its table disagree
     return row[0]
 
 
@@ -164,7 +164,7 @@ def pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
             "the store was made with another embedder",
             got=chosen.id,
             expected=pinned,
-            where=store.path,
+            where=store.where,
             do="leave embedder out, or export the memories into a new store",
         )
     return chosen
@@ -175,14 +175,14 @@ def pinned_range(store: Store, scope: str, wanted: tuple[float, float] | None) -
     given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
     pinned = store.meta_pin(f"reward_range:{scope}", list(given))
     if not (isinstance(pinned, list) and len(pinned) == 2 and all(isinstance(x, int | float) for x in pinned)):
-        raise damaged(f"reward range {pinned}", store.path)
+        raise damaged(f"reward range {pinned}", store.where)
     lo, hi = pinned
     if wanted is not None and (lo, hi) != given:
         raise StoreError(
             "the scope was made with another reward range",
             got=given,
             expected=(lo, hi),
-            where=f"{store.path}, scope {scope!r}",
+            where=f"{store.where}, scope {scope!r}",
             do="leave reward_range out, or use another scope",
         )
     return lo, hi

@@ -152,7 +152,7 @@ def _path(bank: Bank, file: Path | None) -> Path:
         return file.absolute()
     store = Path(bank.store.path)
     if bank.store.path == ":memory:" or "://" in bank.store.path:
-        raise BadInput("there is no folder to write the removed rows to", got=bank.store.path, where="compact",
+        raise BadInput("there is no folder to write the removed rows to", got=bank.store.where, where="compact",
                        do="say where: compact(file=…)")  # fmt: skip
     number = 1
     while (path := store.with_name(f"{store.name}.removed-{number}.jsonl")).exists():

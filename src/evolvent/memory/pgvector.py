@@ -19,7 +19,7 @@ from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.index import SIM_DIGITS
 
 if TYPE_CHECKING:
@@ -29,17 +29,18 @@ LARGE = 100_000  # active memories from which a graph pays
 _MORE = 16  # rows fetched beyond the limit, so that near ties are decided exactly
 _SLACK = 2e-6  # how far the server's float32 sums may be off
 _EF_SEARCH = 400  # how many the graph looks at
+_GRAPH_DIM = 2000  # more does not fit into one page
 
 
 def register(conn: psycopg.Connection, oid: int) -> None:
-    """Teach a connection our types: vectors are float32 arrays on the way in and little-endian bytes on the way out,
-    integers have eight bytes, booleans and sums come back as the numbers that SQLite gives.
+    """Teach a connection our types: vectors are float32, arrays or little-endian bytes (there are no other bytes here),
+    integers have eight bytes, and sums come back as the numbers that SQLite gives.
     """
     vector_in = type("_VectorDumper", (_VectorDumper,), {"oid": oid})
     conn.adapters.register_dumper(np.ndarray, vector_in)
+    conn.adapters.register_dumper(bytes, vector_in)
     conn.adapters.register_loader(oid, _VectorLoader)
     conn.adapters.register_dumper(int, Int8BinaryDumper)
-    conn.adapters.register_loader("bool", _BoolLoader)
     conn.adapters.register_loader("numeric", _NumberLoader)
     conn.execute(f"SET hnsw.ef_search = {_EF_SEARCH}".encode())
 
@@ -47,8 +48,9 @@ def register(conn: psycopg.Connection, oid: int) -> None:
 class _VectorDumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: np.ndarray) -> Buffer:
-        return struct.pack(">hh", obj.size, 0) + obj.astype(">f4").tobytes()
+    def dump(self, obj: np.ndarray | bytes) -> Buffer:
+        vec = np.frombuffer(obj, "<f4") if isinstance(obj, bytes) else obj
+        return struct.pack(">hh", vec.size, 0) + vec.astype(">f4").tobytes()
 
 
 class _VectorLoader(Loader):
@@ -56,13 +58,6 @@ class _VectorLoader(Loader):
 
     def load(self, data: Buffer) -> bytes:
         return np.frombuffer(data, ">f4", offset=4).astype("<f4").tobytes()
-
-
-class _BoolLoader(Loader):
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> int:
-        return int(bytes(data) != b"\x00")
 
 
 class _NumberLoader(NumericBinaryLoader):
@@ -210,6 +205,9 @@ class PgVector:
         return mine if len(mine) >= limit else None
 
     def _make_graph(self) -> None:
+        if self._dim > _GRAPH_DIM:
+            do = "search exactly: leave out index=hnsw and search='approximate'"
+            raise StoreError("vectors too long for pgvector's graph", got=self._dim, expected=f"<= {_GRAPH_DIM}", do=do)
         with self._store.write() as db:
             db.execute(
                 "CREATE INDEX IF NOT EXISTS memory_vector_graph ON memory_vector "

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-import numpy as np
 import psycopg
 import psycopg_pool
 from psycopg.pq import TransactionStatus
@@ -176,22 +175,45 @@ class Postgres(Store):
     def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
         """Insert whole rows, by COPY."""
         kinds = [self._vector_oids[0] if kind == "BLOB" else _COPIED[kind] for kind in table.columns.values()]
-        vectors = [i for i, kind in enumerate(table.columns.values()) if kind == "BLOB"]
         with self.session() as link, self.translated("writing"):
             assert isinstance(link, _Link)
             with link.copy(f"COPY {table.name}({', '.join(table.columns)}) FROM STDIN (FORMAT BINARY)") as copy:
                 copy.set_types(kinds)
                 for row in rows:
-                    cells = list(row)
-                    for i in vectors:
-                        cells[i] = np.frombuffer(cells[i], "<f4")
-                    copy.write_row(cells)
+                    copy.write_row(row)
 
     def index(self, scope_id: int, search: Search = "auto") -> PgVector:
         """Search in the server; what its address says about the index goes for "auto"."""
         if search == "approximate":
             return PgVector(self, scope_id, graph_from=1)
         return PgVector(self, scope_id, graph_from=LARGE if self.hnsw and search == "auto" else None)
+
+    # ------------------------------------------------------------------------------------------------ checking
+    def damage(self) -> list[tuple[str, str]]:
+        """Vectors for searching that are not those of their memories; the server checks its own pages."""
+        rows = self.rows(
+            "SELECT m.seq FROM memory m JOIN embedding e USING(emb_id) LEFT JOIN memory_vector v USING(seq) WHERE "
+            "(v.scope_id, v.kind, v.active) IS DISTINCT FROM (m.scope_id, m.kind, m.status = 'active') "
+            "OR v.vec <> e.vec ORDER BY m.seq LIMIT 100"
+        )
+        return [(f"vector for searching of m{seq}", "it differs from the memory") for (seq,) in rows]
+
+    def sizes(self) -> dict[str, int]:
+        """With indexes and long texts."""
+        return dict(
+            self.rows(
+                "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r' "
+                "AND relnamespace = to_regnamespace(?) ORDER BY 2 DESC",
+                (self.schema,),
+            )
+        )
+
+    def shrink(self) -> None:
+        """Let the room be used again (VACUUM); the server keeps its files."""
+        if not self.writing():
+            with self.session() as db, self.translated("compacting"):
+                for table in schema.layout():
+                    db.execute(f"VACUUM (ANALYZE) {table.name}")
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager

@@ -15,8 +15,6 @@ _STATES = {
     "53100": ("the server's disk is full", "make room; the transaction was undone, what was acknowledged is intact"),
     "53300": ("the server has no connection left", "raise max_connections, or close memories that are not used"),
     "55P03": ("another process kept the memory locked", "look for a process that holds a long transaction() open"),
-    "58P01": ("the server has no pgvector", "install the extension pgvector for this PostgreSQL"),
-    "0A000": ("the server has no pgvector", "install the extension pgvector for this PostgreSQL"),
     "42501": ("the server does not allow that", "let an administrator run CREATE EXTENSION vector, and grant CREATE"),
     "25006": ("the memory cannot be written", "connect to the primary server, not to a read-only replica"),
     "57014": ("the server stopped the statement", "raise its statement_timeout"),
@@ -40,6 +38,9 @@ def explained(error: Exception, doing: str, where: str) -> StoreError:
         state = "28000"
     elif not state and 'FATAL:  database "' in text:
         state = "3D000"
+    if state in ("0A000", "58P01") and 'extension "vector"' in text:
+        do = "install the extension pgvector for this PostgreSQL"
+        return StoreError("the server has no pgvector", got=text, where=where, do=do)
     for length in (5, 3, 2):
         if state[:length] in _STATES and len(state) == 5:
             what, do = _STATES[state[:length]]

@@ -63,10 +63,10 @@ def verify(bank: Bank, *, embed: bool = False) -> list[Finding]:
                 # rows that are damaged enough cannot even be read: that is a finding, and the other checks go on
                 what = getattr(error, "what", type(error).__name__)
                 told = [
-                    Finding(name, bank.store.path, f"{what} {getattr(error, 'got', error)}", "rows that can be read")
+                    Finding(name, bank.store.where, f"{what} {getattr(error, 'got', error)}", "rows that can be read")
                 ]
             if len(told) > MOST:
-                told[MOST] = Finding(name, bank.store.path, f"more than {MOST} findings", "none")
+                told[MOST] = Finding(name, bank.store.where, f"more than {MOST} findings", "none")
             found += told
     return found
 
