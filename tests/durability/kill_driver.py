@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,9 @@ class Victim(threading.Thread):
 class Campaign:
     """Many kills, the ledgers of the stores they hit, and the counts for the result."""
 
-    def __init__(self, template: str, seed: int) -> None:
-        self.template, self.rng, self.seed = template, random.Random(seed), seed
+    def __init__(self, template: str | Callable[[int], str], seed: int) -> None:
+        self.rng, self.seed = random.Random(seed), seed
+        self.store_of = template if callable(template) else lambda n: template.format(n=n)
         self.kills = self.rounds = self.stores = self.acknowledged = self.retries = 0
         self.in_flight: Counter[str] = Counter()
         self.landed: Counter[str] = Counter()
@@ -119,7 +121,7 @@ class Campaign:
             self.one_store(min(KILLS_A_STORE, kills - self.kills))
 
     def one_store(self, kills: int) -> None:
-        store = self.template.format(n=self.stores)
+        store = self.store_of(self.stores)
         policy = list(POLICIES)[self.stores % len(POLICIES)]
         self.stores += 1
         ledger, todo, old, end = Ledger(), [], None, self.kills + kills
@@ -213,7 +215,7 @@ class Campaign:
         quantile = {f"p{p}": float(f"{delays[(len(delays) - 1) * p // 100]:.3g}") for p in (1, 10, 50, 90, 99)}
         return {
             "seed": self.seed, "kills": self.kills, "rounds": self.rounds, "stores": self.stores,
-            "engine": "postgresql" if "://" in self.template else "sqlite",
+            "engine": "postgresql" if "://" in self.store_of(0) else "sqlite",
             "acknowledged_operations": self.acknowledged, "retried_operations": self.retries,
             "in_flight_when_killed": dict(sorted(self.in_flight.items())),
             "in_flight_and_in_the_store": dict(sorted(self.landed.items())),
@@ -221,7 +223,7 @@ class Campaign:
         }  # fmt: skip
 
 
-def campaign(kills: int, seed: int, template: str) -> Campaign:
+def campaign(kills: int, seed: int, template: str | Callable[[int], str]) -> Campaign:
     """Run one; raises AssertionError at the first thing that is lost, counted twice or half there."""
     done = Campaign(template, seed)
     done.run(kills)

@@ -10,6 +10,12 @@ def test_25_kills(tmp_path):
     assert done.kills == 25 and done.acknowledged > 25
 
 
+@pytest.mark.postgres
+def test_kills_on_postgresql(postgres_store):
+    done = campaign(12, seed=12, template=lambda n: postgres_store(f"kill_{n}"))
+    assert done.kills == 12 and done.acknowledged > 12
+
+
 @pytest.mark.slow
 def test_1000_kills(tmp_path):
     done = campaign(1000, seed=0, template=f"{tmp_path}/{{n}}.db")

@@ -19,6 +19,11 @@ def test_four_processes_with_two_threads(tmp_path):
     assert done["done"]["settled"] > 0
 
 
+@pytest.mark.postgres
+def test_three_processes_with_two_threads_on_postgresql(postgres_store):
+    assert share(postgres_store(), processes=3, threads=2, seconds=3.0)["done"]["settled"] > 0
+
+
 @pytest.mark.slow
 def test_sixteen_processes_with_eight_threads_for_a_minute(tmp_path):
     done = share(str(tmp_path / "a.db"), processes=16, threads=8, seconds=60.0)

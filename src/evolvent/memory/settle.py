@@ -102,7 +102,7 @@ def _earlier(db: Connection, bank: Bank, number: int, outcome: Outcome) -> int |
     """The outcome that this one repeats: same idempotency key, or same receipt and objective already settled."""
     if outcome.idempotency_key is not None:
         row = db.execute(
-            "SELECT outcome_id FROM outcome WHERE scope_id=? AND idempotency_key=? AND valid >= ?",
+            "SELECT outcome_id FROM outcome WHERE scope_id=? AND idempotency_key=? AND valid >= ? ORDER BY outcome_id",
             (bank.scope_id, f"key:{outcome.idempotency_key}", outcome.valid),
         ).fetchone()
         if row:
