@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from evolvent.memory import events, lift
+from evolvent.memory import events, lift, when
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
 
@@ -149,6 +149,14 @@ def _memory_text(d: dict[str, Any]) -> str:
             f"{e['q_before']:.3f} → {e['q_after']:.3f}{'' if e['counts'] else ' (voided)'}   {_short(e['task'], 60)}"
         )
     return "\n".join(lines)
+
+
+def values_as_of(bank: Bank, number: int, objective: str) -> dict[str, float]:
+    """Value of every memory that a receipt could see, as it was then."""
+    row = bank.store.row("SELECT stage FROM recall WHERE seq = ?", (number,))
+    assert row is not None
+    found = events.as_of(bank.store, bank.scope_id, when.point(bank, receipt_id(number)), objective, row[0])
+    return {memory_id(seq): q for seq, q in found.items()}
 
 
 # ---------------------------------------------------------------------------------------------------- one receipt

@@ -11,23 +11,10 @@ from typing import Any, Literal
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.memory import (
-    audit,
-    compact,
-    events,
-    explain,
-    mend,
-    policies,
-    recall,
-    settle,
-    story,
-    verify,
-    when,
-    write,
-)
+from evolvent.memory import audit, compact, events, explain, mend, policies, recall, settle, story, verify, when, write
 from evolvent.memory.act import Mended
 from evolvent.memory.bank import Bank, open_scope, pinned_embedder, pinned_range
-from evolvent.memory.items import Explanation, Item, Recall, ValueChange, memory_id, receipt_id
+from evolvent.memory.items import Explanation, Item, Recall, ValueChange
 from evolvent.memory.policies import Policy
 from evolvent.memory.store import Progress, Search, open_store
 from evolvent.memory.text import clean_word
@@ -291,12 +278,7 @@ class Memory:
 
     def values_as_of(self, recalled: Recall | str, objective: str = "success") -> dict[str, float]:
         """Value of every memory that a recall could see, as it was then."""
-        number = self._receipt(recalled, "values_as_of")
-        row = self._store.row("SELECT stage FROM recall WHERE seq=?", (number,))
-        assert row is not None
-        seen = when.point(self._bank, receipt_id(number))
-        found = events.as_of(self._store, self._bank.scope_id, seen, objective, row[0])
-        return {memory_id(seq): q for seq, q in found.items()}
+        return explain.values_as_of(self._bank, self._receipt(recalled, "values_as_of"), objective)
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Build now what makes recalls in a large store fast, and wait for it; without this call it happens by and by.
