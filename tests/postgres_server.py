@@ -8,18 +8,18 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 _NOBODY = 65534
 # the server is thrown away afterwards, so it need not wait for the disk
-_SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=100", "shared_buffers=64MB", "listen_addresses=")
+_TESTING = ("fsync=off", "full_page_writes=off", "max_connections=100", "shared_buffers=64MB")
 
 
 @contextmanager
-def server() -> Iterator[str]:
+def server(settings: Sequence[str] = _TESTING) -> Iterator[str]:
     """The URL of a running server, without ``?schema=``; it is stopped and removed at the end of the block."""
     found = find_spec("pgserver")
     assert found is not None and found.origin, "the tests need the package pgserver: pip install 'evolvent[dev]'"
@@ -46,9 +46,10 @@ def server() -> Iterator[str]:
                 assert done.returncode == 0, f"{program}: {output.read()}\n{_log(data)}"
 
         run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        with (data / "postgresql.auto.conf").open("a") as settings:
-            names = [setting.partition("=") for setting in (*_SETTINGS, f"unix_socket_directories={data}")]
-            settings.writelines(f"{name} = '{value}'\n" for name, _, value in names)
+        with (data / "postgresql.auto.conf").open("a") as file:
+            for setting in (*settings, "listen_addresses=", f"unix_socket_directories={data}"):
+                name, _, value = setting.partition("=")
+                file.write(f"{name} = '{value}'\n")
         run("pg_ctl", "-w", "-l", str(data / "log"), "start")
         try:
             yield f"postgresql://postgres@/postgres?host={data}"

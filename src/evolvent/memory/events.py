@@ -146,34 +146,36 @@ def record(
     values: dict[int, Loaded],
 ) -> None:
     """Append events and bring ``value`` and ``source_value`` up to date, inside the transaction at hand."""
+    # numbered here, one statement for all: a server is asked once and not for each event
+    newest = db.execute("SELECT coalesce(max(seq), 0) FROM value_event").fetchone()[0]
     now = time.time()
-    for e in events:
-        seq = db.execute(
-            f"INSERT INTO value_event(memory_id, {', '.join(Event._fields[1:])}, outcome_id, "
-            "recall_id, "
-            f"created_at) VALUES({marks(16)}) RETURNING seq",
-            (*e, outcome_id, recall_seq, now),
-        ).fetchone()[0]
+    rows, changed, sources = [], [], []
+    for seq, e in enumerate(events, newest + 1):
+        rows.append((seq, *e, outcome_id, recall_seq, now))
         old = values[e.memory]
         after = apply(old.value, e)
         values[e.memory] = old._replace(value=after)
-        _put(db, scope_id, e, seq, after, old.source, source_change(old.value, after, old.q_init))
-
-
-def _put(db: Connection, scope_id: int, e: Event, seq: int, v: Value, source: str, change: tuple[int, float]) -> None:
-    db.execute(
+        changed.append((e.memory, e.objective, e.stage, *after, seq))
+        change = source_change(old.value, after, old.q_init)
+        if change != (0, 0.0):
+            sources.append((scope_id, old.source, e.objective, e.stage, *change))
+    db.executemany(
+        f"INSERT INTO value_event(seq, memory_id, {', '.join(Event._fields[1:])}, outcome_id, recall_id, created_at) "
+        f"VALUES({marks(17)})",
+        rows,
+    )
+    db.executemany(
         f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
         "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
         + ", ".join(f"{c}=excluded.{c}" for c in [*COLUMNS.split(", "), "updated_seq"]),
-        (e.memory, e.objective, e.stage, *v, seq),
+        changed,
     )
-    if change != (0, 0.0):
-        db.execute(
-            "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
-            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
-            "sum_r = source_value.sum_r + excluded.sum_r",
-            (scope_id, source, e.objective, e.stage, *change),
-        )
+    db.executemany(
+        "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
+        "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
+        "sum_r = source_value.sum_r + excluded.sum_r",
+        sources,
+    )
 
 
 def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:

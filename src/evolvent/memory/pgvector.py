@@ -209,6 +209,7 @@ class PgVector:
             do = "search exactly: leave out index=hnsw and search='approximate'"
             raise StoreError("vectors too long for pgvector's graph", got=self._dim, expected=f"<= {_GRAPH_DIM}", do=do)
         with self._store.write() as db:
+            db.execute("SET LOCAL maintenance_work_mem = '512MB'")  # a graph that does not fit is built much slower
             db.execute(
                 "CREATE INDEX IF NOT EXISTS memory_vector_graph ON memory_vector "
                 f"USING hnsw ((vec::vector({self._dim})) vector_ip_ops) WHERE active"
