@@ -27,6 +27,7 @@ ARMS = {
     "rag": Arm("rag", {}),
     "memrl": Arm("memrl", {}),
     "memlift, no omission": Arm("memlift", {"omit": 0.0, "omit_harmful": 0.0}),
+    "memlift, no random omission": Arm("memlift", {"omit": 0.0}),
     "memlift, no source weights": Arm("memlift", NO_SOURCES),
     "memlift": Arm("memlift", {}),
     "memlift, action told": Arm("memlift", {}, told=True),

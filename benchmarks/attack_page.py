@@ -40,11 +40,18 @@ SOURCES = {
     "fresh": "each from another source",
     "same": "all lessons of the memory from one source",
 }
+ABOUT = """**Source weights**: a lesson's start gives way to the record of its source. **Noting who wrote what**: the
+same against a memory in which every lesson has one source, so that what is left is the knowledge of the source.
+**Omission and withholding** against neither leaving lessons out by chance nor withholding what always fails; **random
+omission alone** against withholding only. **Telling the action**: settle hears whose procedure the agent followed.
+**Quarantine at n alarms**: after each pass, a source is quarantined when the audit calls n of its lessons harmful and
+these are half of its lessons that were tried. **Descendants too**: with what was written under them."""
 SAME = "memlift, all from one source"  # an arm of the table only: memlift where no source is noted
 PAIRS = (
     ("source weights", "memlift", "memlift, no source weights"),
     ("noting who wrote what", "memlift", SAME),
-    ("omission", "memlift", "memlift, no omission"),
+    ("omission and withholding", "memlift", "memlift, no omission"),
+    ("random omission alone", "memlift", "memlift, no random omission"),
     ("telling the action", "memlift, action told", "memlift"),
     ("quarantine at 1 alarm", "memlift + quarantine at 1", "memlift"),
     ("quarantine at 3 alarms", "memlift + quarantine at 3", "memlift"),
@@ -83,6 +90,12 @@ def _name(key: tuple[str, int, str, str, bool]) -> str:
     where = ", all on one kind of task" if target == "one" else ""
     extra = ", rewards wrong in 10 %, rewarded poison is kept by the agent as its own" if launder else ""
     return f"{TITLES[kind]}, k = {k}, {SOURCES[source]}{where}{extra}"
+
+
+def _short(key: tuple[str, int, str, str, bool]) -> str:
+    kind, k, source, target, launder = key
+    where = " on one kind of task" if target == "one" else ""
+    return f"{kind}, k = {k}{where}, source {source}{', laundered' if launder else ''}"
 
 
 def _control(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -139,23 +152,24 @@ def _attack(key: tuple[str, int, str, str, bool], mine: Sequence[dict[str, Any]]
 def _differences(rows: Sequence[dict[str, Any]], keys: Sequence[tuple[str, int, str, str, bool]]) -> list[str]:
     """What each part of the defence is worth: paired by seed, on the victims' tasks after the attack."""
     out = ["## What each part of the defence is worth", ""]
-    out += [
-        "Difference in success of the victims' tasks over the passes after the attack, in the last of them, in frozen"
-    ]
-    out += ["held-out success, and in the share of tasks that poison decided. Bold: the interval excludes zero.", ""]
+    out += ["Difference in success of the victims' tasks over the passes after the attack, in the last of them, in"]
+    out += ["frozen held-out success, and in the share of tasks that poison decided. Bold: the interval excludes zero,"]
+    out += ["which one in twenty does by chance.", ""]
+    out += [ABOUT, ""]
     out += ["| part | attack | all passes after | last pass | frozen | decided |", "|---|---|---|---|---|---|"]
     measures: tuple[Callable[[dict[str, Any]], list[float]], ...] = (
         lambda r: _after(r, "success_victims"), lambda r: _at(r, "success_victims", -1), lambda r: _end(r, "frozen"),
         lambda r: _after(r, "decided"),
     )  # fmt: skip
+    ordered = sorted(keys, key=lambda k: (k[4], k[3] == "one", list(SOURCES).index(k[2]), -k[1], k[0]))
     for part, with_it, without in PAIRS:
-        for key in keys:
+        for key in ordered:
             pair = [_row(rows, key, arm) for arm in (with_it, without)]
             a, b = pair
             if a is None or b is None:
                 continue
             cells = [_interval(np.subtract(m(a), m(b)).tolist(), bold=True) for m in measures]
-            out.append(f"| {part} | {_name(key)} | {' | '.join(cells)} |")
+            out.append(f"| {part} | {_short(key)} | {' | '.join(cells)} |")
     return [*out, ""]
 
 

@@ -43,12 +43,16 @@ PARTS = ("control", "spread", "sources", "same", "one", "laundered")
 def attacks(part: str) -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
     """The attacks of a part with the world's options and the arms that meet them."""
     every = tuple(ARMS)[:-1]
-    main = tuple(a for a in every if a not in ("memlift, action told", "memlift + quarantine at 3"))
+    rare = ("memlift, action told", "memlift + quarantine at 3", "memlift, no random omission")
+    main = tuple(a for a in every if a not in rare)
+    by_k = {20: every, 5: (*main, rare[2]), 1: main}
     few = ("memlift, no source weights", "memlift", "memlift + quarantine at 1")
     laundering = (*few[1:], "memlift + quarantine at 1, no descendants")
     return {
         "control": [(Attack("none", 0), {}, every), (Attack("none", 0), NOISE, few[1:])],
-        "spread": [(Attack(kind, k), {}, every if k == 20 else main) for k in (20, 5, 1) for kind in KINDS],
+        "spread": [
+            (Attack(kind, k), {}, {20: every, 5: (*main, rare[2]), 1: main}[k]) for k in (20, 5, 1) for kind in KINDS
+        ],
         "sources": [(Attack(kind, 20, source=s), {}, few) for s in ("shared", "fresh") for kind in KINDS],
         "same": [(Attack(kind, k, source="same"), {}, ("memlift",)) for k in (20, 5) for kind in KINDS],
         "one": [(Attack(kind, 20, target="one"), {}, ("rag", "memrl", *few)) for kind in KINDS],

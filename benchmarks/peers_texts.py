@@ -51,26 +51,27 @@ def every_text(seed: int = 0) -> list[Text]:
 def embedded(folder: Path, texts: Sequence[Text]) -> tuple[np.ndarray, dict[str, float]]:
     """Unit vectors float32 ``[N, 384]`` of the keys by the real model, computed once and kept in ``folder``.
 
-    Also seconds a text, alone and in batches: measured while the file is made or, when it is there, on 200 texts.
+    Also processor seconds a text, alone and in batches: measured while the file is made, or on 200 texts when it is
+    there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     keys = [t.key for t in texts]
     path = folder / f"minilm-{hashlib.sha256(chr(10).join(keys).encode()).hexdigest()[:16]}.npy"
     model = load()
     model.embed(keys[:16])  # weights are loaded at the first call
-    begun = time.perf_counter()
+    begun = time.process_time()
     if path.exists():
         model.embed(keys[:200])
-        batched = (time.perf_counter() - begun) / 200
+        batched = (time.process_time() - begun) / 200
     else:
         vec_ND = np.concatenate([model.embed(keys[i : i + 2000]) for i in range(0, len(keys), 2000)])
-        batched = (time.perf_counter() - begun) / len(keys)
+        batched = (time.process_time() - begun) / len(keys)
         np.save(path.with_suffix(".part.npy"), vec_ND.astype(np.float32))
         path.with_suffix(".part.npy").replace(path)
-    begun = time.perf_counter()
+    begun = time.process_time()
     for key in keys[:50]:
         model.embed([key])
-    alone = (time.perf_counter() - begun) / 50
+    alone = (time.process_time() - begun) / 50
     return np.load(path, mmap_mode="r"), {"alone": alone, "batched": batched}
 
 
