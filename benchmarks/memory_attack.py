@@ -50,9 +50,7 @@ def attacks(part: str) -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
     laundering = (*few[1:], "memlift + quarantine at 1, no descendants")
     return {
         "control": [(Attack("none", 0), {}, every), (Attack("none", 0), NOISE, few[1:])],
-        "spread": [
-            (Attack(kind, k), {}, {20: every, 5: (*main, rare[2]), 1: main}[k]) for k in (20, 5, 1) for kind in KINDS
-        ],
+        "spread": [(Attack(kind, k), {}, arms) for k, arms in by_k.items() for kind in KINDS],
         "sources": [(Attack(kind, 20, source=s), {}, few) for s in ("shared", "fresh") for kind in KINDS],
         "same": [(Attack(kind, k, source="same"), {}, ("memlift",)) for k in (20, 5) for kind in KINDS],
         "one": [(Attack(kind, 20, target="one"), {}, ("rag", "memrl", *few)) for kind in KINDS],
