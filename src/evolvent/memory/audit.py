@@ -9,117 +9,37 @@ import numpy as np
 
 from evolvent.memory import duplicates, events, history, lift
 from evolvent.memory.bank import Bank
+from evolvent.memory.health import SOLVE, health
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.store import marks
 
 _GROWTH_STEPS = 40
 _CHUNK = 500
-# value of a memory under the policy's objective, in the stage that solves
-_SOLVE = "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = 'solve'"
+# What is told to people needs more evidence than what recall may leave out (and still measure): among thousands of
+# memories, many are half a posterior spread below zero by chance. Here: a whole one, or this many outcomes near failure.
+_SURE, _ENOUGH = 1.0, 10
 
 
-def health(bank: Bank) -> dict[str, Any]:
-    """Numbers that show whether values are learning; ``warnings`` says in words what looks wrong."""
-    store, scope = bank.store, bank.scope_id
-    active = store.records(
-        "SELECT count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
-        "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
-        "count(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) "
-        f"AS never_shown FROM memory m {_SOLVE} WHERE m.scope_id = ? AND m.status = 'active'",
-        (bank.policy.objective, scope),
-    )[0]
-    total = max(1, active["items"])
-    data: dict[str, Any] = {
-        "items": active["items"],
-        "by_status": dict(
-            store.rows(
-                "SELECT status, count(*) FROM memory WHERE scope_id = ? GROUP BY status ORDER BY status", (scope,)
-            )
-        ),
-        "coverage": active["tried"] / total,
-        "nonzero": active["moved"] / total,
-        "updates_per_item": active["updates"] / total,
-        "never_shown": active["never_shown"],
-        **store.records(
-            "SELECT (SELECT count(*) FROM recall WHERE scope_id = s.scope_id) AS recalls, "
-            "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND is_test) AS test_recalls, "
-            "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND n_pool = 0) AS empty_recalls, "
-            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = s.scope_id AND valid) AS settled, "
-            "(SELECT count(*) FROM outcome WHERE scope_id = s.scope_id AND NOT valid) AS invalid_outcomes, "
-            "(SELECT CAST(coalesce(sum(merged), 0) AS BIGINT) FROM memory WHERE scope_id = s.scope_id) AS merged "
-            "FROM scope s WHERE s.scope_id = ?",
-            (scope,),
-        )[0],
-        "sources": {
-            row.pop("source"): row
-            for row in store.records(
-                "SELECT m.source, count(*) AS items, count(v.q) FILTER (WHERE v.n > 0) AS tried, "
-                f"avg(v.q) FILTER (WHERE v.n > 0) AS mean_value FROM memory m {_SOLVE} "
-                "WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
-                (bank.policy.objective, scope),
-            )
-        },
-        "gate": bank.policy.gate,
-        "gate_top_fifth": _gate_of_top_fifth(bank),
-        "index": _index(bank),
-    }
-    data["warnings"] = _of_health(data)
-    return data
-
-
-def _index(bank: Bank) -> dict[str, Any]:
-    bank.index.catch_up()
-    return bank.index.about()
-
-
-def _of_health(d: dict[str, Any]) -> list[str]:
-    found = []
-    learning = d["recalls"] - d["test_recalls"]
-    if d["settled"] >= 50 and d["coverage"] < 0.05:
-        found.append("fewer than 5 % of the memories ever had an outcome: is settle() called for every task?")
-    if learning >= 50 and d["settled"] < 0.1 * learning:
-        found.append("fewer than 10 % of the recalls were settled: values learn from settled recalls only")
-    if d["recalls"] >= 50 and d["items"] >= 10 and d["empty_recalls"] > 0.5 * d["recalls"]:
-        found.append("more than half of the recalls found nothing above the gate: it may not suit this embedder")
-    if d["index"]["trouble"]:
-        found.append(f"recalls of this large store are slower than they could be: {d['index']['trouble']}")
-    return found
-
-
-def _gate_of_top_fifth(bank: Bank, most: int = 300) -> float | None:
-    """The similarity above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from ≤ 300 keys."""
-    rows = bank.store.rows(
-        "SELECT e.vec FROM embedding e WHERE e.emb_id IN (SELECT DISTINCT emb_id FROM memory "
-        "WHERE scope_id = ? AND status = 'active' ORDER BY emb_id DESC LIMIT ?)",
-        (bank.scope_id, most),
-    )
-    if len(rows) < 3:
-        return None
-    vec_ND = np.stack([np.frombuffer(row[0], "<f4") for row in rows])
-    sim = (vec_ND @ vec_ND.T)[np.triu_indices(len(vec_ND), 1)]
-    return float(np.round(np.quantile(sim, 0.8), 3))
-
-
-# ---------------------------------------------------------------------------------------------------- the audit
 def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
     """Everything worth a look, on one snapshot of the store; lists name at most ``top``, counts count all.
 
     Returns:
         ``health()``, and: ``most_valuable`` and ``least_valuable`` memories; ``harmful``: active memories that seem to
-        lower the reward, with the evidence; ``poisoned``: active descendants of memories that are quarantined, harmful
-        or of an untrusted source; ``duplicates``; ``replaced_by_nothing``: superseded memories whose successor is out
-        of recall too; ``unsettled`` receipts; ``credit`` by source of outcomes and of memories; ``growth`` over time
-        and bytes by table; ``acts`` of mending; ``warnings`` in words.
+        lower the reward, with the evidence, and ``withheld``: how many recall itself leaves out now; ``poisoned``:
+        active descendants of memories that are quarantined, harmful or of an untrusted source; ``duplicates``;
+        ``replaced_by_nothing``: superseded memories whose successor is out of recall too; ``unsettled`` receipts;
+        ``credit`` by source of outcomes and of memories; ``growth`` over time and bytes by table; ``acts`` of mending;
+        ``warnings`` in words.
     """
     with bank.store.snapshot():
         bank.index.catch_up()
         data = health(bank)
-        worst = _harmful(bank)
+        worst, withheld = _harmful(bank)
         data |= {
             "most_valuable": _by_worth(bank, top, "DESC"),
             "least_valuable": _by_worth(bank, top, "ASC"),
             "untried": _untried(bank, top),
-            "harmful": {"memories": len(worst), "worst": worst[:top]},
+            "harmful": {"memories": len(worst), "worst": worst[:top], "withheld": withheld},
             "poisoned": _poisoned(bank, [row["id"] for row in worst], untrusted, top),
             "duplicates": duplicates.find(bank, near=near, top=top),
             "replaced_by_nothing": _replaced_by_nothing(bank, top),
@@ -162,7 +82,7 @@ def _count(n: int, one: str, many: str) -> str:
 
 _TOLD = (
     f"SELECT m.seq, m.kind, m.source, k.body, b.body, m.q_init, {events.JOINED} FROM memory m "
-    f"JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash {_SOLVE} "
+    f"JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash {SOLVE} "
 )
 
 
@@ -200,9 +120,10 @@ def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
     )
 
 
-def _harmful(bank: Bank) -> list[dict[str, Any]]:
-    """Active memories that seem to lower the reward, worst first, judged as recall does."""
-    found = []
+def _harmful(bank: Bank) -> tuple[list[dict[str, Any]], int]:
+    """Active memories that seem to lower the reward, worst first; and how many recall leaves out on less evidence."""
+    found, withheld = [], set()
+    lo, hi = bank.reward_range
     for seq, objective, stage, source, *columns in bank.store.rows(
         "SELECT m.seq, v.objective, v.stage, m.source, "
         + ", ".join(f"v.{name}" for name in events.COLUMNS.split(", "))
@@ -213,12 +134,11 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
         if lift.harmful(effect, v.q, v.n, bank.reward_range):
-            measured = effect.shrunk + 0.5 * effect.spread < 0.0
-            why = (
-                f"adds {effect.raw:+.2f} (with it {v.n}, without it {v.n_omitted} outcomes)"
-                if measured
-                else f"value {v.q:.2f} after {v.n} outcomes"
-            )
+            withheld.add(seq)
+        measured = effect.shrunk + _SURE * effect.spread < 0.0
+        if measured or (v.n >= _ENOUGH and v.q <= lo + 0.1 * (hi - lo)):
+            adds = f"adds {effect.raw:+.2f} (with it {v.n}, without it {v.n_omitted} outcomes)"
+            why = adds if measured else f"value {v.q:.2f} after {v.n} outcomes"
             found.append(
                 {
                     "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
@@ -226,7 +146,8 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
                     "why": why,
                 }
             )  # fmt: skip
-    return sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
+    worst = sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
+    return worst, len(withheld)
 
 
 def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top: int) -> dict[str, Any]:
@@ -338,7 +259,7 @@ def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
             "SELECT m.source, count(*) AS memories, count(*) FILTER (WHERE m.status = 'active') AS active, "
             "count(*) FILTER (WHERE m.status = 'quarantined') AS quarantined, "
             "count(*) FILTER (WHERE v.n > 0) AS tried, avg(v.q) FILTER (WHERE v.n > 0) AS mean_value "
-            f"FROM memory m {_SOLVE} WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
+            f"FROM memory m {SOLVE} WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
             (bank.policy.objective, bank.scope_id),
         )
     }

@@ -1,0 +1,94 @@
+"""Whether the learning is alive, in numbers that are cheap enough to look at after every task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evolvent.memory.bank import Bank
+
+# value of a memory under the policy's objective, in the stage that solves
+SOLVE = "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = 'solve'"
+
+
+def health(bank: Bank) -> dict[str, Any]:
+    """Numbers that show whether values are learning; ``warnings`` says in words what looks wrong."""
+    store, scope = bank.store, bank.scope_id
+    active = store.records(
+        "SELECT count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
+        "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
+        "count(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) "
+        f"AS never_shown FROM memory m {SOLVE} WHERE m.scope_id = ? AND m.status = 'active'",
+        (bank.policy.objective, scope),
+    )[0]
+    total = max(1, active["items"])
+    data: dict[str, Any] = {
+        "items": active["items"],
+        "by_status": dict(
+            store.rows(
+                "SELECT status, count(*) FROM memory WHERE scope_id = ? GROUP BY status ORDER BY status", (scope,)
+            )
+        ),
+        "coverage": active["tried"] / total,
+        "nonzero": active["moved"] / total,
+        "updates_per_item": active["updates"] / total,
+        "never_shown": active["never_shown"],
+        **store.records(
+            "SELECT (SELECT count(*) FROM recall WHERE scope_id = s.scope_id) AS recalls, "
+            "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND is_test) AS test_recalls, "
+            "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND n_pool = 0) AS empty_recalls, "
+            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = s.scope_id AND valid) AS settled, "
+            "(SELECT count(*) FROM outcome WHERE scope_id = s.scope_id AND NOT valid) AS invalid_outcomes, "
+            "(SELECT CAST(coalesce(sum(merged), 0) AS BIGINT) FROM memory WHERE scope_id = s.scope_id) AS merged "
+            "FROM scope s WHERE s.scope_id = ?",
+            (scope,),
+        )[0],
+        "sources": {
+            row.pop("source"): row
+            for row in store.records(
+                "SELECT m.source, count(*) AS items, count(v.q) FILTER (WHERE v.n > 0) AS tried, "
+                f"avg(v.q) FILTER (WHERE v.n > 0) AS mean_value FROM memory m {SOLVE} "
+                "WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
+                (bank.policy.objective, scope),
+            )
+        },
+        "gate": bank.policy.gate,
+        "gate_top_fifth": _gate_of_top_fifth(bank),
+        "index": _index(bank),
+    }
+    data["warnings"] = _of_health(data)
+    return data
+
+
+def _index(bank: Bank) -> dict[str, Any]:
+    bank.index.catch_up()
+    return bank.index.about()
+
+
+def _of_health(d: dict[str, Any]) -> list[str]:
+    found = []
+    learning = d["recalls"] - d["test_recalls"]
+    if d["settled"] >= 50 and d["coverage"] < 0.05:
+        found.append("fewer than 5 % of the memories ever had an outcome: is settle() called for every task?")
+    if learning >= 50 and d["settled"] < 0.1 * learning:
+        found.append("fewer than 10 % of the recalls were settled: values learn from settled recalls only")
+    if d["recalls"] >= 50 and d["items"] >= 10 and d["empty_recalls"] > 0.5 * d["recalls"]:
+        found.append("more than half of the recalls found nothing above the gate: it may not suit this embedder")
+    if d["index"]["trouble"]:
+        found.append(f"recalls of this large store are slower than they could be: {d['index']['trouble']}")
+    return found
+
+
+def _gate_of_top_fifth(bank: Bank, most: int = 300) -> float | None:
+    """The similarity above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from ≤ 300 keys."""
+    rows = bank.store.rows(
+        "SELECT e.vec FROM embedding e WHERE e.emb_id IN (SELECT DISTINCT emb_id FROM memory "
+        "WHERE scope_id = ? AND status = 'active' ORDER BY emb_id DESC LIMIT ?)",
+        (bank.scope_id, most),
+    )
+    if len(rows) < 3:
+        return None
+    vec_ND = np.stack([np.frombuffer(row[0], "<f4") for row in rows])
+    sim = (vec_ND @ vec_ND.T)[np.triu_indices(len(vec_ND), 1)]
+    return float(np.round(np.quantile(sim, 0.8), 3))
