@@ -80,6 +80,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
         (("eval", "nowhere"), "config.json"),
         (("memory", "audit", "nowhere.db"), "there is no memory"),
         (("bench", "nothing"), "unknown benchmark"),
+        (("bench", "fake_benchmark", "--sizes", "10"), "has no sizes"),
     ],
 )  # fmt: skip
 def test_requests_that_cannot_be_met_are_explained_without_a_traceback(tmp_path, words, said):

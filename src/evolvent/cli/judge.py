@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional
@@ -61,26 +62,41 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> N
         live.note(f"page: {comparison.write_html(standings, html)}")
 
 
-def bench(name: Annotated[str, Positional], *, seed: int = 0, json: Path | None = None, plain: bool = False) -> None:
+def bench(
+    name: Annotated[str, Positional],
+    *,
+    seed: int = 0,
+    sizes: tuple[int, ...] = (),
+    json: Path | None = None,
+    plain: bool = False,
+) -> None:
     """Measure performance as ratios within one run, so that machines can be compared.
 
     Args:
         name: the benchmark; an unknown name answers with those there are.
         seed: of its inputs.
+        sizes: how large its inputs are, where the benchmark leaves the choice (memory); its own by default.
         json: also write the result with versions and machine to this file.
         plain: plain lines even on a terminal.
     """
     module = catalogue.benchmark(name)
+    accepted = inspect.signature(module.run).parameters
+    if sizes and "sizes" not in accepted:
+        raise BadInput("this benchmark has no sizes to choose", got=sizes, where=name, do="leave --sizes out")
+    options: dict[str, Any] = {"sizes": sizes} if sizes else {}
     with Live(plain=True if plain else None) as live:
         live.status(f"measuring {name}")
-        result = module.run(seed)
+        if "progress" in accepted:
+            options["progress"] = live.status
+        result = module.run(seed, **options)
         single = [[key, value] for key, value in result.items() if not isinstance(value, dict | list)]
         live.table(name, ["", "value"], single)
         for key, value in result.items():
             if isinstance(value, dict):
                 live.table(key.replace("_", " "), ["", "value"], [[k, v] for k, v in value.items()])
         if json is not None:
-            command = f"evolvent bench {name} --seed {seed}"
+            chosen = "".join(f" {size}" for size in sizes)
+            command = f"evolvent bench {name} --seed {seed}" + (f" --sizes{chosen}" if sizes else "")
             content = {"benchmark": name, "command": command, "result": result, **provenance()}
             write_atomic(json, dump(content, indent=2) + "\n")
             live.note(f"result: {json}")

@@ -64,6 +64,7 @@ class Graphs:
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._next = 0.0
+        self._progress: Progress | None = None
         # a thread inside the graph's own code must not outlive the interpreter
         self._at_exit = partial(_stop, weakref.ref(self))
         atexit.register(self._at_exit)
@@ -91,11 +92,15 @@ class Graphs:
         self._thread.start()
 
     def finish(self, tag: str, file_ND: np.ndarray, missing: int, progress: Progress | None = None) -> None:
-        """The same, and wait for it."""
-        if self._thread is not None:
-            self._thread.join()
-        self._stop.clear()
-        self._try(tag, file_ND, missing, progress)
+        """The same, and wait for it, also for what is under way."""
+        self._progress = progress
+        try:
+            if self._thread is not None:
+                self._thread.join()
+            self._stop.clear()
+            self._try(tag, file_ND, missing)
+        finally:
+            self._progress = None
 
     def close(self) -> None:
         """Stop the thread; what it was building is given up."""
@@ -106,7 +111,7 @@ class Graphs:
         atexit.unregister(self._at_exit)
 
     # ------------------------------------------------------------------------------------------------ the thread
-    def _try(self, tag: str, file_ND: np.ndarray, missing: int, progress: Progress | None = None) -> None:
+    def _try(self, tag: str, file_ND: np.ndarray, missing: int) -> None:
         try:
             self._adopt(tag, len(file_ND))
             if len(file_ND) - self._covered(tag) <= missing:
@@ -115,7 +120,7 @@ class Graphs:
                 if mine:
                     self._adopt(tag, len(file_ND))
                     if len(file_ND) - self._covered(tag) > missing:
-                        self._build(tag, file_ND, progress)
+                        self._build(tag, file_ND)
             self.trouble = ""
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
             self.trouble = f"{type(error).__name__}: {error}"  # exact search goes on; health() tells
@@ -135,7 +140,7 @@ class Graphs:
             return
         self.ready = _view(path, tag, count)
 
-    def _build(self, tag: str, file_ND: np.ndarray, progress: Progress | None) -> None:
+    def _build(self, tag: str, file_ND: np.ndarray) -> None:
         from usearch.index import Index
 
         index = Index(ndim=file_ND.shape[1], **_SETTINGS)
@@ -148,7 +153,7 @@ class Graphs:
                 return
             piece = file_ND[start : start + _PIECE]
             index.add(np.arange(start, start + len(piece)), piece, threads=_THREADS)
-            if progress is not None:
+            if (progress := self._progress) is not None:
                 progress(start + len(piece), len(file_ND), "search graph")
         temporary = self._files.new_graph(tag)
         index.save(str(temporary))
