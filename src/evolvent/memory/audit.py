@@ -16,7 +16,7 @@ from evolvent.memory.store import marks
 _GROWTH_STEPS = 40
 _CHUNK = 500
 # What is told to people needs more evidence than what recall may leave out (and still measure): among thousands of
-# memories, many are half a posterior spread below zero by chance. Here: a whole one, or this many outcomes near failure.
+# memories, many are half a posterior spread below zero by chance. Here: a whole one, or so many outcomes near failure.
 _SURE, _ENOUGH = 1.0, 10
 
 
