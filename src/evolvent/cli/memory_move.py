@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,13 +137,13 @@ def _import(target: Path, file: Path) -> Moved:
 
 def _rehearsed(target: str, run: Callable[[Path], Moved]) -> Moved:
     """What a copy into a temporary store gives, and the refusal that the real target would meet."""
-    from evolvent.memory.store import open_store
+    from evolvent.memory.store import NoMemory, open_store
 
-    if "://" in target or Path(target).exists():
-        with closing(open_store(target, create=False)) as opened:
-            if n := opened.rows("SELECT count(*) FROM scope")[0][0]:
-                do = "give a path or URL that does not exist yet"
-                raise StoreError("the target is not empty", got=f"{n} scopes", where=opened.where, do=do)
+    # a place that is still free is what is wanted
+    with suppress(NoMemory), closing(open_store(target, create=False)) as opened:
+        if n := opened.rows("SELECT count(*) FROM scope")[0][0]:
+            do = "give a path or URL that does not exist yet"
+            raise StoreError("the target is not empty", got=f"{n} scopes", where=opened.where, do=do)
     with tempfile.TemporaryDirectory() as folder:
         return run(Path(folder) / "rehearsal.db")
 

@@ -19,7 +19,7 @@ from evolvent.memory import postgres_schema, schema
 from evolvent.memory.pgvector import LARGE, PgVector, register
 from evolvent.memory.postgres_errors import explained
 from evolvent.memory.schema import Table
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync
+from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync
 
 T = TypeVar("T")
 _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
@@ -91,7 +91,7 @@ class Postgres(Store):
                     do="name another schema in the URL: ?schema=NAME (it is made when it is new)",
                 )
             if kind == (False,) and not create:
-                raise StoreError("there is no memory", got=self.where, expected="a schema that holds one")
+                raise NoMemory("there is no memory", got=self.where, expected="a schema that holds one")
             if kind == (False,):
                 conn.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
                 conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}")

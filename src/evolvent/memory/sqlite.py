@@ -13,7 +13,7 @@ from typing import Any
 from evolvent.core.errors import StoreError
 from evolvent.memory import schema
 from evolvent.memory.schema import Table
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, Search, Store, Sync, damaged, marks
+from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync, damaged, marks
 from evolvent.memory.turn import Turn
 
 
@@ -39,7 +39,7 @@ class SQLite(Store):
                 do="create the folder, or give another path",
             )
         if not create and not Path(self.path).is_file():
-            raise StoreError("there is no memory", got=self.path, expected="a file that holds one")
+            raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = threading.RLock()
         self._depth = 0
         self._indexes: list[Any] = []

@@ -25,6 +25,10 @@ Search = Literal["auto", "exact", "approximate"]
 Progress = Callable[[int, int, str], None]  # done, total, of what
 
 
+class NoMemory(StoreError):
+    """Nothing is there yet, where a memory that exists was asked for."""
+
+
 class Cursor(Protocol):
     """The result of a statement: an iterator of tuples."""
 
@@ -239,6 +243,7 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
         create: make it when it is new.
 
     Raises:
+        NoMemory: there is none, and it is not to be made.
         BadInput: not a path or URL of an engine.
         StoreError: the store cannot be opened, is damaged, or is not a memory of this version.
     """
