@@ -137,7 +137,9 @@ class Files:
         return path, count, digest
 
     def new_graph(self, tag: str) -> Path:
-        """Where to write a graph before its checksum is known."""
+        """Where to write a graph before its checksum is known; what killed builders left there goes."""
+        for path in self.folder.glob(f"{self._stem}.{tag}.*.tmp"):
+            path.unlink(missing_ok=True)
         return self.folder / f"{self._stem}.{tag}.{os.getpid()}.tmp"
 
     def keep_graph(self, written: Path, tag: str, count: int) -> Path:
