@@ -54,3 +54,17 @@ def test_the_default_measures_what_a_companion_adds():
                 memory.settle(r, float(rng.random() < 0.3 + 0.4 * (second in r.ids) + 0.2 * (first in r.ids)))
             effects.append(memory.get(second).lift)
     assert abs(np.mean([e for e in effects if e is not None]) - 0.4) < 0.12, effects
+
+
+def test_what_always_fails_is_withheld_also_without_random_omission():
+    """With omit=0 nothing was drawn: a harmful memory was shown every time under a logged probability of .1."""
+    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+    with Memory(policy=policy, embedder="hash:32") as memory:
+        bad = memory.remember("task", "wrong")
+        for _ in range(10):
+            memory.settle(memory.recall("task"), 0.0)
+        recalls = [memory.recall("task") for _ in range(100)]
+        withheld = sum([item.id for item in r.omitted] == [bad] for r in recalls)
+        assert withheld > 70, withheld
+        shown = [item for r in recalls for item in r.items]
+        assert all(item.propensity == pytest.approx(0.1) for item in shown)

@@ -143,7 +143,8 @@ def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed:
         pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
     elif policy.rank == "lift":
         _rank_by_lift(bank, request, pool)
-    rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.omit > 0 else None
+    # lift may withhold what seems to harm by chance, also where nothing else is left out
+    rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.rank == "lift" else None
     _explore(request, pool, rng)
     if policy.rank == "lift":
         _omit(bank, request, pool, rng)
