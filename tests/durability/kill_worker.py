@@ -18,7 +18,7 @@ POLICIES = {
 }
 CHOICES = {
     "remember": 18, "remember_many": 8, "repeat": 6, "supersede": 4, "recall": 24, "shown": 12, "settle": 18,
-    "invalid": 4, "again": 4, "archive": 6, "transaction": 10, "failing": 6,
+    "invalid": 4, "again": 4, "job again": 5, "archive": 6, "transaction": 10, "failing": 6,
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ class Worker:
         self.label, self.n = plan["label"], 0
         self.todo: list[Op] = plan["todo"]
         self.open: dict[str, list[str]] = dict(plan["open"])  # receipt -> what it handed out
-        self.settled: list[str] = []
+        self.settled: dict[str, str] = {}  # receipt -> its idempotency key
         self.mine: dict[str, tuple[str, str]] = dict(plan["mine"])  # active memory -> key, body
 
     def text(self, what: str) -> str:
@@ -99,7 +99,10 @@ class Worker:
         if name in ("settle", "invalid") and self.open:
             return self.settle(rng.choice(list(self.open)), valid=name == "settle")
         if name == "again" and self.settled:
-            return self.settle(rng.choice(self.settled), valid=True)
+            return self.settle(rng.choice(list(self.settled)), valid=True)
+        if name == "job again" and self.settled and self.open:  # the same job reports once more, with another receipt
+            job = self.settled[rng.choice(list(self.settled))]
+            return {**self.settle(rng.choice(list(self.open)), valid=True), "key": job}
         if name in ("transaction", "failing"):
             return self.transaction(fails=name == "failing")
         return None
@@ -138,8 +141,9 @@ class Worker:
             self.mine |= {id_: (row["key"], row["body"]) for id_, row in zip(got, op["rows"], strict=True)}
         elif verb == "recall":
             self.open[got["id"]] = got["items"]
-        elif verb == "settle" and op["valid"] and self.open.pop(op["receipt"], None) is not None:
-            self.settled.append(op["receipt"])
+        elif verb == "settle" and op["valid"] and op["key"] not in self.settled.values():
+            if self.open.pop(op["receipt"], None) is not None:
+                self.settled[op["receipt"]] = op["key"]
         elif verb == "archive":
             self.mine.pop(op["id"], None)
 

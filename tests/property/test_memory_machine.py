@@ -16,7 +16,7 @@ from evolvent.memory.policies import preset
 KEYS = ["red-eye flights from Newark", "windy hours at JFK", "seats of United", "late arrivals into Boston"]
 BODIES = ["SELECT 1", "SELECT 2", "avoid this"]
 REWARDS = [0.0, 0.25, 1.0]
-JOBS = [None, "job 1", "job 2", "job 3"]
+JOBS = [None, "job 1", "job 2"]
 ALPHA = 0.3
 VIA = st.integers(0, 1)
 
@@ -141,6 +141,16 @@ class FiveVerbs(RuleBasedStateMachine):
             again = self.ways[via].settle(r, reward, valid=valid, idempotency_key=job)
             self.is_settled(again, r, reward, valid, job)
             assert again == changes or not valid
+
+    @rule(via=VIA, key=st.sampled_from(KEYS), rewards=st.tuples(st.sampled_from(REWARDS), st.sampled_from(REWARDS)))
+    def a_job_that_runs_twice(self, via, key, rewards):
+        """Its second report carries another receipt, perhaps another reward, and the same name: it changes nothing."""
+        name = f"job of {len(self.asked)}"
+        for way, reward in zip((via, 1 - via), rewards, strict=True):
+            r = self.ways[way].recall(key, k=2)
+            self.is_recalled(r, 2, None)
+            self.is_settled(self.ways[way].settle(r, reward, idempotency_key=name), r.id, reward, True, name)
+        assert self.asked[r.id][2] is None
 
     @rule(r=receipts, via=VIA, key=st.sampled_from(KEYS))
     def remember_under_a_receipt(self, r, via, key):
