@@ -312,7 +312,11 @@ class _Link:
     def undo(self, sql: str) -> None:
         """Roll back, unless the server did so when the connection broke."""
         if self._conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-            self._conn.execute(sql.encode())
+            try:
+                self._conn.execute(sql.encode())
+            except psycopg.OperationalError:
+                if not self._conn.closed:  # else the server did it, and what went wrong first is the error to see
+                    raise
 
     def give_back(self) -> None:
         """Return the connection to the pool."""
