@@ -145,8 +145,8 @@ def _measure_size(path: Path, size: int, seed: int, repeats: int, result: dict[s
     with _open(path, seed, search="exact") as plain, _open(path, seed) as memory:
         for each in (plain, memory):
             each.prepare()
-        exact, index = plain._bank.index, memory._bank.index
-        vectors = exact._shadow.vectors
+        exact: Any = plain._bank.index
+        index, vectors = memory._bank.index, exact._shadow.vectors
         matrix = vectors.mapped if vectors.in_file else np.ascontiguousarray(vectors.tail)
         for t in range(repeats + 5):
             text = _text(size + t)

@@ -26,7 +26,7 @@ from evolvent.memory.store import Progress
 _SETTINGS: dict[str, Any] = {
     "metric": "cos", "dtype": "i8", "connectivity": 16, "expansion_add": 128, "enable_key_lookups": False,
 }  # fmt: skip
-_EXPANSION = 128  # candidates looked at in a search, at least
+_EXPANSION = 256  # candidates looked at in a search, at least
 _THREADS = 2
 _PIECE = 2000  # vectors between two looks at whether to stop
 _AGAIN_S = 5.0  # between two attempts in the background
