@@ -143,11 +143,14 @@ class Campaign:
     def one_round(self, ledger: Ledger, store: str, policy: str, todo: list[Op], most: int) -> list[Victim]:
         """Start workers, each with its own share of open receipts and memories, and wait for their deaths."""
         number = min(most, self.rng.choice([1, 1, 2]))
-        # what one worker tries again, another leaves alone
+        # what one worker tries again, another leaves alone: the ledger does not know in which order they worked
         busy = {op[name] for op in todo for name in ("receipt", "id") if name in op}
+        texts = {(row["key"], row["body"]) for op in todo for row in op.get("rows", [op]) if "body" in row}
         waiting = [(id_, r.items) for id_, r in ledger.receipts.items() if r.changes is None and id_ not in busy]
         active = [
-            (id_, (m.key, m.body)) for id_, m in ledger.lessons.items() if m.status == "active" and id_ not in busy
+            (id_, (m.key, m.body))
+            for id_, m in ledger.lessons.items()
+            if m.status == "active" and id_ not in busy and (m.key, m.body) not in texts
         ]
         victims = []
         for i in range(number):
