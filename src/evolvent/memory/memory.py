@@ -170,7 +170,7 @@ class Memory:
             source: env, tests, judge, human or proxy: who says so.
             valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
             objective: which value learns; each has its own.
-            idempotency_key: name of the outcome where a retry may carry another receipt.
+            idempotency_key: name of the job where a retry may carry another receipt; once per objective.
             action: what the agent did, as text; memlift credits shown memories by how much of them it used.
             child: the memory written from this attempt; its value enters the target of memq.
 

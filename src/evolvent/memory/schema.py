@@ -117,7 +117,7 @@ CREATE TABLE outcome(
   child INTEGER REFERENCES memory(seq),
   created_at REAL NOT NULL,
   CHECK(NOT valid OR reward IS NOT NULL),
-  UNIQUE(scope_id, idempotency_key, valid));
+  UNIQUE(scope_id, objective, idempotency_key, valid));
 CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid;
 CREATE INDEX outcome_recall ON outcome(recall_id);
 

@@ -99,11 +99,12 @@ def _checked(bank: Bank, outcome: Outcome, where: str) -> float | None:
 
 
 def _earlier(db: Connection, bank: Bank, number: int, outcome: Outcome) -> int | None:
-    """The outcome that this one repeats: same idempotency key, or same receipt and objective already settled."""
+    """The outcome of this objective that this one repeats: same idempotency key, or same receipt already settled."""
     if outcome.idempotency_key is not None:
         row = db.execute(
-            "SELECT outcome_id FROM outcome WHERE scope_id=? AND idempotency_key=? AND valid >= ? ORDER BY outcome_id",
-            (bank.scope_id, f"key:{outcome.idempotency_key}", outcome.valid),
+            "SELECT outcome_id FROM outcome WHERE scope_id=? AND objective=? AND idempotency_key=? AND valid >= ? "
+            "ORDER BY outcome_id",
+            (bank.scope_id, outcome.objective, f"key:{outcome.idempotency_key}", outcome.valid),
         ).fetchone()
         if row:
             return int(row[0])

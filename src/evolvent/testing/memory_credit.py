@@ -82,6 +82,12 @@ def an_outcome_counts_once_across_receipts(factory: Factory) -> None:
         before = values(memory)
         assert memory.settle(memory.recall("task one"), 1.0, idempotency_key="job 7") == first
         assert values(memory) == before, "one outcome was counted twice"
+        slow = memory.settle(memory.recall("task one"), 0.0, idempotency_key="job 7", objective="speed")
+        assert [c.objective for c in slow] == ["speed"], "one job cannot report two objectives"
+        memory.settle(memory.recall("task one"), None, valid=False, idempotency_key="job 8")
+        late = memory.settle(memory.recall("task one"), 0.0, idempotency_key="job 8")
+        assert late, "a job whose judge failed at first cannot report any more"
+        assert memory.settle(memory.recall("task one"), None, valid=False, idempotency_key="job 8") == []
 
 
 def only_shown_items_are_credited(factory: Factory) -> None:
