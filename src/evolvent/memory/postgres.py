@@ -93,11 +93,11 @@ class Postgres(Store):
             if kind == (False,) and not create:
                 raise NoMemory("there is no memory", got=self.where, expected="a schema that holds one")
             if kind == (False,):
-                conn.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
-                conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}")
+                conn.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}".encode())
+                conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
                 for statement in postgres_schema.statements():
-                    conn.execute(statement)
-            version = conn.execute(f"SELECT version FROM {self.schema}.evolvent_store").fetchone()
+                    conn.execute(statement.encode())
+            version = conn.execute(f"SELECT version FROM {self.schema}.evolvent_store".encode()).fetchone()
             schema.check_version(version[0] if version else 0, self.where)
         return found
 
@@ -114,12 +114,12 @@ class Postgres(Store):
         if conn.info.server_version >= 140000:
             settings["client_connection_check_interval"] = "5s"
         calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
-        conn.execute(f"SELECT {calls}", [word for pair in settings.items() for word in pair])
+        conn.execute(f"SELECT {calls}".encode(), [word for pair in settings.items() for word in pair])
 
     def _configure(self, conn: psycopg.Connection) -> None:
         oid, place = self._vector_oids
         self._settings(conn)
-        conn.execute(f"SET search_path TO {self.schema}, {place}")
+        conn.execute(f"SET search_path TO {self.schema}, {place}".encode())
         register(conn, oid)
         conn.prepared_max = 400
 
