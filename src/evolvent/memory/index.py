@@ -72,11 +72,12 @@ class Index:
     @property
     def _shadow(self) -> Shadow:
         """What is known, with what was appended."""
+        # + before scope_id, here and below: without it SQLite reads the index of all bodies of the scope at every call
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             emb = dict(
                 self._store.rows(
-                    "SELECT seq, emb_id FROM memory WHERE scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
+                    "SELECT seq, emb_id FROM memory WHERE +scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
                 )
             )
             self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in waiting])
@@ -136,7 +137,7 @@ class Index:
 
     def _read_new(self) -> None:
         shadow, newest = self._shadow, self._shadow.newest
-        row = self._store.row("SELECT count(*) FROM memory WHERE scope_id = ? AND seq > ?", (self._scope_id, newest))
+        row = self._store.row("SELECT count(*) FROM memory WHERE +scope_id = ? AND seq > ?", (self._scope_id, newest))
         more = row[0] if row else 0
         if not more:
             return
@@ -144,7 +145,7 @@ class Index:
         total = shadow.n + more
         for piece in self._store.chunks(
             "SELECT m.seq, m.kind, m.status, m.emb_id, e.vec FROM memory m JOIN embedding e USING(emb_id) "
-            "WHERE m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
+            "WHERE +m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
             (self._scope_id, newest),
         ):
             shadow.extend(piece)
