@@ -49,6 +49,8 @@ class Cache:
             return 0
         shadow.restore(saved, file_ND)
         self._tag, self._saved = saved.tag, shadow.n
+        if self._graph_from is not None:
+            self._graphs.load(self._tag, file_ND)
         return saved.audit
 
     def keep_up(self, shadow: Shadow, audit: int) -> None:

@@ -26,7 +26,8 @@ from evolvent.memory.store import Progress
 _SETTINGS: dict[str, Any] = {
     "metric": "cos", "dtype": "i8", "connectivity": 16, "expansion_add": 128, "enable_key_lookups": False,
 }  # fmt: skip
-_EXPANSION = 256  # candidates looked at in a search, at least
+_EXPANSION = 512  # candidates looked at in a search, at least
+_SAMPLE = 2048
 _THREADS = 2
 _PIECE = 2000  # vectors between two looks at whether to stop
 _AGAIN_S = 5.0  # between two attempts in the background
@@ -44,14 +45,22 @@ def require() -> None:
 
 
 class Graph:
-    """A graph over the first ``count`` vectors of a tag."""
+    """A graph over the first ``count`` vectors of a tag, and a sample of them to tell when it misses a whole region."""
 
-    def __init__(self, index: Any, tag: str, count: int) -> None:
-        self._index, self.tag, self.count = index, tag, count
+    def __init__(self, index: Any, tag: str, file_ND: np.ndarray) -> None:
+        self._index, self.tag, self.count = index, tag, len(file_ND)
+        rows = np.random.default_rng(0).choice(self.count, min(self.count, _SAMPLE), replace=False)
+        self._sample = np.sort(rows)
+        self._sample_SD = file_ND[self._sample]
 
     def search(self, query: np.ndarray, wanted: int) -> np.ndarray:
         """About the ``wanted`` nearest vectors: int64 ``[<=wanted]``, in no exact order."""
         return self._index.search(query, wanted).keys.astype(np.int64)
+
+    def overlooked(self, query: np.ndarray, found: np.ndarray, above: float) -> np.ndarray:
+        """Vectors of the sample with a similarity above a bound that are not among ``found``: int64 ``[…]``."""
+        better = self._sample[self._sample_SD @ query > above]
+        return better[~np.isin(better, found)]
 
 
 class Graphs:
@@ -73,6 +82,13 @@ class Graphs:
     def busy(self) -> bool:
         """Whether a graph is being loaded or built."""
         return self._thread is not None and self._thread.is_alive()
+
+    def load(self, tag: str, file_ND: np.ndarray) -> None:
+        """Take the graph that is there; reading it once is cheaper than one search without it."""
+        try:
+            self._adopt(tag, file_ND)
+        except (OSError, RuntimeError, ValueError, ImportError) as error:
+            self.trouble = f"{type(error).__name__}: {error}"
 
     def begin(self, tag: str, file_ND: np.ndarray, missing: int) -> None:
         """Bring the graph up to date in the background, when one is not under way.
@@ -113,12 +129,12 @@ class Graphs:
     # ------------------------------------------------------------------------------------------------ the thread
     def _try(self, tag: str, file_ND: np.ndarray, missing: int) -> None:
         try:
-            self._adopt(tag, len(file_ND))
+            self._adopt(tag, file_ND)
             if len(file_ND) - self._covered(tag) <= missing:
                 return
             with self._files.locked("graph") as mine:  # else another process builds it
                 if mine:
-                    self._adopt(tag, len(file_ND))
+                    self._adopt(tag, file_ND)
                     if len(file_ND) - self._covered(tag) > missing:
                         self._build(tag, file_ND)
             self.trouble = ""
@@ -129,16 +145,16 @@ class Graphs:
         ready = self.ready
         return ready.count if ready is not None and ready.tag == tag else 0
 
-    def _adopt(self, tag: str, most: int) -> None:
+    def _adopt(self, tag: str, file_ND: np.ndarray) -> None:
         """Map the newest graph file, when it is intact and knows more than the one at hand."""
         found = self._files.graph(tag)
-        if found is None or not self._covered(tag) < found[1] <= most:
+        if found is None or not self._covered(tag) < found[1] <= len(file_ND):
             return
         path, count, digest = found
         if checksum(path) != digest:
             path.unlink(missing_ok=True)
             return
-        self.ready = _view(path, tag, count)
+        self.ready = _view(path, tag, file_ND[:count])
 
     def _build(self, tag: str, file_ND: np.ndarray) -> None:
         from usearch.index import Index
@@ -158,17 +174,17 @@ class Graphs:
         temporary = self._files.new_graph(tag)
         index.save(str(temporary))
         path = self._files.keep_graph(temporary, tag, len(file_ND))
-        self.ready = _view(path, tag, len(file_ND))
+        self.ready = _view(path, tag, file_ND)
 
 
-def _view(path: Path, tag: str, count: int) -> Graph:
+def _view(path: Path, tag: str, file_ND: np.ndarray) -> Graph:
     from usearch.index import Index
 
     index = Index.restore(str(path), view=True)
-    if index is None or len(index) != count:
-        raise ValueError(f"{path.name} does not hold {count} vectors")
+    if index is None or len(index) != len(file_ND):
+        raise ValueError(f"{path.name} does not hold {len(file_ND)} vectors")
     index.expansion_search = _EXPANSION
-    return Graph(index, tag, count)
+    return Graph(index, tag, file_ND)
 
 
 def _stop(graphs: weakref.ref[Graphs]) -> None:

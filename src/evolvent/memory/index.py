@@ -31,7 +31,7 @@ FILE_FROM = 20_000  # memories of a scope from which its shadow is kept in files
 GRAPH_FROM = 100_000  # vectors of a scope from which a graph proposes candidates
 _TAIL = 10_000  # memories that may be missing there
 _FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly
-_LEAST, _SPARE = 64, 3  # candidates asked for: at least so many, and so many times the limit
+_LEAST, _SPARE = 64, 4  # candidates asked for: at least so many, and so many times the limit
 
 
 class Index:
@@ -269,7 +269,13 @@ class Index:
         sim = shadow.vectors.take(shadow.slot[rows]) @ query
         # what the graph did not return lies below its last candidate: enough must lie above that
         above = int(np.count_nonzero(sim > edge + _SLACK))
-        return (rows, sim) if above >= limit or edge < gate - _SLACK or len(rows) == able else None
+        if above < limit and edge >= gate - _SLACK and len(rows) < able:
+            return None
+        # a graph may never reach a cluster; a few vectors compared exactly tell
+        worst = float(np.partition(sim, len(sim) - limit)[len(sim) - limit]) if len(sim) >= limit else -2.0
+        missed = ready.overlooked(query, slots, max(worst, gate) + _SLACK)
+        missed = shadow.rows_of(missed) if len(missed) else missed
+        return None if len(missed) and shadow.allows(missed, kinds).any() else (rows, sim)
 
     def _graph(self) -> Graph | None:
         return None if self._cache is None else self._cache.graph(self._shadow)
