@@ -1,6 +1,6 @@
 """The memory beside its peers: mem0, LangGraph's store, chromadb and a plain sqlite-vec table, same vectors everywhere.
 
-    python -m venv .venv-peers && .venv-peers/bin/pip install -r benchmarks/requirements-peers.txt -e ".[memory]"
+    python -m venv .venv-peers && .venv-peers/bin/pip install -r benchmarks/requirements-peers.txt -e ".[memory,scale]"
     .venv-peers/bin/python benchmarks/memory_peers.py --sizes 1000 10000 100000
 
 Every store runs in processes of its own, in an order that turns with each repetition; each search is timed in turn with

@@ -284,7 +284,7 @@ class Evolvent:
 
     LICENCE = "Apache-2.0"
     SETTING = "`Memory(path, sync='full')`; search = `recall` under policy `rag`, update = `settle` of one memory"
-    BULK = "remember_many() of 1,000 rows, merge=None"
+    BULK = "remember_many() of 1,000 rows, merge=None; prepare() at the end (the search graph, from 100,000 on)"
     SYNC: Any = "full"
 
     def __init__(self, folder: Path, table: Table) -> None:
@@ -302,6 +302,10 @@ class Evolvent:
             rows = [{"key": t.key, "body": t.body, "kind": t.kind, "merge": None} for t in texts[start : start + 1000]]
             ids += self._memory.remember_many(rows)
         return ids
+
+    def ready(self) -> None:
+        """Wait for the search graph of a large store, which is otherwise built in the background."""
+        self._memory.prepare()
 
     def search(self, query: str, k: int, kind: str | None = None, policy: str = "rag") -> list[str]:
         found = self._memory.recall(query, k=k, policy=policy, kinds=(kind,) if kind else None)

@@ -70,13 +70,16 @@ def measure(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def _fill(peer: Peer, texts: list[Text], limit_s: float) -> tuple[list[str], float]:
-    ids, begun = [], time.perf_counter()
+    ids: list[str] = []
+    begun = time.perf_counter()
     for start in range(0, len(texts), 1000):
         ids += peer.add_many(texts[start : start + 1000])
         seconds = time.perf_counter() - begun
         # no store gets faster as it grows: what will not make it is not waited for
         if len(ids) >= 2000 and seconds / len(ids) * len(texts) > limit_s:
             raise TooSlow(f"{len(ids):,} items in {seconds:.0f} s")
+    if hasattr(peer, "ready"):
+        peer.ready()
     return ids, time.perf_counter() - begun
 
 
