@@ -1,0 +1,72 @@
+"""Generalised advantage estimation for every agent of a rollout, each with its own rewards and values.
+
+Paper: Schulman et al. 2016 (arXiv 1506.02438); in teams: MAT (Wen et al. 2022, arXiv 2205.14953) with a value for each
+agent, MAPPO and HAPPO with one value of the shared state, repeated for the agents.
+
+    delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
+    A_t     = sum_k (gamma trace)^k delta_{t+k}
+
+With ``gamma = trace = 1`` it is unbiased whatever the values say; with exact values any trace is. With the defaults it
+is neither, since the discount is less than 1. Values are in units of reward: denormalise them before.
+
+Deviations: an attempt that was cut off (time limit) is bootstrapped from the value of the observation *it stopped at*
+(``Rollout.final_value_TBA``), and the trace is cut there. Released code treats the limit as a true end (MAT), or sets
+the advantage of the last step to 0 (HARL). Steps of agents that did not take part are not scored, but the rewards of
+those steps count for the steps before: what the team earns after an agent died is owed to it too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+from evolvent.core.rollout import Rollout
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.formulas.returns import gae
+
+LEVEL = "agent"
+RECORD = "rollout"
+UNBIASED = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of GAE."""
+
+    gamma: float = 0.99
+    """Discount per step."""
+    trace: float = 0.95
+    """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
+
+
+CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0), False))
+CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
+
+
+def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
+    """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward.
+
+    The critic's target is this plus ``rollout.value_TBA``.
+
+    Raises:
+        BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).
+    """
+    value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
+    if value_TBA is None:
+        raise BadInput("no values were recorded", where="credit.agent_gae", do="record the critic when acting")
+    ledger = RolloutLedger.for_rollout(rollout)
+    ledger.set(
+        "step",
+        gae(
+            np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0),
+            value_TBA,
+            next_TBA,
+            gamma=config.gamma,
+            trace=config.trace,
+            terminated_T=rollout.terminated_TB,
+            truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+        ),
+    )
+    return ledger

@@ -1,0 +1,1 @@
+"""From credit to better weights: losses, value normalisation, trust-region steps, checkpoints. Needs torch."""

@@ -1,0 +1,95 @@
+"""What policy-gradient learners minimise: clipped surrogates, the Huber value loss, means over who is alive.
+
+Tensors of any leading shape ``[...]``; ``logp`` has one axis more, the parts P of an action (one for a choice, one a
+dimension of a continuous action). Everything returned is element by element unless it says "mean", so that the caller
+decides who counts.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean of ``x`` where ``mask`` (same shape, bool) is true; 0 where nothing is; everything without a mask."""
+    if mask is None:
+        return x.mean()
+    # where, not a product: an entry that does not count may be NaN
+    return torch.where(mask, x, torch.zeros_like(x)).sum() / mask.sum().clamp(min=1)
+
+
+def normalised(adv: Tensor, mask: Tensor | None = None, *, per_agent: bool = False, eps: float = 1e-5) -> Tensor:
+    """``(A - mean) / (sd + eps)`` over the entries of ``mask``, 0 elsewhere.
+
+    Args:
+        adv: ``[..., A]``.
+        mask: bool ``[..., A]``, who was alive; ``None`` = everybody.
+        per_agent: one mean and spread for each agent (last axis) instead of one for all.
+        eps: added to the spread.
+    """
+    live = torch.ones_like(adv, dtype=torch.bool) if mask is None else mask
+    axes = tuple(range(adv.dim() - 1)) if per_agent else tuple(range(adv.dim()))
+    n = live.sum(dim=axes, keepdim=True).clamp(min=1)
+    clean = torch.where(live, adv, torch.zeros_like(adv))
+    centred = torch.where(live, clean - clean.sum(dim=axes, keepdim=True) / n, torch.zeros_like(adv))
+    return centred / ((centred**2).sum(dim=axes, keepdim=True).div(n).sqrt() + eps)
+
+
+def clipped_surrogate(
+    logp_P: Tensor, old_logp_P: Tensor, adv: Tensor, *, clip: float, parts: str = "each", weight: Tensor | None = None
+) -> Tensor:
+    """PPO's clipped objective (Schulman et al. 2017, arXiv 1707.06347, eq. 7), to be *maximised*: ``[...]``.
+
+    ``min(r A, clip(r, 1 - eps, 1 + eps) A)`` with ``r = pi / pi_old``.
+
+    Args:
+        logp_P: ``[..., P]`` under the policy being trained.
+        old_logp_P: ``[..., P]`` under the policy that acted.
+        adv: ``[...]``.
+        clip: eps.
+        parts: ``"each"``: one ratio a part, the clipped terms summed (MAT); ``"product"``: one ratio for the whole
+            action, the product over its parts (HAPPO, MAPPO). The same where P is 1.
+        weight: positive factor ``[...]`` on the result (HAPPO's ratio of the agents before).
+    """
+    log_ratio_P = logp_P - old_logp_P
+    if parts == "product":
+        log_ratio_P = log_ratio_P.sum(dim=-1, keepdim=True)
+    ratio_P, adv_P = log_ratio_P.exp(), adv.unsqueeze(-1)
+    objective = torch.minimum(ratio_P * adv_P, ratio_P.clamp(1.0 - clip, 1.0 + clip) * adv_P).sum(dim=-1)
+    return objective if weight is None else objective * weight
+
+
+def huber(error: Tensor, delta: float = 10.0) -> Tensor:
+    """``e²/2`` for ``|e| <= delta``, ``delta (|e| - delta/2)`` beyond, on *both* sides (Huber 1964).
+
+    Several released multi-agent code bases test ``e > delta`` and so give an error below ``-delta`` no gradient.
+    """
+    size = error.abs()
+    return torch.where(size <= delta, 0.5 * error**2, delta * (size - 0.5 * delta))
+
+
+def value_loss(
+    value: Tensor, target: Tensor, *, old_value: Tensor | None = None, clip: float = 0.0, delta: float = 10.0
+) -> Tensor:
+    """``max(H(R - V), H(R - [V_old + clip(V - V_old, ±eps)]))``, ``[...]``.
+
+    Args:
+        value: the critic now.
+        target: what it should say, on the same scale.
+        old_value: the critic when acting, same scale; ``None`` or ``clip = 0``: the plain Huber loss.
+        clip: eps of the value.
+        delta: where the Huber loss turns linear.
+    """
+    plain = huber(target - value, delta)
+    if old_value is None or clip <= 0.0:
+        return plain
+    kept = old_value + (value - old_value).clamp(-clip, clip)
+    return torch.maximum(plain, huber(target - kept, delta))
+
+
+def clipped_share(logp_P: Tensor, old_logp_P: Tensor, clip: float, mask: Tensor | None = None) -> float:
+    """Share of whole-action ratios outside ``1 ± clip``: how far the policy moved, for the log."""
+    with torch.no_grad():
+        ratio = (logp_P - old_logp_P).sum(dim=-1).exp()
+        return float(masked_mean(((ratio - 1.0).abs() > clip).to(logp_P.dtype), mask))
