@@ -49,8 +49,8 @@ def _list_credit() -> tuple[list[str], list[list[object]]]:
 def _list_envs() -> tuple[list[str], list[list[object]]]:
     from evolvent import envs
 
-    rows: list[list[object]] = [[row.name, row.summary, row.options] for row in envs.available()]
-    return ["name", "", "options (name:key=value,…)"], rows
+    rows: list[list[object]] = [[row.name, row.kind, row.summary, row.options] for row in envs.available()]
+    return ["name", "for", "", "options (name:VARIANT,key=value,…)"], rows
 
 
 def _list_models() -> tuple[list[str], list[list[object]]]:

@@ -172,7 +172,7 @@ def _run_seeds(module: Any, name: str, config: Any, options: RunOptions, command
 
 
 def _check_env(spec: str) -> None:
-    """A wrong name fails before anything is written; ``envs.load`` checks the options."""
+    """A wrong name fails before anything is written; ``envs.load`` or ``load_team`` checks the rest."""
     from evolvent import envs
 
     name = spec.partition(":")[0]

@@ -1,0 +1,66 @@
+"""Small team environments that count, die, break or change, for the tests of what runs many copies of them."""
+
+import os
+
+import numpy as np
+
+from evolvent.core.team import ActionSpec, TeamSpec
+from evolvent.envs._solo import Seen
+
+
+class Counter:
+    """Two agents with unequal observations and choices; an attempt ends after ``seed % 3 + 2`` steps.
+
+    Agent b dies after its first step; choice 2 of agent a is open at even ages only. ``trouble`` names what goes wrong
+    at age 2 of the copy whose seed is divisible by 5.
+    """
+
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=3), ActionSpec(choices=2)), state_dim=1, limit=4)
+    gives = ("available", "active")
+    columns = ("ages",)
+
+    def __init__(self, trouble="", always=False):
+        self._trouble, self._always = trouble, always
+
+    def reset(self, seed):
+        self._rng = np.random.default_rng(seed)
+        self._seed, self._age = seed, 0
+        return self._seen()
+
+    def step(self, action):
+        assert action.shape == (2,) and action.dtype == np.int64
+        self._age += 1
+        broken = self._trouble if self._age == 2 and (self._always or self._seed % 5 == 0) else ""
+        if broken == "raise":
+            raise RuntimeError("the physics exploded")
+        if broken == "exit":
+            os._exit(7)
+        return self._seen(float(action[0]), broken)
+
+    def _seen(self, reward=0.0, broken=""):
+        obs = {"a": np.array([self._seed % 1000, self._age, self._rng.random()], np.float32)}
+        alive = {"a"}
+        if self._age == 0 or self._age >= 1 + self._seed % 3 + 1:
+            obs["b"] = np.array([self._age], np.float32)
+        if self._age == 0:
+            alive = {"a", "b"}
+        if broken == "nan":
+            obs["a"][1] = np.nan
+        if broken == "inf reward":
+            reward = np.inf
+        if broken == "new agent":
+            obs["c"] = obs["a"]
+        if broken == "longer":
+            obs["a"] = np.zeros(2, np.float32)
+        open_ = {"a": np.array([True, True, self._age % 2 == 0])}
+        end = self._age == self._seed % 3 + 2
+        cut = end and self._seed % 2 == 0
+        return Seen(
+            obs, {"a": reward}, end and not cut, cut, alive, open_, np.array([10.0 * self._age]), {"ages": self._age}
+        )
+
+    def render(self):
+        return np.full((2, 2, 3), self._age, np.uint8)
+
+    def close(self):
+        pass
