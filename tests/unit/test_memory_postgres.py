@@ -216,7 +216,7 @@ def test_a_failed_statement_cannot_be_committed(url):
     with Memory(url, **HASH) as memory, pytest.raises(StoreError, match="earlier statement"), memory.transaction():
         memory.remember("lost", "lost")
         with memory._store.session() as db, pytest.raises(psycopg.Error):
-            db.execute("SELECT 1 / 0")
+            db.execute("SELECT 1 / 0").fetchone()
 
 
 # ------------------------------------------------------------------------------------------------ connections

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 import psycopg_pool
-from psycopg.pq import TransactionStatus
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory import postgres_schema, schema
 from evolvent.memory.pgvector import LARGE, PgVector, register
 from evolvent.memory.postgres_errors import explained
+from evolvent.memory.postgres_link import Link, portable
 from evolvent.memory.schema import Table
 from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync
 
-T = TypeVar("T")
 _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
 _AT = "postgresql://…?…"
 _OWN_OPTIONS = {"schema": "evolvent", "index": "exact", "connections": "4"}
@@ -125,17 +123,19 @@ class Postgres(Store):
 
     # ------------------------------------------------------------------------------------------------ reading
     @contextmanager
-    def session(self) -> Iterator[Connection]:
+    def session(self) -> Iterator[Link]:
         """One connection of the pool for this thread while the block runs."""
         link = self._link()
         if link is not None:
             yield link
             return
         with self.translated("connecting to"):
-            link = _Link(self._open_pool())
+            link = Link(self._open_pool())
         self._local.link = link
         try:
             yield link
+            with self.translated("reading"):
+                link.flush()
         finally:
             self._local.link = None
             link.give_back()
@@ -144,14 +144,13 @@ class Postgres(Store):
         assert self._pool is not None
         return self._pool
 
-    def _link(self) -> _Link | None:
+    def _link(self) -> Link | None:
         return getattr(self._local, "link", None)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """One read-only transaction, unless one is open already."""
         with self.session() as link, self.translated("reading"):
-            assert isinstance(link, _Link)
             if link.depth or link.reading:
                 yield
                 return
@@ -161,26 +160,23 @@ class Postgres(Store):
                 yield
             finally:
                 link.reading = False
-                link.undo("ROLLBACK")
+                link.undo()
 
     def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
         """The rows of a query in pieces, of one state of the store."""
-        with self.session() as link, self.snapshot(), self.translated("reading"):
-            assert isinstance(link, _Link)
-            with link.stream() as cursor:
-                cursor.execute(portable(sql), args, binary=True)
-                while piece := cursor.fetchmany(size):
-                    yield piece
+        with self.session() as link, self.snapshot(), self.translated("reading"), link.stream() as cursor:
+            cursor.execute(portable(sql), args, binary=True)
+            while piece := cursor.fetchmany(size):
+                yield piece
 
     def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
         """Insert whole rows, by COPY."""
         kinds = [self._vector_oids[0] if kind == "BLOB" else _COPIED[kind] for kind in table.columns.values()]
-        with self.session() as link, self.translated("writing"):
-            assert isinstance(link, _Link)
-            with link.copy(f"COPY {table.name}({', '.join(table.columns)}) FROM STDIN (FORMAT BINARY)") as copy:
-                copy.set_types(kinds)
-                for row in rows:
-                    copy.write_row(row)
+        command = f"COPY {table.name}({', '.join(table.columns)}) FROM STDIN (FORMAT BINARY)"
+        with self.session() as link, self.translated("writing"), link.copy(command) as copy:
+            copy.set_types(kinds)
+            for row in rows:
+                copy.write_row(row)
 
     def index(self, scope_id: int, search: Search = "auto") -> PgVector:
         """Search in the server; what its address says about the index goes for "auto"."""
@@ -213,24 +209,37 @@ class Postgres(Store):
         if not self.writing():
             with self.session() as db, self.translated("compacting"):
                 for table in schema.layout():
-                    db.execute(f"VACUUM (ANALYZE) {table.name}")
+                    db.command(f"VACUUM (ANALYZE) {table.name}")
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """``write()`` around code that is not ours: its own errors pass through as they are."""
-        with self.session() as link:
-            assert isinstance(link, _Link)
-            depth = link.depth
+        with self._block() as link:
             with self.translated("writing"):
-                self._begin(link)
-            link.depth += 1
+                link.flush()  # the lock first, whatever the code does beside the store
+            yield
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction; its lock is asked for together with its first statement."""
+        with self._block() as link, self.translated("writing"):
+            yield link
+
+    @contextmanager
+    def _block(self) -> Iterator[Link]:
+        with self.session() as link:
+            if link.reading:
+                raise BadInput("a snapshot only reads", got="write() inside it", where=self.where)
+            with self.translated("writing"):
+                # freed by the server at the end of the transaction, however the client ends
+                link.begin(f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))")
             try:
-                yield
+                yield link
                 with self.translated("committing"):
-                    link.commit("COMMIT" if depth == 0 else f"RELEASE s{depth}")
+                    link.commit()
             except BaseException:
-                link.undo("ROLLBACK" if depth == 0 else f"ROLLBACK TO s{depth}; RELEASE s{depth}")
+                link.undo()
                 raise
             finally:
                 link.depth -= 1
@@ -239,20 +248,6 @@ class Postgres(Store):
         """Whether this thread is inside a transaction."""
         link = self._link()
         return link is not None and link.depth > 0
-
-    def _begin(self, link: _Link) -> None:
-        if link.reading:
-            raise BadInput("a snapshot only reads", got="write() inside it", where=self.where)
-        if link.depth:
-            link.command(f"SAVEPOINT s{link.depth}")
-            return
-        try:
-            # freed by the server at the end of the transaction, however the client ends
-            lock = f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))"
-            link.command(f"BEGIN; SELECT {lock}")
-        except BaseException:
-            link.undo("ROLLBACK")
-            raise
 
     def close(self) -> None:
         """Close all connections. Closing twice is allowed."""
@@ -266,78 +261,6 @@ class Postgres(Store):
             yield
         except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as error:
             raise explained(error, doing, self.where) from error
-
-
-class _Link:
-    """A connection of the pool, held by one thread; a lost one is replaced when no transaction was lost with it."""
-
-    def __init__(self, pool: psycopg_pool.ConnectionPool) -> None:
-        self._pool = pool
-        self._conn: psycopg.Connection = pool.getconn()
-        self.depth = 0
-        self.reading = False
-        self._streams = 0
-
-    def execute(self, sql: str, args: Sequence[Any] = (), /) -> psycopg.Cursor:
-        """Run one statement with ``?`` marks."""
-        return self._run(lambda conn: conn.cursor(binary=True).execute(portable(sql), args))
-
-    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> None:
-        """Run one statement for each row of arguments, in one round trip."""
-        many = list(rows)
-        if many:
-            self._run(lambda conn: conn.cursor().executemany(portable(sql), many))
-
-    def command(self, sql: str) -> None:
-        """Run statements without arguments."""
-        self._run(lambda conn: conn.execute(sql.encode()))
-
-    def stream(self) -> psycopg.ServerCursor:
-        """A cursor that keeps its rows in the server."""
-        self._streams += 1
-        return self._conn.cursor(name=f"chunks_{self._streams}")
-
-    @contextmanager
-    def copy(self, sql: str) -> Iterator[psycopg.Copy]:
-        """Rows into a table, without a statement for each."""
-        with self._conn.cursor() as cursor, cursor.copy(sql.encode()) as copy:
-            yield copy
-
-    def commit(self, sql: str) -> None:
-        """Commit; PostgreSQL would answer a commit after an error with a silent rollback."""
-        if self._conn.info.transaction_status == TransactionStatus.INERROR:
-            raise StoreError("an earlier statement of this transaction failed", do="let its error leave the block")
-        self.command(sql)
-
-    def undo(self, sql: str) -> None:
-        """Roll back, unless the server did so when the connection broke."""
-        if self._conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-            try:
-                self._conn.execute(sql.encode())
-            except psycopg.OperationalError:
-                if not self._conn.closed:  # else the server did it, and what went wrong first is the error to see
-                    raise
-
-    def give_back(self) -> None:
-        """Return the connection to the pool."""
-        self._pool.putconn(self._conn)
-
-    def _run(self, statement: Callable[[psycopg.Connection], T]) -> T:
-        for _ in range(self._pool.max_size):  # those that wait in the pool may be lost as well
-            try:
-                return statement(self._conn)
-            except psycopg.OperationalError:
-                if not self._conn.closed or self.depth or self.reading:
-                    raise
-                self._pool.putconn(self._conn)  # which discards it
-                self._conn = self._pool.getconn()
-        return statement(self._conn)
-
-
-@lru_cache(maxsize=2048)
-def portable(sql: str) -> bytes:
-    """The statement with psycopg's marks."""
-    return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:
