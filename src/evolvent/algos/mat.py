@@ -1,0 +1,147 @@
+"""MAT: a team as a sequence. An encoder reads all observations, a decoder writes the actions agent by agent.
+
+Paper: Wen et al. 2022, Multi-Agent Reinforcement Learning is a Sequence Modeling Problem (arXiv 2205.14953).
+
+    A(s, a^1..a^n) = sum_m A^m(s, a^1..a^{m-1}, a^m)          each agent answers to those before it
+    L_pi  = - mean_agents sum_parts min(r A, clip(r, 1 +- eps) A),   r = pi(a^m | o^1..o^n, a^1..a^{m-1}) / pi_old
+    L_V   = max(H(R - V), H(R - V_clipped)),  one value an agent;   loss = L_pi + L_V - c H
+
+``actor="local"`` is MAT-Dec (actors see their own observation only, the encoder is the critic), ``"encoder"`` acts from
+the encoder's output, all agents at once. The defaults are those of the released SMAC script.
+
+Deviations: Huber loss on both sides; time limits are bootstrapped from the observation where the attempt stopped;
+value targets are normalised once a rollout and the value head is rescaled with them (``learn.value_norm``); acting
+caches keys and values and MAT-Dec acts in one pass (same probabilities); entropy is the mean over agents of the sum
+over the parts of an action; dead agents may be masked out of attention (``mask_dead``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
+from evolvent.learn.value_norm import ValueNorm
+from evolvent.models.joint import JointPolicy
+from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+
+PAPER = "arXiv 2205.14953"
+LEVELS = ("agent", "step")
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(TeamConfig):
+    """Settings of MAT."""
+
+    actor: Literal["decoder", "local", "encoder"] = "decoder"
+    """decoder = MAT, local = MAT-Dec, encoder = all agents at once from the encoder."""
+    width: int = 64
+    """Width of the transformer."""
+    blocks: int = 1
+    """Blocks of encoder and decoder."""
+    heads: int = 1
+    """Attention heads."""
+    mask_dead: bool = False
+    """Take dead agents out of attention."""
+    epochs: int = 15
+    """Passes over a rollout."""
+    minibatches: int = 1
+    """Parts of a rollout; a joint step is never split."""
+    lr: float = 5e-4
+    """Step size of Adam (eps 1e-5)."""
+    clip: float = 0.05
+    """Clip range of ratios and values."""
+    entropy: float = 0.01
+    """Weight of the entropy."""
+    value_weight: float = 1.0
+    """Weight of the value loss."""
+    grad_clip: float = 10.0
+    """Largest norm of the gradient."""
+    value_beta: float = 0.99
+    """Memory of the value normaliser, per rollout."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        policy = make_policy(config, team)
+        optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5)
+        norm = ValueNorm(config.value_beta)
+        team.keep(acting(policy), policy=policy, optimizer=optimizer, norm=norm)
+        for _ in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"):  # ACT
+                    acted = policy.act(
+                        view.obs, available_BAN=view.available, active_BA=view.active, generator=team.generator
+                    )
+                view = team.step(acted.action, acted.logp_BAP, acted.value_BA)  # STEP
+            with team.clock("credit"):  # CREDIT
+                batch = team.batch(lambda v: policy.value(v.obs, v.active), norm.denormalise)
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+            with team.clock("learn"):  # LEARN
+                told = learn(config, policy, optimizer, norm, batch, ledger, team.generator)
+            team.log(ledger, **told)
+        return team.finish("mat")
+
+
+def make_policy(config: Config, team: TeamRun) -> JointPolicy:
+    """The network for the team at hand."""
+    return JointPolicy(
+        team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
+        actor=config.actor, mask_dead=config.mask_dead,
+    ).to(team.device)  # fmt: skip
+
+
+def acting(policy: JointPolicy) -> Any:
+    """How the policy plays in an evaluation."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return policy.act(
+            view.obs, available_BAN=view.available, active_BA=view.active, greedy=greedy, generator=generator
+        ).action
+
+    return act
+
+
+def learn(
+    config: Config, policy: JointPolicy, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch,
+    ledger: RolloutLedger, generator: torch.Generator,
+) -> dict[str, float]:  # fmt: skip
+    """Several passes of clipped policy gradient over one rollout; returns means of the losses."""
+    seen, adv = batch.view.flat(), batch.credit(ledger)
+    value = norm.denormalise(batch.value)
+    target = adv + value
+    norm.update(target, mask=batch.view.active, head=policy.critic[-1])
+    target, old_value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
+    adv = normalised(adv, batch.view.active).flatten(0, 1)
+    action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    rows_told: list[dict[str, float]] = []
+    for _ in range(config.epochs):
+        for rows in batch.rows(config.minibatches, generator):
+            view = seen[rows]
+            judged = policy.judge(view.obs, action[rows], available_BAN=view.available, active_BA=view.active)
+            gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+            error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+            gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
+            entropy = masked_mean(judged.entropy_BA, view.active)
+            optimizer.zero_grad()
+            (config.value_weight * error - gain - config.entropy * entropy).backward()
+            size = nn.utils.clip_grad_norm_(policy.parameters(), config.grad_clip)
+            optimizer.step()
+            moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
+            rows_told.append(
+                {"policy_loss": -gain.item(), "value_loss": error.item(), "entropy": entropy.item(),
+                 "grad_norm": size.item(), "clipped": moved}
+            )  # fmt: skip
+    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}

@@ -1,0 +1,309 @@
+"""A run of a team learner: environments, clock, storage, evaluation, checkpoints, log. The loop stays in ``algos/``.
+
+    with open_team(config, folder, live, resume=resume) as run:
+        run.keep(policy=policy, optimizer=optimizer)           # what a checkpoint holds; restored when resuming
+        for update in run.updates():
+            view = team.view
+            for _ in range(config.horizon): ...                # ACT: run.clock("act"), STEP: run.step(...)
+            batch = run.batch(critic)                          # CREDIT
+            ...                                                # LEARN
+            run.log(loss=...)
+        return run.finish(act)
+
+A resumed run ends with the numbers of an uninterrupted one: every random stream is seeded by the number of the update,
+and every ``save_every`` updates, where a checkpoint is written, all environments restart with a seed of their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent import envs
+from evolvent.core.errors import BadInput, EnvError, ModelError
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.core.seeding import seed_tree
+from evolvent.core.team import TeamEnv
+from evolvent.evaluate.live import Live
+from evolvent.learn import checkpoint
+from evolvent.rollout.steps import Batch, Steps, View
+from evolvent.rollout.team_eval import Act, play, random_act, summarise
+
+Phase = Literal["act", "step", "credit", "learn"]
+
+
+@dataclass(frozen=True)
+class TeamConfig:
+    """Settings that every team learner has."""
+
+    env: str = "spread:n=3"
+    """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread,n=3."""
+    seed: int = 0
+    """Root of the seed tree: weights, environments, actions and minibatches follow from it."""
+    steps: int = 1_000_000
+    """Environment steps in all, over all copies (a step moves every agent of one copy)."""
+    envs: int = 32
+    """Copies of the environment."""
+    horizon: int = 100
+    """Steps of each copy between two updates (T)."""
+    workers: int | Literal["ray"] = 0
+    """Processes that step the copies; 0 = this one; ray = actors on a Ray cluster."""
+    device: str = "cpu"
+    """Where networks live: cpu, cuda."""
+    ids: bool = True
+    """Append the agent's number (one-hot) to its observation."""
+    gamma: float = 0.99
+    """Discount per step."""
+    trace: float = 0.95
+    """Trace decay of the advantage estimate (lambda)."""
+    eval_every: int = 50
+    """Updates between evaluations; 0 = only at the end."""
+    eval_episodes: int = 32
+    """Attempts of an evaluation."""
+    save_every: int = 50
+    """Updates between checkpoints; the environments restart there, so that a resumed run repeats the numbers."""
+
+
+class TeamRun:
+    """What a team learner's loop works with; made by ``open_team``.
+
+    Attributes:
+        env: the environments; ``env.team`` describes the team.
+        steps: storage of the current update; ``steps.obs_dim`` and ``steps.state_dim`` size the networks.
+        generator: torch's random stream of the current update, on the device.
+        update: number of updates finished.
+    """
+
+    def __init__(self, config: TeamConfig, env: TeamEnv, folder: RunFolder, live: Live, *, resume: bool) -> None:
+        self.config, self.env, self.folder, self.live = config, env, folder, live
+        self.device = torch.device(config.device)
+        self.steps = Steps(env.team, config.horizon, config.envs, ids=config.ids, device=self.device)
+        self.generator = torch.Generator(self.device)
+        self.update = 0
+        self.total = max(1, config.steps // (config.envs * config.horizon))
+        self._resume = resume
+        self._parts: dict[str, Any] = {}
+        self._seconds = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
+        self._running = np.zeros(config.envs)
+        self._finished: list[float] = []
+        self._info: dict[str, list[float]] = {}
+        self._told = self._started = time.monotonic()
+        self._first = 0
+        self._act: Act | None = None
+        torch.manual_seed(seed_tree(config.seed, "weights"))
+
+    # ---------------------------------------------------------------------------------------------- the loop
+    def keep(self, act: Act, **parts: Any) -> None:
+        """Say how the team acts and what a checkpoint must hold; when resuming, restores it.
+
+        Args:
+            act: ``(view, greedy, generator) -> actions``, for evaluation.
+            **parts: objects with ``state_dict`` and ``load_state_dict``.
+        """
+        self._act, self._parts = act, parts
+        if self._resume:
+            newest = checkpoint.latest(self.folder.path / "checkpoints")
+            self.update = 0 if newest is None else int(checkpoint.load(newest, parts)["update"])
+            self.folder.truncate(self.update * self.config.envs * self.config.horizon)
+            self.live.note(f"continuing after update {self.update} of {self.total}")
+        self._first = self.update
+        if self.update == 0:
+            chance = self._play(random_act(self.env.team), "random")
+            self.folder.log(0, phase="random", **summarise(chance))
+
+    def updates(self) -> Iterator[int]:
+        """The numbers of the updates to do, 0-based; saves, evaluates and tells between them.
+
+        Raises:
+            Interrupted: Ctrl-C; the run can be resumed.
+            EnvError: an environment broke; what was learned is saved first.
+        """
+        with self.folder.interrupt:
+            while self.update < self.total:
+                if self.update % self.config.save_every == 0 or self.update == self._first:
+                    self._restart()
+                self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
+                self.steps.begin()
+                try:
+                    yield self.update
+                except EnvError:
+                    self._save()
+                    raise
+                if self.folder.interrupt.requested and self.update < self.total:
+                    raise Interrupted
+
+    @property
+    def view(self) -> View:
+        """What the team sees now."""
+        return self.steps.view(self.steps.t)
+
+    @contextmanager
+    def clock(self, phase: Phase) -> Iterator[None]:
+        """Count the seconds of a part of the loop."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[phase] += time.perf_counter() - start
+
+    def step(self, action: Tensor, logp: Tensor, value: Tensor | None = None, **kept: Tensor) -> View:
+        """Take one step in every copy, keep it, and return what is seen next."""
+        with self.clock("step"):
+            frame = self.env.step(action.cpu().numpy())
+        self._running += frame.reward_BA.mean(axis=1)
+        done = frame.done_B
+        if done.any():
+            self._finished += self._running[done].tolist()
+            self._running[done] = 0.0
+            for name, column in frame.info.items():
+                told = column[done]
+                self._info.setdefault(name, []).extend(told[~np.isnan(told)].tolist())
+        return self.steps.add(action, logp, value, frame, **kept)
+
+    def batch(self, critic: Callable[[View], Tensor], scale: Callable[[Tensor], Tensor] = lambda v: v) -> Batch:
+        """The steps of this update; see ``Steps.batch``."""
+        return self.steps.batch(critic, scale)
+
+    def log(self, ledger: RolloutLedger, **values: float) -> None:
+        """End an update: write its line, tell the person who watches, evaluate and save where it is time.
+
+        Args:
+            ledger: the credit of this update; each agent's share goes into the log.
+            **values: losses and diagnostics.
+
+        The columns: ``return`` (mean over attempts that ended), seconds of each part of the loop, ``credit`` (each
+        agent's share of the absolute advantage).
+
+        Raises:
+            ModelError: a value is not finite: the run stops with its last checkpoint.
+        """
+        bad = [name for name, value in values.items() if not np.isfinite(value)]
+        if bad:
+            raise ModelError(
+                "learning diverged", got=", ".join(f"{name} = {values[name]}" for name in bad), expected="finite",
+                where=f"update {self.update}", do="lower lr or clip; the last checkpoint is kept in checkpoints/",
+            )  # fmt: skip
+        config = self.config
+        self.update += 1
+        row = {"update": self.update, "return": _mean(self._finished), "attempts": len(self._finished)}
+        row |= {f"{name}_mean": _mean(told) for name, told in self._info.items()}
+        row |= {f"{name}_s": round(seconds, 4) for name, seconds in self._seconds.items()}
+        row |= {"steps_per_s": round(config.envs * config.horizon / max(sum(self._seconds.values()), 1e-9), 1)}
+        row |= {"credit": [round(earned.share, 4) for earned in ledger.by_agent().values()], **values}
+        self.folder.log(self.update * config.envs * config.horizon, **row)
+        self._tell(row)
+        self._finished, self._info = [], {}
+        self._seconds = dict.fromkeys(self._seconds, 0.0)
+        if config.eval_every and self.update % config.eval_every == 0 and self.update < self.total:
+            self.evaluate()
+        if self.update % config.save_every == 0 or self.update == self.total:
+            self._save()
+
+    # ---------------------------------------------------------------------------------------------- judging
+    def evaluate(self) -> dict[str, Any]:
+        """Play greedily with fresh copies and log it."""
+        assert self._act is not None
+        result = summarise(self._play(self._act, "greedy"))
+        self.folder.log(self.update * self.config.envs * self.config.horizon, phase="eval", **result)
+        self.live.note(f"evaluation after update {self.update}: return {_told(result)}")
+        return result
+
+    def finish(self, algo: str) -> dict[str, Any]:
+        """The last evaluation, greedy and sampled, as the content of ``summary.json``."""
+        assert self._act is not None
+        final = self.evaluate()
+        sampled = summarise(self._play(self._act, "sampled"))
+        rows = [row for row in self.folder.read_metrics() if row.get("phase") == "random"]
+        chance = rows[-1] if rows else {}
+        return {
+            "algo": algo, "env": self.config.env, "seed": self.config.seed,
+            "score": {"name": "return, greedy", "value": final["value"], "ci95": final["ci95"],
+                      "higher_is_better": True},
+            "baseline": {"name": "random actions", "value": chance.get("value"), "ci95": chance.get("ci95")},
+            "sampled": sampled, "greedy": final,
+            "steps": self.update * self.config.envs * self.config.horizon, "updates": self.update,
+            "agents": list(self.env.team.agents),
+            "seconds": self.folder.read_metrics()[-1]["t"],
+        }  # fmt: skip
+
+    def _play(self, act: Act, how: str) -> dict[str, np.ndarray]:
+        config = self.config
+        copies = min(config.eval_episodes, 32)
+        env = envs.load_team(config.env, copies)
+        try:
+            generator = torch.Generator(self.device)
+            generator.manual_seed(seed_tree(config.seed, "eval", how))
+            return play(
+                env, act, self.steps, episodes=config.eval_episodes, greedy=how == "greedy", generator=generator,
+                seed=seed_tree(config.seed, "eval"),
+            )  # fmt: skip
+        finally:
+            env.close()
+
+    # ---------------------------------------------------------------------------------------------- inside
+    def _restart(self) -> None:
+        frame = self.env.reset(seed_tree(self.config.seed, "env", self.update))
+        self._running[:] = 0.0
+        self.steps.begin()
+        self.steps.see(frame, 0)
+
+    def _save(self) -> None:
+        checkpoint.save(self.folder.path / "checkpoints", self.update, self._parts, {"update": self.update})
+
+    def _tell(self, row: dict[str, Any]) -> None:
+        now = time.monotonic()
+        last = self.update == self.total
+        if now - self._told < (30.0 if self.live.plain else 0.25) and not last:
+            return
+        self._told = now
+        spent = {name: row[f"{name}_s"] for name in self._seconds}
+        whole = max(sum(spent.values()), 1e-9)
+        split = ", ".join(f"{name} {100 * seconds / whole:.0f} %" for name, seconds in spent.items())
+        left = (now - self._started) / max(self.update - self._first, 1) * (self.total - self.update)
+        gained = "–" if row["return"] is None else f"{row['return']:.4g}"
+        self.live.status(
+            f"update {self.update}/{self.total} · step {self.update * self.config.envs * self.config.horizon:,} · "
+            f"return {gained} · {row['steps_per_s']:,.0f} steps/s ({split}) · {_duration(left)} left"
+        )
+
+
+@contextmanager
+def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> Iterator[TeamRun]:
+    """Check the settings, open the environments, and close them at the end.
+
+    Raises:
+        BadInput: settings that do not fit together.
+    """
+    for name in ("steps", "envs", "horizon", "eval_episodes", "save_every"):
+        if getattr(config, name) < 1:
+            raise BadInput("a setting is too small", got=getattr(config, name), expected=">= 1", where=f"--{name}")
+    if config.device.startswith("cuda") and not torch.cuda.is_available():
+        raise BadInput("no GPU is at hand", got=config.device, expected="cpu", where="--device")
+    env = envs.load_team(config.env, config.envs, workers=config.workers)
+    try:
+        yield TeamRun(config, env, folder, live, resume=resume)
+    finally:
+        env.close()
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _told(result: dict[str, Any]) -> str:
+    low, high = result["ci95"]
+    return f"{result['value']:.4g} [{low:.4g}, {high:.4g}] over {result['n']} attempts"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
