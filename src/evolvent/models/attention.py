@@ -1,0 +1,153 @@
+"""Layers over agents: attention with its projections folded together, encoder and decoder blocks, heads.
+
+With q = Wq x + bq, k = Wk y + bk and v = Wv y + bv, a head's score is ``q.k = x' (Wq' Wk) y + (bq' Wk) y + c(x)``, and
+c(x) cancels in the softmax; its output is ``Wo v = (Wo Wv) sum_j p_j y_j + Wo bv``. So the rows y themselves are keys
+and values of every head: two products of d x d a head and token are left instead of four, and a cache of rows instead
+of two of keys and values. This is exact; the bias of k has no effect and is left out. Above two heads folding costs
+more than it saves; the published networks have one.
+
+Blocks and initialisation are those of the Multi-Agent Transformer (Wen et al. 2022): normalised after each residual,
+MLPs keep the width, orthogonal weights with gain sqrt 2 before a GELU and 0.01 elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+ROOT2 = math.sqrt(2.0)
+
+
+class Folded(NamedTuple):
+    """Folded weights of H heads: ``query [D, H D]``, ``shift [H D]``; ``out [H D, D]``, ``bias [D]``."""
+
+    query: Tensor
+    shift: Tensor
+    out: Tensor
+    bias: Tensor
+
+
+class Attention(nn.Module):
+    """Multi-head attention whose parameters are the usual four projections (orthogonal, gain 0.01)."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.q, self.k = linear(width, width, 0.01), linear(width, width, 0.01, bias=False)
+        self.v, self.o = linear(width, width, 0.01), linear(width, width, 0.01)
+
+    def fold(self) -> Folded:
+        """The folded weights, differentiable in the parameters; the scale 1/sqrt(D/H) is in the query."""
+        heads, width = self.heads, self.q.in_features
+        q_HCD, k_HCD, v_HCD = (x.weight.view(heads, -1, width) for x in (self.q, self.k, self.v))
+        o_HCD = self.o.weight.t().reshape(heads, -1, width)
+        k_HCD = k_HCD * (width // heads) ** -0.5
+        query = torch.bmm(q_HCD.transpose(1, 2), k_HCD).transpose(0, 1).reshape(width, heads * width)
+        shift = torch.bmm(self.q.bias.view(heads, 1, -1), k_HCD).flatten()
+        out = torch.bmm(v_HCD.transpose(1, 2), o_HCD).view(heads * width, width)
+        return Folded(query, shift, out, torch.addmv(self.o.bias, self.o.weight, self.v.bias))
+
+
+def attend(folded: Folded, asks_BAD: Tensor, rows_BAD: Tensor, bias: Tensor | None) -> Tensor:
+    """What ``asks_BAD`` gather from ``rows_BAD``, projected: ``[B, A, D]`` without residual.
+
+    Args:
+        folded: weights.
+        asks_BAD: queries' rows.
+        rows_BAD: keys' and values' rows.
+        bias: added to the scores, ``[1 or B, A H, A]``, row = agent x H + head; -inf hides.
+    """
+    batch, agents, width = rows_BAD.shape
+    ask = torch.addmm(folded.shift, asks_BAD.reshape(-1, width), folded.query).view(batch, -1, width)
+    keys = rows_BAD.transpose(1, 2)
+    score = torch.bmm(ask, keys) if bias is None else torch.baddbmm(bias, ask, keys)
+    mixed = torch.bmm(torch.softmax(score, -1), rows_BAD)
+    return torch.addmm(folded.bias, mixed.view(batch * agents, -1), folded.out).view_as(asks_BAD)
+
+
+class Mlp(nn.Module):
+    """Linear, GELU, Linear, of one width."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up, self.down = linear(width, width, ROOT2), linear(width, width, 0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[..., D]`` to ``[..., D]``."""
+        return self.down(functional.gelu(self.up(x)))
+
+
+class Head(nn.Module):
+    """Linear, GELU, LN, Linear."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.up, self.norm, self.out = linear(width, width, ROOT2), nn.LayerNorm(width), linear(width, outputs, 0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[..., D]`` to ``[..., outputs]``."""
+        return self.out(self.norm(functional.gelu(self.up(x))))
+
+
+class Look(nn.Module):
+    """LN, Linear, GELU, LN of what an agent sees.
+
+    Scale and shift of the first normalisation are folded into the linear layer: then nothing needs a gradient as wide
+    as the observations, and observations are standardised once for all layers that look at them.
+    """
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.norm1, self.linear, self.norm2 = nn.LayerNorm(inputs), linear(inputs, width, ROOT2), nn.LayerNorm(width)
+
+    def fold(self) -> tuple[Tensor, Tensor]:
+        """Weight ``[width, inputs]`` and bias ``[width]`` on standardised observations."""
+        weight, norm = self.linear.weight, self.norm1
+        return weight * norm.weight, torch.addmv(self.linear.bias, weight, norm.bias)
+
+    def forward(self, standard: Tensor) -> Tensor:
+        """Observations already standardised ``[..., inputs]`` to ``[..., width]``."""
+        return self.norm2(functional.gelu(functional.linear(standard, *self.fold())))
+
+
+class EncoderBlock(nn.Module):
+    """Attention over all agents, then an MLP; normalised after each."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention, self.norm1 = Attention(width, heads), nn.LayerNorm(width)
+        self.mlp, self.norm2 = Mlp(width), nn.LayerNorm(width)
+
+    def forward(self, x_BAD: Tensor, bias: Tensor | None) -> Tensor:
+        """The next rows; ``bias`` as in ``attend``."""
+        x = self.norm1(x_BAD + attend(self.attention.fold(), x_BAD, x_BAD, bias))
+        return self.norm2(x + self.mlp(x))
+
+
+class DecoderBlock(nn.Module):
+    """Attention over the action rows, attention of the representations over the result, then an MLP."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention1, self.norm1 = Attention(width, heads), nn.LayerNorm(width)
+        self.attention2, self.norm2 = Attention(width, heads), nn.LayerNorm(width)
+        self.mlp, self.norm3 = Mlp(width), nn.LayerNorm(width)
+
+    def forward(self, x_BAD: Tensor, rep_BAD: Tensor, bias: Tensor) -> Tensor:
+        """The next rows, teacher forced; ``bias`` hides what comes later."""
+        x = self.norm1(x_BAD + attend(self.attention1.fold(), x_BAD, x_BAD, bias))
+        x = self.norm2(rep_BAD + attend(self.attention2.fold(), rep_BAD, x, bias))
+        return self.norm3(x + self.mlp(x))
+
+
+def linear(inputs: int, outputs: int, gain: float, *, bias: bool = True) -> nn.Linear:
+    """A linear layer with orthogonal weights of this gain and zero bias."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.orthogonal_(layer.weight, gain)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer

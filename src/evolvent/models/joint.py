@@ -1,0 +1,317 @@
+"""A joint policy that writes the team's action agent by agent: the Multi-Agent Transformer (Wen et al. 2022).
+
+An encoder attends over all observations and gives each agent a representation and a value; a decoder emits agent m's
+action from the representations and the actions of the agents before it, in any order. ``judge`` is teacher forcing: one
+pass for all agents. ``act`` decodes with caches (``joint_decode``) and gives the same log-probabilities.
+
+    encoder: x = LN(GELU(Linear(LN(o)))); per block x = LN(x + Attn(x)), x = LN(x + MLP(x))
+             V = Linear(LN(GELU(Linear(x))))
+    decoder: x = LN(GELU(Linear(token))); per block x = LN(x + CausalAttn(x)), x = LN(rep + CausalAttn(rep over x)),
+             x = LN(x + MLP(x)); out = Linear(LN(GELU(Linear(x))))
+
+A token is [start | one-hot of the previous agent's choice | its numbers] through one linear layer, which has a bias
+where there are numbers. No position, no agent embedding: who an agent is must stand in its observation. No parameter
+depends on the number of agents.
+
+Deviations from the released code: tokens of mixed and unequal actions, a start flag for continuous actions too,
+``mask_dead``; the unused state encoder is left out, and the key bias, which a softmax cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.errors import BadInput, ModelError
+from evolvent.core.team import TeamSpec
+from evolvent.models.action_heads import BLOCKED, ActionHead, Allowed, sigma_of
+from evolvent.models.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, linear
+from evolvent.models.joint_decode import decode, prepare
+
+Order = Tensor | Callable[[Tensor], Tensor] | None
+
+
+class Acted(NamedTuple):
+    """An action of the team, its log-probabilities by part ``[B, A, P]`` and the values ``[B, A]``."""
+
+    action: Tensor
+    logp_BAP: Tensor
+    value_BA: Tensor
+
+
+class Judged(NamedTuple):
+    """Of given actions: log-probabilities by part, entropy (all parts together), values, and representations."""
+
+    logp_BAP: Tensor
+    entropy_BA: Tensor
+    value_BA: Tensor
+    rep_BAW: Tensor
+
+
+class JointPolicy(nn.Module):
+    """Encoder and actor of a team.
+
+    Args:
+        team: names, action specs; only ``act`` and ``judge`` know how many agents there are.
+        obs_dim: D, numbers an agent sees.
+        width: d.
+        heads: heads of every attention; they divide the width.
+        blocks: L, of encoder and decoder each.
+        actor: ``decoder`` (mat); ``local``: one MLP on an agent's own observation, which never sees the encoder
+            (mat_dec); ``encoder``: a head on the representation (mat_encoder). The last two act in one pass.
+        mask_dead: nobody attends to agents that are not active, nor to their actions. Then ``active_BA`` must be given
+            to ``act`` and ``judge`` alike.
+
+    Raises:
+        BadInput: heads do not divide the width, or an unknown actor.
+    """
+
+    def __init__(
+        self,
+        team: TeamSpec,
+        obs_dim: int,
+        *,
+        width: int = 64,
+        heads: int = 1,
+        blocks: int = 1,
+        actor: Literal["decoder", "local", "encoder"] = "decoder",
+        mask_dead: bool = False,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or width % heads or blocks < 1:
+            raise BadInput(
+                "heads do not divide the width", got=(width, heads, blocks), expected="width % heads == 0, blocks >= 1",
+                where="JointPolicy",
+            )  # fmt: skip
+        if actor not in ("decoder", "local", "encoder"):
+            raise BadInput("no such actor", got=actor, expected="decoder, local or encoder", where="JointPolicy.actor")
+        self.actor, self.heads, self.mask_dead = actor, heads, mask_dead
+        self.action = ActionHead(team)
+        self.look = Look(obs_dim, width)
+        self.encoder = nn.ModuleList(EncoderBlock(width, heads) for _ in range(blocks))
+        self.critic = Head(width, 1)
+        if team.dims:
+            self.scale = nn.Parameter(torch.ones(team.dims))
+        if actor == "decoder":
+            self.token = linear(1 + self.action.width, width, ROOT2, bias=team.dims > 0)
+            self.token_norm = nn.LayerNorm(width)
+            self.decoder = nn.ModuleList(DecoderBlock(width, heads) for _ in range(blocks))
+        if actor == "local":
+            self.own = Look(obs_dim, width)
+        self.head = Head(width, self.action.width)
+        self._causal: dict[tuple[int, torch.device, torch.dtype], Tensor] = {}
+
+    def act(
+        self,
+        obs_BAD: Tensor,
+        *,
+        available_BAN: Tensor | None = None,
+        active_BA: Tensor | None = None,
+        order_BA: Order = None,
+        greedy: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> Acted:
+        """An action of every team, without gradients.
+
+        Args:
+            obs_BAD: ``[B, A, D]``.
+            available_BAN: bool, choices allowed now; ``None`` = all an agent has.
+            active_BA: bool, who is alive; read where ``mask_dead`` is set.
+            order_BA: ``order_BA[b, m]`` acts m-th; ``None`` = in their own order. Or a function that chooses the order
+                from the representations ``[B, A, d]``. Results stand in the order of the agents all the same.
+            greedy: the likeliest action instead of a draw.
+            generator: source of the draw, on the policy's device.
+        """
+        with torch.inference_mode():
+            looked = self._standard(obs_BAD)
+            dead_BA = self._dead(active_BA)
+            rep_BAW, value_BA = self._encode(looked, dead_BA)
+            allowed = self.action.allowed(available_BAN)
+            order = order_BA(rep_BAW) if callable(order_BA) else order_BA
+            if self.actor == "decoder":
+                out, action = self._decode(rep_BAW, allowed, dead_BA, order, greedy=greedy, generator=generator)
+                logp_BAP = self.action.logp(out, self._sigma(), action, allowed)
+            else:
+                out = self._flat_out(looked, rep_BAW)
+                action, logp_BAP = self.action.sample(out, self._sigma(), allowed, greedy=greedy, generator=generator)
+        # clones made outside are ordinary tensors, which autograd takes later
+        return Acted(action.clone(), logp_BAP.clone(), value_BA.clone())
+
+    def judge(
+        self,
+        obs_BAD: Tensor,
+        action: Tensor,
+        *,
+        available_BAN: Tensor | None = None,
+        active_BA: Tensor | None = None,
+        order_BA: Tensor | None = None,
+    ) -> Judged:
+        """Judge actions that were taken, in one pass with gradients; arguments as they were for ``act``."""
+        looked = self._standard(obs_BAD)
+        dead_BA = self._dead(active_BA)
+        rep_BAW, value_BA = self._encode(looked, dead_BA)
+        if self.actor == "decoder":
+            out = self._forced(rep_BAW, action, dead_BA, order_BA)
+        else:
+            out = self._flat_out(looked, rep_BAW)
+        logp_BAP, entropy_BA = self.action.judge(out, self._sigma(), action, self.action.allowed(available_BAN))
+        return Judged(logp_BAP, entropy_BA, value_BA, rep_BAW)
+
+    def value(self, obs_BAD: Tensor, active_BA: Tensor | None = None) -> Tensor:
+        """Values ``[B, A]``, with gradients unless the caller forbids them."""
+        return self._encode(self._standard(obs_BAD), self._dead(active_BA))[1]
+
+    def adopt(self, state: Mapping[str, Tensor]) -> None:
+        """Take the weights of a policy trained with any number of agents.
+
+        Raises:
+            ModelError: a weight is missing, unknown or of another shape (observations, actions, width, heads, blocks).
+        """
+        own = self.state_dict()
+        names = sorted(own.keys() ^ state.keys())
+        if names:
+            raise ModelError(
+                "weights of another architecture", got=names[:5], expected=f"the {len(own)} of actor={self.actor!r}",
+                where="JointPolicy.adopt", do="build it with the actor, blocks and kind of actions it was trained with",
+            )  # fmt: skip
+        other = {name: tuple(state[name].shape) for name, x in own.items() if x.shape != state[name].shape}
+        if other:
+            raise ModelError(
+                "weights of another shape", got=other, expected={name: tuple(own[name].shape) for name in other},
+                where="JointPolicy.adopt",
+                do="observations and actions must have equal sizes; one-hot agent ids make them grow with the team",
+            )  # fmt: skip
+        self.load_state_dict(dict(state))
+
+    def _sigma(self) -> Tensor | None:
+        return sigma_of(self.scale) if self.action.dims else None
+
+    def _standard(self, obs_BAD: Tensor) -> Tensor:
+        return torch.layer_norm(obs_BAD, obs_BAD.shape[-1:])
+
+    def _dead(self, active_BA: Tensor | None) -> Tensor | None:
+        return ~active_BA if self.mask_dead and active_BA is not None else None
+
+    def _encode(self, looked_BAD: Tensor, dead_BA: Tensor | None) -> tuple[Tensor, Tensor]:
+        x = self.look(looked_BAD)
+        bias = None if dead_BA is None else hidden(dead_BA, x.dtype)[:, None]
+        for block in self.encoder:
+            x = block(x, bias)
+        return x, self.critic(x).squeeze(-1)
+
+    def _flat_out(self, looked_BAD: Tensor, rep_BAW: Tensor) -> Tensor:
+        return self.head(self.own(looked_BAD) if self.actor == "local" else rep_BAW)
+
+    def _decode(
+        self,
+        rep_BAW: Tensor,
+        allowed: Allowed,
+        dead_BA: Tensor | None,
+        order_BA: Tensor | None,
+        *,
+        greedy: bool,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Cached decoding in an order; the output and the action stand in the order of the agents."""
+        batched = allowed.choices is not None and allowed.choices.ndim == 3
+        rows = Allowed(
+            in_line(allowed.choices, order_BA, batched=batched), in_line(allowed.dims, order_BA),
+            in_line(allowed.chooses, order_BA),
+        )  # fmt: skip
+        dead_AB = None if dead_BA is None else in_line(dead_BA, order_BA, batched=True)
+        rep_ABW = in_line(rep_BAW, order_BA, batched=True)
+        assert rep_ABW is not None
+        parts = decode(prepare(self), rep_ABW.contiguous(), rows, dead_AB, greedy=greedy, generator=generator)
+        back = None if order_BA is None else inverse(order_BA)
+        out, choice, vector = (None if x is None else in_line(x.transpose(0, 1), back, batched=True) for x in parts)
+        out, choice, vector = (None if x is None else x.transpose(0, 1) for x in (out, choice, vector))
+        assert out is not None
+        return out, self.action.join(choice, vector)
+
+    def _forced(self, rep_BAW: Tensor, action: Tensor, dead_BA: Tensor | None, order_BA: Tensor | None) -> Tensor:
+        batch, agents, _ = rep_BAW.shape
+        choice, vector = self.action.split(action)
+        if order_BA is not None:
+            rep_BAW = reorder(rep_BAW, order_BA)
+        x = self._tokens(choice, vector, batch, agents, order_BA)
+        causal = self._causal_bias(agents, x)
+        first = later = causal
+        if dead_BA is not None:
+            dead_BA = dead_BA if order_BA is None else dead_BA.gather(1, order_BA)
+            later = causal + hidden(dead_BA, x.dtype)[:, None]
+            first = causal + hidden(shift_right(dead_BA, False), x.dtype)[:, None]
+        for index, block in enumerate(self.decoder):
+            x = block(x, rep_BAW, later if index else first)
+        out = self.head(x)
+        return out if order_BA is None else reorder(out, inverse(order_BA))
+
+    def _tokens(
+        self, choice: Tensor | None, vector: Tensor | None, batch: int, agents: int, order_BA: Tensor | None
+    ) -> Tensor:
+        """Embedded tokens ``[B, A, d]``: row m holds the action of the agent that acted before."""
+        start, table, numbers = self.token_parts()
+        n = self.action.choices
+        if choice is None:
+            rows_BA = torch.full((batch, agents), n + 1, device=start.device)
+        else:
+            rows_BA = choice if self.action.chooses_A is None else choice.masked_fill(~self.action.chooses_A, n + 1)
+            rows_BA = rows_BA if order_BA is None else rows_BA.gather(1, order_BA)
+        rows_BA = shift_right(rows_BA, n)
+        if vector is None or numbers is None:
+            return torch.nn.functional.embedding(rows_BA, self.token_norm(torch.nn.functional.gelu(table)))
+        vector = vector if self.action.dim_AD is None else vector.masked_fill(~self.action.dim_AD, 0.0)
+        vector = vector if order_BA is None else reorder(vector, order_BA)
+        x = torch.nn.functional.embedding(rows_BA, table) + shift_right(vector, 0.0) @ numbers
+        return self.token_norm(torch.nn.functional.gelu(x))
+
+    def token_parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The token layer in parts: start row, a table (N choices, start, no choice) with its bias, and the columns of
+        the numbers ``[dims, d]``.
+        """
+        weight, n = self.token.weight.t(), self.action.choices
+        table = torch.cat([weight[1 : 1 + n], weight[:1], torch.zeros_like(weight[:1])])
+        table = table if self.token.bias is None else table + self.token.bias
+        return weight[0], table, weight[1 + n :] if self.action.dims else None
+
+    def _causal_bias(self, agents: int, like: Tensor) -> Tensor:
+        key = (agents, like.device, like.dtype)
+        if key not in self._causal:
+            later = torch.full((agents, agents), -math.inf, dtype=like.dtype, device=like.device).triu(1)
+            self._causal = {key: later.repeat_interleave(self.heads, 0)[None]}
+        return self._causal[key]
+
+
+def hidden(dead_BA: Tensor, dtype: torch.dtype) -> Tensor:
+    """A large negative score where an agent is dead; finite, so that a row of dead agents only stays a number."""
+    return dead_BA.to(dtype) * BLOCKED
+
+
+def shift_right(x: Tensor, fill: float) -> Tensor:
+    """``x[:, m - 1]`` at m, ``fill`` at 0."""
+    return torch.cat([torch.full_like(x[:, :1], fill), x[:, :-1]], 1)
+
+
+def reorder(x: Tensor, order_BA: Tensor) -> Tensor:
+    """``x[b, order_BA[b, m]]`` at (b, m) for ``[B, A, …]``."""
+    return x.gather(1, order_BA.unsqueeze(-1).expand_as(x))
+
+
+def in_line(x: Tensor | None, order_BA: Tensor | None, *, batched: bool = False) -> Tensor | None:
+    """``[B, A, …]`` (``batched``) or ``[A, …]`` in the order in which agents act: ``[A, B or 1, …]``."""
+    if x is None:
+        return None
+    if order_BA is None:
+        return x.transpose(0, 1) if batched else x.unsqueeze(1)
+    if not batched:
+        return x[order_BA].transpose(0, 1)
+    return (x.gather(1, order_BA) if x.ndim == 2 else reorder(x, order_BA)).transpose(0, 1)
+
+
+def inverse(order_BA: Tensor) -> Tensor:
+    """The permutation that undoes ``order_BA``."""
+    places = torch.arange(order_BA.shape[1], device=order_BA.device).expand_as(order_BA)
+    return torch.empty_like(order_BA).scatter_(1, order_BA, places)
