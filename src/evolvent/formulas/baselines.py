@@ -1,4 +1,4 @@
-"""What to subtract from a return: means over a group of attempts at one task, and a running average.
+"""What to subtract from a return: means over a group of attempts, a running average, the baseline of least variance.
 
 Members are the first axis; further axes (turns) are treated column by column. ``group`` labels which members belong
 together (default: all). Whether a baseline keeps the gradient unbiased is a property of the rule that uses it: one
@@ -7,7 +7,7 @@ that contains the member's own return scales or bends the gradient, one made of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +51,89 @@ def running_ema(x_T: ArrayLike, alpha: float, start: float = 0.0) -> np.ndarray:
         out[t] = q
         q += alpha * (float(r) - q)
     return out
+
+
+def score_norms(policy: ArrayLike) -> np.ndarray:
+    """Squared length of ``grad log pi(a)`` with respect to softmax logits: ``1 - 2 pi(a) + |pi|²``, ``[..., N]``.
+
+    Kuba et al. 2021 (arXiv 2108.08612) use it in place of the gradient with respect to all weights of a network.
+    """
+    p = np.asarray(policy, dtype=np.float64)
+    return (1.0 - p) ** 2 + np.maximum((p * p).sum(axis=-1, keepdims=True) - p * p, 0.0)
+
+
+def gaussian_score_norms(action: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> np.ndarray:
+    """Squared length of ``grad log N(a; mean, sd)`` with respect to mean and sd, summed over dimensions: ``[...]``.
+
+    ``|(a - mean)/sd²|² + |((a - mean)² - sd²)/sd³|²`` (arXiv 2108.08612); dimensions last.
+    """
+    a, m, s = (np.asarray(x, dtype=np.float64) for x in (action, mean, sd))
+    z = (a - m) / s
+    size: np.ndarray = (z / s) ** 2 + ((z * z - 1.0) / s) ** 2
+    return np.asarray(size.sum(axis=-1))
+
+
+def optimal_weights(policy: ArrayLike, norms: ArrayLike | None = None, *, floor: float = 1e-4) -> np.ndarray:
+    """``x(a) ∝ pi(a) |grad log pi(a)|²``: the mean of Q under it is the baseline of least variance, ``[..., N]``.
+
+    Args:
+        policy: probabilities ``[..., N]``; exactly 0 = not available, gets weight 0.
+        norms: squared length of the score of each choice, ``[..., N]``; ``None``: with respect to softmax logits.
+        floor: smallest probability of an available choice, for a policy that has nearly settled: there the weight
+            moves to choices that are hardly ever tried and whose Q is hardly known.
+
+    Where no choice moves the policy any baseline is as good: the weights are then the policy.
+    """
+    given = np.asarray(policy, dtype=np.float64)
+    p = np.where(given > 0.0, np.maximum(given, floor), 0.0)
+    total: np.ndarray = p.sum(axis=-1, keepdims=True)
+    if not (total > 0.0).all():
+        raise BadInput("nothing is available", got="a row of zeros", where="formulas.baselines.optimal_weights")
+    share: np.ndarray = p / total
+    x: np.ndarray = share * (score_norms(share) if norms is None else np.asarray(norms, dtype=np.float64))
+    z: np.ndarray = x.sum(axis=-1, keepdims=True)
+    return np.where(z > 1e-12, x / np.maximum(z, 1e-12), share)
+
+
+def gaussian_optimal_baseline(
+    q_of: Callable[[slice, np.ndarray], ArrayLike],
+    mean_MD: ArrayLike,
+    sd_MD: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    samples: int = 1000,
+    chunk: int = 100_000,
+) -> np.ndarray:
+    """The baseline of least variance for Gaussian policies, by sampling: ``sum_k w_k Q(a_k) / sum_k w_k``, ``[M]``.
+
+    Args:
+        q_of: ``(rows, actions [m, K, D]) -> Q [m, K]`` for those rows of the M decisions.
+        mean_MD: means.
+        sd_MD: standard deviations; 0 = a dimension the agent does not have.
+        rng: draws the actions.
+        samples: K.
+        chunk: most actions judged at once; bounds the memory, whatever M is.
+    """
+    mean, sd = np.asarray(mean_MD, dtype=np.float64), np.asarray(sd_MD, dtype=np.float64)
+    out, step = np.empty(len(mean)), max(1, chunk // samples)
+    has = sd > 0.0
+    for start in range(0, len(mean), step):
+        rows = slice(start, min(start + step, len(mean)))
+        m, s, own = mean[rows, None], sd[rows, None], has[rows, None]
+        action = m + s * rng.standard_normal((m.shape[0], samples, m.shape[2]))
+        # an absent dimension gets a spread of infinity: its score is 0
+        weight = gaussian_score_norms(action, m, np.where(own, s, np.inf))
+        q = np.asarray(q_of(rows, action), dtype=np.float64)
+        out[rows] = (weight * q).sum(axis=1) / weight.sum(axis=1)
+    return out
+
+
+def score_variance(policy_N: ArrayLike, q_N: ArrayLike, baseline: float) -> float:
+    """Total variance of ``(Q(a) - b) grad log pi(a)`` for one softmax decision, a drawn from the policy."""
+    p, q = np.asarray(policy_N, dtype=np.float64), np.asarray(q_N, dtype=np.float64)
+    score_NN = np.eye(len(p)) - p
+    estimate_NN = (q - baseline)[:, None] * score_NN
+    return float(p @ (estimate_NN**2).sum(axis=1) - ((p @ estimate_NN) ** 2).sum())
 
 
 def _grouped(x_N: ArrayLike, group: Sequence[object] | None, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

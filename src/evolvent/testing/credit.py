@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
 from evolvent.core.ledger import LEVELS, Ledger
+from evolvent.testing._broken import broken as _broken
 from evolvent.testing.exact import configured, finding, measure
+from evolvent.testing.rollout_credit import check_rollout_rule
 
 Assign = Callable[[Sequence[Episode]], Ledger]
 
@@ -32,10 +33,16 @@ def check_credit(rule: Any, config: Any = None) -> list[str]:
     step and agent credit: other groups make no difference. For token and step credit: the exact gradient is what
     ``UNBIASED`` declares, neither better nor worse.
 
+    A rule over rollouts declares ``RECORD = "rollout"`` and is checked by ``testing.rollout_credit`` instead: purity,
+    who is absent is not scored, environments and attempts do not know of each other, and the exact gradient of a small
+    team game.
+
     Raises:
         BadInput: the first promise that is broken, with what was seen.
     """
     _declarations(rule)
+    if getattr(rule, "RECORD", "episode") == "rollout":
+        return ["declarations", *check_rollout_rule(rule, config)]
     assign = configured(rule, config, lambda e: np.linspace(0.3, -0.4, e.n_steps + 1))
     level = rule.LEVEL
     done = ["declarations"]
@@ -185,8 +192,3 @@ def _same(rule: Any, promise: str, want: dict[str, np.ndarray], got: dict[str, n
 def _by_episode(ledger: Ledger, level: str) -> dict[str, np.ndarray]:
     where, values = ledger.episode_index(level), ledger.values(level)
     return {e.id: values[where == i] for i, e in enumerate(ledger.episodes)}
-
-
-def _broken(rule: Any, promise: str, got: object, expected: object) -> None:
-    name = getattr(rule, "__name__", type(rule).__name__)
-    raise BadInput(promise, got=got, expected=expected, where=f"credit rule {name}", do="see testing.check_credit")

@@ -275,6 +275,37 @@ def values_are_the_sum_of_their_events(factory: Factory) -> None:
                 assert all(then[i] == q[i] for i in q), f"{name}: values as of {r.id}"
 
 
+def many_outcomes_settle_as_one_after_the_other(factory: Factory) -> None:
+    """Receipts that share memories, repeats, jobs and children in one call: the same answers and values; or nothing."""
+    for name in ("memrl", "memq", "memlift"):
+        told = []
+        for way in ("loop", "many"):
+            with make(factory, name, name=f"{name}-{way}") as memory:
+                rows = []
+                for t in range(24):
+                    r = memory.recall(f"task {t % 5}", is_test=t % 11 == 10, stage="draft" if t % 7 == 6 else "solve")
+                    new = memory.remember(f"task {t % 5} {t}", f"body {t}", parents=r, polarity="success")
+                    rows.append({"recalled": r, "reward": float(t % 3 > 0), "action": "body 3 or another"})
+                    rows[-1] |= [{}, {"child": new}, {"idempotency_key": f"job {t % 4}"}, {"objective": "speed"}][t % 4]
+                    rows += [{"recalled": r.id, "reward": None, "valid": False}] * (t % 5 == 4) + rows[-1:] * (
+                        t % 6 == 5
+                    )
+                with refused("a batch with a receipt that nobody knows"):
+                    memory.settle_many([*rows, {"recalled": "r999", "reward": 1.0}])
+                with refused("a batch with a reward out of range"):
+                    memory.settle_many([*rows, {**rows[0], "reward": 2.0}])
+                with refused("a batch with an argument that settle does not have"):
+                    memory.settle_many([*rows, {**rows[0], "score": 1.0}])
+                got = memory.settle_many(rows) if way == "many" else [memory.settle(**row) for row in rows]
+                again = memory.settle_many(rows)
+                assert [c for c, row in zip(again, rows, strict=True) if row.get("valid", True)] == [
+                    c for c, row in zip(got, rows, strict=True) if row.get("valid", True)
+                ], f"{name}, {way}: settled twice"
+                assert memory.rebuild_values() == 0 and memory.verify() == [], f"{name}, {way}"
+                told.append((got, values(memory), memory.health()["settled"]))
+        assert told[0] == told[1], f"{name}: many at once are not as one after the other"
+
+
 CHECKS = (
     a_receipt_settles_once_per_objective,
     an_outcome_counts_once_across_receipts,
@@ -290,4 +321,5 @@ CHECKS = (
     hub_values_stay_in_bounds,
     a_new_memory_is_not_credited_by_its_own_outcome,
     values_are_the_sum_of_their_events,
+    many_outcomes_settle_as_one_after_the_other,
 )

@@ -1,0 +1,48 @@
+"""What the counterfactual rules share: a target for each action minus a baseline that does not know the action."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.errors import BadInput
+from evolvent.core.rollout import Rollout
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.formulas.returns import lambda_returns
+
+Target = Literal["q", "return"]
+
+
+def choices(rollout: Rollout, x: ArrayLike, name: str) -> np.ndarray:
+    """A column over the choices of a discrete rollout, float64 ``[T, B, A, N]``."""
+    x_TBAN = np.asarray(x, dtype=np.float64)
+    if x_TBAN.ndim != 4 or x_TBAN.shape[:3] != rollout.shape or rollout.action_TBA.ndim != 3:
+        raise BadInput(
+            f"{name} does not fit the rollout", got=x_TBAN.shape, expected=(*rollout.shape, "choices"),
+            where="credit.agent_*", do="for continuous actions give baseline_TBA",
+        )  # fmt: skip
+    return x_TBAN
+
+
+def over_baseline(
+    rollout: Rollout, baseline_TBA: np.ndarray, q_TBAN: np.ndarray | None, *, target: Target, gamma: float, trace: float
+) -> RolloutLedger:
+    """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline."""
+    if target == "q":
+        if q_TBAN is None:
+            raise BadInput("no Q of the action taken", expected='q_TBAN, or target="return"', where="credit.agent_*")
+        ahead = np.take_along_axis(q_TBAN, rollout.action_TBA[..., None].astype(np.intp), axis=-1)[..., 0]
+    else:
+        ahead = lambda_returns(
+            np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0),
+            rollout.next_value_TBA,
+            gamma=gamma,
+            trace=trace,
+            terminated_T=rollout.terminated_TB,
+            truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+        )
+    ledger = RolloutLedger.for_rollout(rollout)
+    ledger.set("step", ahead - baseline_TBA)
+    return ledger
