@@ -37,6 +37,14 @@ class Allowed(NamedTuple):
     chooses: Tensor | None = None
 
 
+class Outlook(NamedTuple):
+    """Parameters of the distribution over actions: log-probabilities ``[..., N]``, means and sigma ``[..., dims]``."""
+
+    logp: Tensor | None
+    mean: Tensor | None
+    sigma: Tensor | None
+
+
 class ActionHead(nn.Module):
     """The action specs of a team on the device of its policy; no parameters, nothing in the state dict.
 
@@ -102,6 +110,11 @@ class ActionHead(nn.Module):
         logits = self.log_softmax(out, allowed)
         return self._logp(logits, out, sigma, action, allowed), self._entropy(logits, out, sigma, allowed)
 
+    def outlook(self, out: Tensor, sigma: Tensor | None, allowed: Allowed) -> Outlook:
+        """The distribution over actions as its parameters, for an exact divergence (``divergence``)."""
+        mean = None if sigma is None else out[..., self.choices :]
+        return Outlook(self.log_softmax(out, allowed), mean, sigma)
+
     def sample(
         self, out: Tensor, sigma: Tensor | None, allowed: Allowed, *, greedy: bool, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
@@ -151,6 +164,24 @@ class ActionHead(nn.Module):
             total = each if total is None else total + each
         assert total is not None
         return total
+
+
+def divergence(old: Outlook, new: Outlook, allowed: Allowed) -> Tensor:
+    """KL(old || new) of all parts of an action together ``[...]``, in nats and in closed form.
+
+    Choices: ``sum p (log p - log q)``, weighted by the old policy. Numbers: Gaussian, summed over those an agent has.
+    """
+    total: Tensor | None = None
+    if old.logp is not None and new.logp is not None:
+        total = (old.logp.exp() * (old.logp - new.logp)).sum(-1)
+        total = total if allowed.chooses is None else total.masked_fill(~allowed.chooses, 0.0)
+    if old.sigma is not None and new.sigma is not None and old.mean is not None and new.mean is not None:
+        far = (old.sigma.square() + (old.mean - new.mean).square()) / (2.0 * new.sigma.square())
+        each = (new.sigma / old.sigma).log() + far - 0.5
+        each = (each if allowed.dims is None else each.masked_fill(~allowed.dims, 0.0)).sum(-1)
+        total = each if total is None else total + each
+    assert total is not None
+    return total
 
 
 def sigma_of(scale: Tensor) -> Tensor:

@@ -81,37 +81,27 @@ class Mlp(nn.Module):
         return self.down(functional.gelu(self.up(x)))
 
 
-class Head(nn.Module):
-    """Linear, GELU, LN, Linear."""
+class Head(nn.Sequential):
+    """Linear, GELU, LN, Linear: ``[..., width]`` to ``[..., outputs]``; ``head[-1]`` is the last layer."""
 
     def __init__(self, width: int, outputs: int) -> None:
-        super().__init__()
-        self.up, self.norm, self.out = linear(width, width, ROOT2), nn.LayerNorm(width), linear(width, outputs, 0.01)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``[..., D]`` to ``[..., outputs]``."""
-        return self.out(self.norm(functional.gelu(self.up(x))))
+        up, out = linear(width, width, ROOT2), linear(width, outputs, 0.01)
+        super().__init__(up, nn.GELU(), nn.LayerNorm(width), out)
 
 
 class Look(nn.Module):
     """LN, Linear, GELU, LN of what an agent sees.
 
-    Scale and shift of the first normalisation are folded into the linear layer: then nothing needs a gradient as wide
-    as the observations, and observations are standardised once for all layers that look at them.
+    Observations are standardised once for all layers that look at them.
     """
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
         self.norm1, self.linear, self.norm2 = nn.LayerNorm(inputs), linear(inputs, width, ROOT2), nn.LayerNorm(width)
 
-    def fold(self) -> tuple[Tensor, Tensor]:
-        """Weight ``[width, inputs]`` and bias ``[width]`` on standardised observations."""
-        weight, norm = self.linear.weight, self.norm1
-        return weight * norm.weight, torch.addmv(self.linear.bias, weight, norm.bias)
-
     def forward(self, standard: Tensor) -> Tensor:
         """Observations already standardised ``[..., inputs]`` to ``[..., width]``."""
-        return self.norm2(functional.gelu(functional.linear(standard, *self.fold())))
+        return self.norm2(functional.gelu(functional.linear(standard, *fold_norm(self.norm1, self.linear))))
 
 
 class EncoderBlock(nn.Module):
@@ -151,3 +141,11 @@ def linear(inputs: int, outputs: int, gain: float, *, bias: bool = True) -> nn.L
     if bias:
         nn.init.zeros_(layer.bias)
     return layer
+
+
+def fold_norm(norm: nn.LayerNorm, layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Weight and bias that do to standardised rows what ``layer(norm(x))`` does to x.
+
+    Where x are observations, nothing then needs a gradient as wide as they are.
+    """
+    return layer.weight * norm.weight, torch.addmv(layer.bias, layer.weight, norm.bias)

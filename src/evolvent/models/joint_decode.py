@@ -71,8 +71,9 @@ def prepare(policy: JointPolicy) -> Decoder:
         first, second, up, down = block.attention1.fold(), block.attention2.fold(), block.mlp.up, block.mlp.down
         norms = (_norm(x) for x in (block.norm1, block.norm2, block.norm3))
         layers.append(Layer(first, second, _pair(up), _pair(down), *norms))
+    up, _, norm, out = policy.head
     return Decoder(
-        layers, _pair(policy.head.up), _norm(policy.head.norm), _pair(policy.head.out), table, numbers,
+        layers, _pair(up), _norm(norm), _pair(out), table, numbers,
         _norm(policy.token_norm), sigma_of(policy.scale) if policy.action.dims else None,
         policy.action.choices, policy.heads,
     )  # fmt: skip
@@ -183,9 +184,11 @@ def _hidden_rows(dead_AB: Tensor | None, like: Tensor) -> tuple[Tensor, Tensor] 
     return before, now
 
 
-def _pair(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+def _pair(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(layer, nn.Linear)
     return layer.weight.t().contiguous(), layer.bias
 
 
-def _norm(layer: nn.LayerNorm) -> Norm:
+def _norm(layer: nn.Module) -> Norm:
+    assert isinstance(layer, nn.LayerNorm)
     return layer.weight, layer.bias
