@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums
 from evolvent.memory import lift
-from evolvent.memory.store import Connection, Store, marks
+from evolvent.memory.store import Connection, Store, among, marks
 
 
 class Value(NamedTuple):
@@ -128,54 +128,63 @@ class Loaded(NamedTuple):
 
 def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
-    ids = list(seqs)
-    rows = store.rows(
-        f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
-        f"ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({marks(len(ids))})",
-        (objective, stage, *ids),
-    )
-    return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
+    with store.session() as db, store.translated("reading"):
+        rows = among(
+            db,
+            f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
+            "ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({})",
+            seqs, objective, stage,
+        )  # fmt: skip
+        return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
 
 
-def record(
-    db: Connection,
-    scope_id: int,
-    outcome_id: int,
-    recall_seq: int,
-    events: Iterable[Event],
-    values: dict[int, Loaded],
-) -> None:
-    """Append events and bring ``value`` and ``source_value`` up to date, inside the transaction at hand."""
-    # numbered here, one statement for all: a server is asked once and not for each event
-    newest = db.execute("SELECT coalesce(max(seq), 0) FROM value_event").fetchone()[0]
-    now = time.time()
-    rows, changed, sources = [], [], []
-    for seq, e in enumerate(events, newest + 1):
-        rows.append((seq, *e, outcome_id, recall_seq, now))
-        old = values[e.memory]
-        after = apply(old.value, e)
-        values[e.memory] = old._replace(value=after)
-        changed.append((e.memory, e.objective, e.stage, *after, seq))
-        change = source_change(old.value, after, old.q_init)
-        if change != (0, 0.0):
-            sources.append((scope_id, old.source, e.objective, e.stage, *change))
-    db.executemany(
-        f"INSERT INTO value_event(seq, memory_id, {', '.join(Event._fields[1:])}, outcome_id, recall_id, created_at) "
-        f"VALUES({marks(17)})",
-        rows,
-    )
-    db.executemany(
-        f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
-        "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
-        + ", ".join(f"{c}=excluded.{c}" for c in [*COLUMNS.split(", "), "updated_seq"]),
-        changed,
-    )
-    db.executemany(
-        "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
-        "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
-        "sum_r = source_value.sum_r + excluded.sum_r",
-        sources,
-    )
+class Entries:
+    """Events of the transaction at hand: entered one after the other, written together.
+
+    Args:
+        scope_id: the scope.
+        newest: the newest value event there is.
+    """
+
+    def __init__(self, scope_id: int, newest: int) -> None:
+        self._scope_id, self._newest, self._now = scope_id, newest, time.time()
+        self._events: list[tuple] = []
+        self._values: dict[tuple[int, str, str], tuple] = {}
+        self._sources: list[tuple] = []
+
+    def add(self, outcome_id: int, recall_seq: int, events: Iterable[Event], values: dict[int, Loaded]) -> None:
+        """Enter events of one outcome and bring ``values`` up to date."""
+        for e in events:
+            self._newest += 1
+            self._events.append((self._newest, *e, outcome_id, recall_seq, self._now))
+            old = values[e.memory]
+            after = apply(old.value, e)
+            values[e.memory] = old._replace(value=after)
+            self._values[e.memory, e.objective, e.stage] = (*after, self._newest)
+            change = source_change(old.value, after, old.q_init)
+            if change != (0, 0.0):
+                self._sources.append((self._scope_id, old.source, e.objective, e.stage, *change))
+
+    def write(self, db: Connection) -> None:
+        """Append the events and bring ``value`` and ``source_value`` up to date."""
+        db.executemany(
+            f"INSERT INTO value_event(seq, memory_id, {', '.join(Event._fields[1:])}, outcome_id, recall_id, "
+            f"created_at) VALUES({marks(17)})",
+            self._events,
+        )
+        db.executemany(
+            f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
+            "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
+            + ", ".join(f"{c}=excluded.{c}" for c in [*COLUMNS.split(", "), "updated_seq"]),
+            [(*key, *row) for key, row in self._values.items()],
+        )
+        # one by one: the order of a sum decides its last bits, and a replay adds in this one
+        db.executemany(
+            "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
+            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
+            "sum_r = source_value.sum_r + excluded.sum_r",
+            self._sources,
+        )
 
 
 def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:

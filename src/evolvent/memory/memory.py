@@ -166,7 +166,7 @@ class Memory:
 
         Args:
             recalled: the receipt.
-            reward: within the memory's reward range; may be None when not valid.
+            reward: within the memory's reward range; None is allowed when not valid.
             source: env, tests, judge, human or proxy: who says so.
             valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
             objective: which value learns; each has its own.
@@ -177,10 +177,15 @@ class Memory:
         Raises:
             BadInput: unknown receipt, memory or source; reward NaN, infinite or out of range. Nothing is written.
         """
-        number = self._receipt(recalled, "settle")
-        return settle.settle(
-            self._bank, number, settle.Outcome(reward, source, valid, objective, idempotency_key, action, child)
-        )
+        row = {
+            "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
+            "idempotency_key": idempotency_key, "action": action, "child": child,
+        }  # fmt: skip
+        return self.settle_many([row])[0]
+
+    def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
+        """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
+        return settle.settle(self._bank, [settle.outcome_of(self._bank, row) for row in rows])
 
     def remember(
         self,

@@ -6,18 +6,19 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from evolvent.core.errors import BadInput
 from evolvent.formulas.values import ancestor_depths, backward_credit, ema
 from evolvent.memory import events, lift
-from evolvent.memory.bank import Bank
+from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.events import Event, Loaded
-from evolvent.memory.items import ValueChange, memory_id, receipt_id
+from evolvent.memory.items import Recall, ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy, value_bounds
-from evolvent.memory.store import Connection, marks, put_text
+from evolvent.memory.store import Connection, among, marks, put_text
 from evolvent.memory.text import clean_text, clean_word, content_hash, finite
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
@@ -30,20 +31,49 @@ _backward: Any = backward_credit
 
 @dataclass(frozen=True)
 class Outcome:
-    """The arguments of one settle."""
+    """One outcome, checked as far as that goes without the store."""
 
+    receipt: int
     reward: float | None
     source: str
     valid: bool
     objective: str
-    idempotency_key: str | None
+    key: str | None
     action: str | None
-    child: str | None
+    child: int | None
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """One row of the receipt."""
+def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
+    """Check one row of ``settle_many``."""
+    known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child")
+    unknown = [name for name in row if name not in known]
+    if unknown or "recalled" not in row or "reward" not in row:
+        expected = f"recalled, reward and any of {known[2:]}"
+        raise BadInput("not an outcome", got=sorted(row), expected=expected, where="settle_many")
+    recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
+    number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
+    where, valid, reward = f"settle({receipt_id(number)!r})", bool(row.get("valid", True)), row["reward"]
+    if source not in SOURCES:
+        raise BadInput("unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where)
+    clean_word(objective, what="an objective", where=where)
+    if valid:
+        lo, hi = bank.reward_range
+        reward = finite(math.nan if reward is None else reward, what="reward", where=where, lo=lo, hi=hi)
+    else:
+        # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
+        reward = float(reward) if isinstance(reward, (int, float)) and math.isfinite(reward) else None
+    action = row.get("action")
+    action = clean_text(action, what="the action", where=where, empty=True) if action else None
+    key = row.get("idempotency_key")
+    if key is not None:
+        clean_word(key, what="an idempotency key", where=where, limit=500)
+    child = row.get("child")
+    child = None if child is None else parse_id(child, "m", "memory", where)
+    return Outcome(number, reward, source, valid, objective, key, action, child)
+
+
+class _Shown(NamedTuple):
+    """One row of a receipt that credit may flow to."""
 
     seq: int
     shown: bool
@@ -51,134 +81,213 @@ class _Shown:
     propensity: float
 
 
-def settle(bank: Bank, number: int, outcome: Outcome) -> list[ValueChange]:
-    """Write an outcome and what it changes (one transaction); see ``Memory.settle``."""
-    where = f"settle({receipt_id(number)!r})"
-    reward = _checked(bank, outcome, where)
-    action = clean_text(outcome.action, what="the action", where=where, empty=True) if outcome.action else None
-    key = outcome.idempotency_key
-    if key is not None:
-        clean_word(key, what="an idempotency key", where=where, limit=500)
+@dataclass
+class _Receipt:
+    """What settling needs to know of a receipt."""
+
+    stage: str
+    policy: Policy
+    reach: int  # how many links of provenance credit walks back
+    is_test: bool
+    items: list[_Shown] = field(default_factory=list)
+    serial: int = 0  # outcomes of any kind so far
+    settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome
+
+    @property
+    def used(self) -> list[int]:
+        return [item.seq for item in self.items if item.shown]
+
+
+_New = tuple[int, Outcome, _Receipt]  # with the number of the outcome
+_Jobs = dict[tuple[str, str], list[tuple[int, bool]]]  # (objective, key): outcomes of that job, whether valid
+
+
+def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
+    """Write outcomes in their order, and what each changes (one transaction); see ``Memory.settle``.
+
+    All are read, then computed, then written: a server is asked as often for many as for one.
+    """
     with bank.store.write() as db:
-        earlier = _earlier(db, bank, number, outcome)
-        if earlier is not None:
-            return changes_of(db, earlier)
-        child = bank.memory_seq(outcome.child, where) if outcome.child is not None else None
-        digest = None
-        if action is not None:
-            digest = content_hash(action)
-            put_text(db, digest, action)
-        # an invalid outcome has a key of its own when none was given: several may precede the valid one
-        serial = db.execute("SELECT count(*) FROM outcome WHERE recall_id=?", (number,)).fetchone()[0]
-        automatic = f"receipt:{receipt_id(number)}/{outcome.objective}" + ("" if outcome.valid else f"/{serial}")
-        outcome_id = db.execute(
-            "INSERT INTO outcome(scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
-            "action_hash, child, "
-            "created_at) VALUES(?,?,?,?,?,?,?,?,?,?) RETURNING outcome_id",
-            (bank.scope_id, number, outcome.objective, outcome.source, reward, outcome.valid,
-             f"key:{key}" if key else automatic, digest,
-             child, time.time()),
-        ).fetchone()[0]  # fmt: skip
-        if outcome.valid and reward is not None:
-            _credit(db, bank, number, outcome_id, outcome, reward, action, child)
-        return changes_of(db, outcome_id)
-
-
-def _checked(bank: Bank, outcome: Outcome, where: str) -> float | None:
-    if outcome.source not in SOURCES:
-        raise BadInput("unknown source of an outcome", got=outcome.source, expected=", ".join(SOURCES), where=where)
-    clean_word(outcome.objective, what="an objective", where=where)
-    lo, hi = bank.reward_range
-    if outcome.valid:
-        return finite(
-            outcome.reward if outcome.reward is not None else math.nan, what="reward", where=where, lo=lo, hi=hi
+        receipts, jobs, children, last_outcome, last_event = _read(db, bank, outcomes)
+        ids: list[int] = []
+        new: list[_New] = []
+        rows: list[tuple] = []
+        for o in outcomes:
+            receipt = receipts[o.receipt]
+            id_ = _earlier(receipt, jobs, o)
+            if id_ is None:
+                if o.child is not None and o.child not in children:
+                    bank.memory_seq(memory_id(o.child), f"settle({receipt_id(o.receipt)!r})")
+                id_ = last_outcome + 1 + len(new)
+                new.append((id_, o, receipt))
+                rows.append(_row(db, bank, id_, o, receipt.serial))
+                receipt.serial += 1
+                if o.valid:
+                    receipt.settled[o.objective] = id_
+                if o.key is not None:
+                    jobs.setdefault((o.objective, o.key), []).append((id_, o.valid))
+            ids.append(id_)
+        told = changes_of(db, [id_ for id_ in ids if id_ <= last_outcome])
+        entries = events.Entries(bank.scope_id, last_event)
+        told |= _credit(db, bank, new, entries)
+        db.executemany(
+            "INSERT INTO outcome(outcome_id, scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
+            f"action_hash, child, created_at) VALUES({marks(11)})",
+            rows,
         )
-    # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
-    r = outcome.reward
-    return float(r) if isinstance(r, (int, float)) and math.isfinite(r) else None
+        entries.write(db)
+    return [told.get(id_, []) for id_ in ids]
 
 
-def _earlier(db: Connection, bank: Bank, number: int, outcome: Outcome) -> int | None:
+def _read(
+    db: Connection, bank: Bank, outcomes: Sequence[Outcome]
+) -> tuple[dict[int, _Receipt], _Jobs, set[int], int, int]:
+    """The receipts, jobs that were reported before, children that exist, the newest outcome and value event."""
+    numbers = sorted({o.receipt for o in outcomes})
+    found = among(
+        db, "SELECT seq, stage, params, is_test FROM recall WHERE scope_id=? AND seq IN ({})", numbers, bank.scope_id
+    )
+    items = among(
+        db,
+        "SELECT recall_id, memory_id, shown, omitted, propensity FROM recall_item WHERE recall_id IN ({}) AND "
+        "(shown OR omitted) ORDER BY recall_id, rank",
+        numbers,
+    )
+    before = among(db, "SELECT recall_id, objective, valid, outcome_id FROM outcome WHERE recall_id IN ({})", numbers)
+    reported = [
+        among(
+            db,
+            "SELECT objective, idempotency_key, outcome_id, valid FROM outcome WHERE scope_id=? AND objective=? AND "
+            "idempotency_key IN ({}) ORDER BY outcome_id",
+            [f"key:{o.key}" for o in outcomes if o.key is not None and o.objective == objective],
+            bank.scope_id, objective,
+        )
+        for objective in {o.objective for o in outcomes if o.key is not None}
+    ]  # fmt: skip
+    children = among(
+        db, "SELECT seq FROM memory WHERE scope_id=? AND seq IN ({})",
+        [o.child for o in outcomes if o.child is not None], bank.scope_id,
+    )  # fmt: skip
+    newest = db.execute(
+        "SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), (SELECT coalesce(max(seq), 0) FROM value_event)"
+    )
+    receipts = {seq: _Receipt(stage, *_policy(params), bool(is_test)) for seq, stage, params, is_test in found}
+    for number in numbers:
+        if number not in receipts:
+            bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
+    for number, seq, shown, omitted, propensity in items:
+        receipts[number].items.append(_Shown(seq, bool(shown), bool(omitted), propensity))
+    for number, objective, valid, id_ in before:
+        receipts[number].serial += 1
+        if valid:
+            receipts[number].settled[objective] = id_
+    jobs: _Jobs = {}
+    for objective, key, id_, valid in chain.from_iterable(reported):
+        jobs.setdefault((objective, key[len("key:") :]), []).append((id_, bool(valid)))
+    return receipts, jobs, {seq for (seq,) in children}, *newest.fetchone()
+
+
+def _earlier(receipt: _Receipt, jobs: _Jobs, o: Outcome) -> int | None:
     """The outcome of this objective that this one repeats: same idempotency key, or same receipt already settled."""
-    if outcome.idempotency_key is not None:
-        row = db.execute(
-            "SELECT outcome_id FROM outcome WHERE scope_id=? AND objective=? AND idempotency_key=? AND valid >= ? "
-            "ORDER BY outcome_id",
-            (bank.scope_id, outcome.objective, f"key:{outcome.idempotency_key}", outcome.valid),
-        ).fetchone()
-        if row:
-            return int(row[0])
-    row = db.execute(
-        "SELECT outcome_id FROM outcome WHERE recall_id=? AND objective=? AND valid", (number, outcome.objective)
-    ).fetchone()
-    return int(row[0]) if row else None
+    for id_, valid in jobs.get((o.objective, o.key), ()) if o.key is not None else ():
+        if valid >= o.valid:
+            return id_
+    return receipt.settled.get(o.objective)
 
 
-def _credit(
-    db: Connection, bank: Bank, number: int, outcome_id: int, outcome: Outcome, reward: float,
-    action: str | None, child: int | None,
-) -> None:  # fmt: skip
-    stage, params, is_test = db.execute("SELECT stage, params, is_test FROM recall WHERE seq=?", (number,)).fetchone()
-    policy = _policy(params)
-    if is_test or policy.update == "none":
-        return
-    items = [
-        _Shown(seq, bool(s), bool(o), p)
-        for seq, s, o, p in db.execute(
-            "SELECT memory_id, shown, omitted, propensity FROM recall_item WHERE recall_id=? AND (shown OR "
-            "omitted) ORDER BY rank",
-            (number,),
-        )
-    ]
-    used = [item.seq for item in items if item.shown]
-    graph, depths = _ancestors(db, used, policy)
-    ids = {i.seq for i in items} | {m for d in depths.values() for m in d}
-    if not ids:
-        return
-    if child is not None and child in ids:
-        child = None  # the "new" memory was merged into one that is credited here: it is no consequence of itself
-    values = events.load(bank.store, [*ids, *([child] if child is not None else [])], outcome.objective, stage)
-    at = (outcome.objective, stage)
+def _row(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int) -> tuple:
+    digest = None
+    if o.action is not None:
+        digest = content_hash(o.action)
+        put_text(db, digest, o.action)
+    # an invalid outcome has a key of its own when none was given: several may precede the valid one
+    automatic = f"receipt:{receipt_id(o.receipt)}/{o.objective}" + ("" if o.valid else f"/{serial}")
+    key = f"key:{o.key}" if o.key else automatic
+    return (id_, bank.scope_id, o.receipt, o.objective, o.source, o.reward, o.valid, key, digest, o.child, time.time())
+
+
+def _credit(db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries) -> dict[int, list[ValueChange]]:
+    """Enter what valid outcomes change; returns it by outcome."""
+    due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.policy.update != "none"]
+    acted = {m for _, o, r in due if o.action is not None and r.policy.update == "lift" for m in r.used}
+    bodies = among(
+        db, "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})", acted
+    )
+    graphs = _graphs(db, [r for _, _, r in due])
+    depths = [{m: _depths(graphs[_walk(r)], m, r.reach) for m in r.used} for _, _, r in due]
+    wanted: dict[tuple[str, str], set[int]] = {}
+    for (_, o, r), near in zip(due, depths, strict=True):
+        ids = wanted.setdefault((o.objective, r.stage), set())
+        ids.update((item.seq for item in r.items), *near.values(), () if o.child is None else (o.child,))
+    values = {at: events.load(bank.store, ids, *at) for at, ids in wanted.items()}
+    texts: dict[int, str] = dict(bodies)
+    told = {}
+    for (id_, o, r), near in zip(due, depths, strict=True):
+        at = (o.objective, r.stage)
+        made = _events(bank, at, o, r, graphs[_walk(r)], near, values[at], texts)
+        entries.add(id_, o.receipt, made, values[at])
+        told[id_] = [_change(e) for e in made]
+    return told
+
+
+def _events(
+    bank: Bank, at: tuple[str, str], o: Outcome, receipt: _Receipt, graph: dict[int, list[int]],
+    depths: Mapping[int, Mapping[int, int]], values: Mapping[int, Loaded], texts: Mapping[int, str],
+) -> list[Event]:  # fmt: skip
+    """What one outcome changes, by the rule of the receipt's policy."""
+    policy, used, reward = receipt.policy, receipt.used, o.reward
+    assert reward is not None
     if policy.update == "ema":
-        made = _ema(at, used, values, reward, policy)
-    elif policy.update == "provenance":
-        q_new = values[child].value.q if child is not None else 0.0
-        made = _provenance(
-            at, used, graph, depths, values, reward, q_new, policy, value_bounds(policy, bank.reward_range)
-        )
-    else:
-        made = _lift(at, items, depths, values, reward, policy, _weights(db, used, action))
-    events.record(db, bank.scope_id, outcome_id, number, made, values)
+        return _ema(at, used, values, reward, policy)
+    if policy.update == "provenance":
+        # a "new" memory that was merged into one that is credited here is no consequence of itself
+        credited = {item.seq for item in receipt.items}.union(*depths.values())
+        q_new = values[o.child].value.q if o.child is not None and o.child not in credited else 0.0
+        bounds = value_bounds(policy, bank.reward_range)
+        return _provenance(at, receipt, graph, depths, values, reward, q_new, bounds) if credited else []
+    weights = dict.fromkeys(used, 1.0)
+    if o.action is not None and used:
+        weights = dict(zip(used, lift.use_weights([texts[m] for m in used], o.action), strict=True))
+    return _lift(at, receipt.items, depths, values, reward, policy, weights)
 
 
 @lru_cache(maxsize=256)
-def _policy(params: str) -> Policy:
-    return Policy(**json.loads(params))
-
-
-def _ancestors(
-    db: Connection, used: Sequence[int], policy: Policy
-) -> tuple[dict[int, list[int]], dict[int, dict[int, int]]]:
-    """The provenance graph above the shown memories, and ``{shown: {itself or ancestor: shortest depth}}``."""
+def _policy(params: str) -> tuple[Policy, int]:
+    """A receipt's policy, and how many links of provenance its credit walks back."""
+    policy = Policy(**json.loads(params))
     decay = policy.gamma * policy.trace
     if policy.update not in ("provenance", "lift") or decay <= 0.0:
-        return {}, {m: {m: 0} for m in used}
-    limit = 64 if decay >= 0.9 else int(math.log(_NEGLIGIBLE) / math.log(decay))
-    graph: dict[int, list[int]] = {}
+        return policy, 0
+    return policy, 64 if decay >= 0.9 else int(math.log(_NEGLIGIBLE) / math.log(decay))
 
-    def parents(m: int) -> list[int]:
-        if m not in graph:
+
+def _walk(receipt: _Receipt) -> tuple[int, bool]:
+    """How far, and whether past memories of failures."""
+    return receipt.reach, receipt.policy.update == "provenance"
+
+
+def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, bool], dict[int, list[int]]]:
+    """Parents of what was shown and of its ancestors, as far as credit walks, for each way of walking."""
+    graphs: dict[tuple[int, bool], dict[int, list[int]]] = {}
+    for reach, failures in {_walk(r) for r in receipts}:
+        graph = graphs[reach, failures] = {}
+        todo = {m for r in receipts if _walk(r) == (reach, failures) for m in r.used}
+        for _ in range(reach):
+            graph |= {m: [] for m in todo}
             # relation "revised" is left out: what a memory replaced earns nothing from its success; for lift neither
             # does what was shown when the attempt failed and the lesson came from elsewhere (a correction)
-            rows = db.execute(
-                "SELECT DISTINCT p.parent FROM provenance p JOIN memory c ON c.seq = p.child WHERE p.child=? AND "
-                "p.relation IN ('retrieved', 'merged') AND (c.polarity = 'success' OR ?) ORDER BY p.parent",
-                (m, policy.update == "provenance"),
-            )
-            graph[m] = [row[0] for row in rows]
-        return graph[m]
-
-    return graph, {m: _depths(parents, m, limit) for m in used}
+            for child, parent in among(
+                db,
+                "SELECT DISTINCT p.child, p.parent FROM provenance p JOIN memory c ON c.seq = p.child WHERE "
+                "(c.polarity = 'success' OR ?) AND p.relation IN ('retrieved', 'merged') AND p.child IN ({}) "
+                "ORDER BY p.child, p.parent",
+                sorted(todo), failures,
+            ):  # fmt: skip
+                graph[child].append(parent)
+            todo = {parent for m in todo for parent in graph[m]} - graph.keys()
+            if not todo:
+                break
+    return graphs
 
 
 def _ema(
@@ -193,14 +302,23 @@ def _ema(
 
 
 def _provenance(
-    at: tuple[str, str], used: Sequence[int], graph: dict[int, list[int]], depths: Mapping[int, Mapping[int, int]],
-    values: Mapping[int, Loaded], r: float, q_new: float, policy: Policy, bounds: tuple[float, float],
+    at: tuple[str, str], receipt: _Receipt, graph: dict[int, list[int]], depths: Mapping[int, Mapping[int, int]],
+    values: Mapping[int, Loaded], r: float, q_new: float, bounds: tuple[float, float],
 ) -> list[Event]:  # fmt: skip
     """MemQ: the error of each shown memory, spread back over the graph; all from the values before the task."""
+    policy, used = receipt.policy, receipt.used
     decay = policy.gamma * policy.trace
     before = {m: values[m].value.q for m in used}
     changes: dict[int, float] = _backward(
-        before, graph, used, q_new, r, alpha=policy.alpha, gamma=policy.gamma, trace=policy.trace
+        before,
+        graph,
+        used,
+        q_new,
+        r,
+        alpha=policy.alpha,
+        gamma=policy.gamma,
+        trace=policy.trace,
+        max_depth=receipt.reach,
     )
     target = r + policy.gamma * q_new
     made = []
@@ -256,24 +374,21 @@ def _lift(
     return made
 
 
-def _weights(db: Connection, used: Sequence[int], action: str | None) -> dict[int, float]:
-    if action is None or not used:
-        return dict.fromkeys(used, 1.0)
-    bodies = dict(
-        db.execute(
-            "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN "
-            f"({marks(len(used))})",
-            list(used),
-        )
-    )
-    return dict(zip(used, lift.use_weights([bodies[m] for m in used], action), strict=True))
+def _change(e: Event) -> ValueChange:
+    return ValueChange(
+        memory_id(e.memory), e.objective, e.stage, e.rule, e.depth, *map(float, (e.weight, e.reward)),
+        q_before=float(e.q_before), q_after=float(e.q_after),
+    )  # fmt: skip
 
 
-def changes_of(db: Connection, outcome_id: int) -> list[ValueChange]:
-    """What an outcome changed, in the order in which it was written."""
-    rows = db.execute(
-        "SELECT memory_id, objective, stage, rule, depth, weight, reward, q_before, q_after FROM value_event "
-        "WHERE outcome_id=? ORDER BY seq",
-        (outcome_id,),
-    )
-    return [ValueChange(memory_id(row[0]), *row[1:]) for row in rows]
+def changes_of(db: Connection, outcomes: Sequence[int]) -> dict[int, list[ValueChange]]:
+    """What each outcome changed, in the order in which it was written; outcomes that changed nothing are left out."""
+    told: dict[int, list[ValueChange]] = {}
+    for id_, memory, *columns in among(
+        db,
+        "SELECT outcome_id, memory_id, objective, stage, rule, depth, weight, reward, q_before, q_after "
+        "FROM value_event WHERE outcome_id IN ({}) ORDER BY seq",
+        outcomes,
+    ):
+        told.setdefault(id_, []).append(ValueChange(memory_id(memory), *columns))
+    return told

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -285,6 +286,16 @@ def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[st
 def put_text(db: Connection, digest: str, body: str) -> None:
     """Store a text under its content hash; the same text twice is stored once."""
     db.execute("INSERT INTO text_blob VALUES(?,?,?) ON CONFLICT DO NOTHING", (digest, body, len(body)))
+
+
+def among(db: Connection, sql: str, ids: Iterable[Any], *args: Any) -> Iterator[tuple]:
+    """Rows of a query with ``{}`` for the list after ``IN`` and ``args`` before it, asked in pieces of a few hundred.
+
+    The statement is on its way when this returns, so what else is asked for before the first row travels with it.
+    """
+    every = list(ids)
+    pieces = [every[start : start + 500] for start in range(0, len(every), 500)]
+    return chain.from_iterable([db.execute(sql.format(marks(len(piece))), (*args, *piece)) for piece in pieces])
 
 
 def marks(n: int) -> str:
