@@ -57,7 +57,7 @@ def health(bank: Bank) -> dict[str, Any]:
         "gate_top_fifth": _gate_of_top_fifth(bank),
         "index": _index(bank),
     }
-    data["warnings"] = _of_health(data)
+    data["warnings"] = _of_health(data, learns=bank.policy.update != "none")
     return data
 
 
@@ -66,10 +66,10 @@ def _index(bank: Bank) -> dict[str, Any]:
     return bank.index.about()
 
 
-def _of_health(d: dict[str, Any]) -> list[str]:
+def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:
     found = []
     learning = d["recalls"] - d["test_recalls"]
-    if d["settled"] >= 50 and d["coverage"] < 0.05:
+    if learns and d["settled"] >= 50 and d["coverage"] < 0.05:
         found.append("fewer than 5 % of the memories ever had an outcome: is settle() called for every task?")
     if learning >= 50 and d["settled"] < 0.1 * learning:
         found.append("fewer than 10 % of the recalls were settled: values learn from settled recalls only")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from evolvent.memory.policies import Policy, start_value, to_dict
 from evolvent.memory.relevance import hybrid
 from evolvent.memory.store import Connection, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
+
+CROWD = 8  # candidates looked at, in pools, before what is known to harm may take places after all
 
 
 @dataclass(frozen=True)
@@ -102,20 +105,49 @@ def _params(policy: Policy) -> str:
 
 
 def _candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> tuple[list[int], np.ndarray]:
+    """The pool by relevance, most relevant first.
+
+    Under lift, what is known to harm takes no place from the others and sets no margin: however many poisoned copies of
+    a task stand nearest, they cannot keep a good lesson out once they are known.
+    """
     policy = request.policy
     if vec is None or request.k == 0:
         return [], np.empty(0)
     # the pool must be able to hold what is asked for
-    limit = max(policy.pool, request.k)
-    if policy.relevance == "hybrid":
-        seqs, sims = hybrid(bank, request.task, vec, limit=limit, gate=policy.gate, kinds=request.kinds)
-    else:
-        found, sims = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
-        seqs = found.tolist()
-    if len(seqs) and policy.margin < 2.0:
-        near = int(np.count_nonzero(sims >= sims[0] - policy.margin))
-        seqs, sims = seqs[:near], sims[:near]
+    wanted = limit = max(policy.pool, request.k)
+    while True:
+        seqs, sims = _nearest(bank, request, vec, limit)
+        harm = np.zeros(len(seqs), np.bool_)
+        if policy.rank == "lift" and seqs:
+            harm = _known_harmful(bank, request, seqs)
+        places = np.cumsum(~harm)
+        if len(seqs) < limit or limit >= CROWD * wanted or places[-1] >= wanted:
+            break
+        limit = min(max(2 * limit, wanted + int(harm.sum())), CROWD * wanted)
+    if seqs:
+        best = sims[~harm][0] if not harm.all() else sims[0]
+        kept = int(np.count_nonzero((places <= wanted) & (sims >= best - policy.margin)))
+        seqs, sims = seqs[:kept], sims[:kept]
     return seqs, sims
+
+
+def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int) -> tuple[list[int], np.ndarray]:
+    policy = request.policy
+    if policy.relevance == "hybrid":
+        return hybrid(bank, request.task, vec, limit=limit, gate=policy.gate, kinds=request.kinds)
+    found, sims = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
+    return found.tolist(), sims
+
+
+def _known_harmful(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:
+    """Which candidates are known to harm, by their own record or by that of their source: bool ``[N]``."""
+    by_seq = events.load(bank.store, seqs, request.policy.objective, request.stage)
+    rows = [by_seq[seq] for seq in seqs]
+    judged = _judge(bank, request, rows)
+    return np.array([
+        lift.harmful(j.effect, j.value, row.value.n + j.n_source, bank.reward_range)
+        for row, j in zip(rows, judged, strict=True)
+    ])  # fmt: skip
 
 
 def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed: int) -> Pool:
@@ -151,7 +183,14 @@ def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed:
     return pool
 
 
-def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
+class _Judged(NamedTuple):
+    value: float  # with the prior of its source
+    effect: lift.Effect
+    n_source: float  # outcomes of the source behind that prior; 0 where the start was given on purpose
+
+
+def _judge(bank: Bank, request: Request, rows: Sequence[events.Loaded]) -> list[_Judged]:
+    """What lift makes of each candidate's record and its source's."""
     policy = request.policy
     sources = {
         source: (n, total)
@@ -161,14 +200,20 @@ def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
         )
     }
     start = start_value(policy, bank.reward_range)
-    values = []
-    for v, q_init, q_given, source in pool.rows:
+    judged = []
+    for v, q_init, q_given, source in rows:
         n, total = sources.get(source, (0.0, 0.0))
         prior = lift.source_prior(start, total, n, policy.strength)
         # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
-        values.append(v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior))
-    pool.value = np.array(values)
-    pool.effects = [lift.marginal(*row.value.arms, bank.reward_range) for row in pool.rows]
+        value = v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior)
+        judged.append(_Judged(value, lift.marginal(*v.arms, bank.reward_range), 0.0 if q_given else n))
+    return judged
+
+
+def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
+    policy, judged = request.policy, _judge(bank, request, pool.rows)
+    pool.value = np.array([j.value for j in judged])
+    pool.effects = [j.effect for j in judged]
     ranking = lift.rank(
         pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
         spread_floor=policy.spread_floor,
