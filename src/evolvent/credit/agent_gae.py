@@ -39,9 +39,11 @@ class Config:
     """Discount per step."""
     trace: float = 0.95
     """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
+    pooled: bool = False
+    """Every agent earns the mean reward of the team: for one critic of the shared state."""
 
 
-CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0), False))
+CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0), False), (Config(1.0, 1.0, pooled=True), True))
 CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
 
 
@@ -56,11 +58,14 @@ def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
     value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
     if value_TBA is None:
         raise BadInput("no values were recorded", where="credit.agent_gae", do="record the critic when acting")
+    reward_TBA = np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0)
+    if config.pooled:
+        reward_TBA = np.broadcast_to(reward_TBA.mean(axis=2, keepdims=True), rollout.shape)
     ledger = RolloutLedger.for_rollout(rollout)
     ledger.set(
         "step",
         gae(
-            np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0),
+            reward_TBA,
             value_TBA,
             next_TBA,
             gamma=config.gamma,

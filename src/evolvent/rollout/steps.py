@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -46,6 +47,16 @@ class View:
         return View(*(None if column is None else change(column) for column in columns))  # type: ignore[arg-type]
 
 
+class Own(NamedTuple):
+    """What one agent saw and did: rows are the T*B joint steps; see ``View`` and ``Batch``."""
+
+    obs: Tensor
+    action: Tensor
+    logp: Tensor
+    available: Tensor | None
+    active: Tensor | None
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """T x B joint steps: what was seen and done, and the same as a ``Rollout`` for credit rules.
@@ -69,6 +80,17 @@ class Batch:
     def credit(self, ledger: RolloutLedger) -> Tensor:
         """Credit of every step on the policy's device, float32 ``[T, B, A]``, 0 where it is not scored."""
         return torch.tensor(ledger.values("step"), dtype=torch.float32, device=self.logp.device).nan_to_num()
+
+    def of(self, agent: int) -> Own:
+        """One agent's columns of all joint steps, flat; those that are not alive among them."""
+        view = self.view.flat()
+        return Own(
+            view.obs[:, agent].contiguous(),
+            self.action[:, :, agent].flatten(0, 1),
+            self.logp[:, :, agent].flatten(0, 1),
+            None if view.available is None else view.available[:, agent],
+            None if view.active is None else view.active[:, agent],
+        )
 
     def rows(self, minibatches: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
         """Rows of the flat batch in ``minibatches`` random parts; one part is a slice, so that nothing is copied."""
