@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.credit._counterfactual import Target, choices, over_baseline
+from evolvent.credit._rollout import Target, choices, over_baseline
 
 LEVEL = "agent"
 RECORD = "rollout"
@@ -38,6 +38,8 @@ class Config:
     """Discount per step of the lambda-return."""
     trace: float = 0.8
     """Trace decay of the lambda-return."""
+    pooled: bool = False
+    """Every agent earns the mean reward of the team."""
 
 
 CLAIMS = ((Config(target="return", gamma=1.0, trace=1.0), True),)
@@ -58,4 +60,6 @@ def assign(rollout: Rollout, config: Config = Config(), *, q_TBAN: ArrayLike, po
     """
     q, policy = choices(rollout, q_TBAN, "q_TBAN"), choices(rollout, policy_TBAN, "policy_TBAN")
     baseline = np.where(policy > 0.0, policy * q, 0.0).sum(axis=-1)
-    return over_baseline(rollout, baseline, q, target=config.target, gamma=config.gamma, trace=config.trace)
+    return over_baseline(
+        rollout, baseline, q, target=config.target, gamma=config.gamma, trace=config.trace, pooled=config.pooled
+    )

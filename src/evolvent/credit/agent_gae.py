@@ -19,11 +19,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.credit._rollout import rewards
 from evolvent.formulas.returns import gae
 
 LEVEL = "agent"
@@ -58,14 +57,11 @@ def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
     value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
     if value_TBA is None:
         raise BadInput("no values were recorded", where="credit.agent_gae", do="record the critic when acting")
-    reward_TBA = np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0)
-    if config.pooled:
-        reward_TBA = np.broadcast_to(reward_TBA.mean(axis=2, keepdims=True), rollout.shape)
     ledger = RolloutLedger.for_rollout(rollout)
     ledger.set(
         "step",
         gae(
-            reward_TBA,
+            rewards(rollout, pooled=config.pooled),
             value_TBA,
             next_TBA,
             gamma=config.gamma,

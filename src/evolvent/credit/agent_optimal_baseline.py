@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.credit._counterfactual import Target, choices, over_baseline
+from evolvent.credit._rollout import Target, choices, over_baseline
 from evolvent.formulas.baselines import optimal_weights
 
 LEVEL = "agent"
@@ -43,6 +43,8 @@ class Config:
     """Discount per step of the lambda-return."""
     trace: float = 1.0
     """Trace decay of the lambda-return."""
+    pooled: bool = False
+    """Every agent earns the mean reward of the team."""
     floor: float = 1e-4
     """Smallest probability of an available choice in the weights."""
 
@@ -86,4 +88,6 @@ def assign(
     else:
         weights = optimal_weights(choices(rollout, policy_TBAN, "policy_TBAN"), norm_TBAN, floor=config.floor)
         baseline = np.where(weights > 0.0, weights * q, 0.0).sum(axis=-1)
-    return over_baseline(rollout, baseline, q, target=config.target, gamma=config.gamma, trace=config.trace)
+    return over_baseline(
+        rollout, baseline, q, target=config.target, gamma=config.gamma, trace=config.trace, pooled=config.pooled
+    )

@@ -16,6 +16,7 @@ Deviations from the released multi-agent code, on purpose:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -55,13 +56,16 @@ class ValueNorm(nn.Module):
         return float(variance.clamp(min=_MIN_VARIANCE).sqrt())
 
     @torch.no_grad()
-    def update(self, target: Tensor, *, mask: Tensor | None = None, head: nn.Linear | None = None) -> None:
+    def update(
+        self, target: Tensor, *, mask: Tensor | None = None, head: nn.Linear | Sequence[nn.Linear] | None = None
+    ) -> None:
         """Take in the targets of one rollout, in units of reward.
 
         Args:
             target: any shape.
             mask: bool of the same shape, which count; ``None`` = all. Nothing to count changes nothing.
-            head: last linear layer of the critic; rescaled so that ``denormalise(critic)`` stays the same.
+            head: last linear layer of the critic (or of several); rescaled so that ``denormalise(critic)`` stays the
+                same.
 
         Raises:
             BadInput: a target that is NaN or infinite.
@@ -75,9 +79,9 @@ class ValueNorm(nn.Module):
         for name, new in (("mean_sum", values.mean()), ("square_sum", (values**2).mean()), ("weight", 1.0)):
             old = cast("Tensor", getattr(self, name))
             old.mul_(self.beta).add_((1.0 - self.beta) * new)
-        if head is not None:
-            head.weight.mul_(sd / self.sd)
-            head.bias.mul_(sd).add_(mean - self.mean).div_(self.sd)
+        for layer in () if head is None else (head,) if isinstance(head, nn.Linear) else head:
+            layer.weight.mul_(sd / self.sd)
+            layer.bias.mul_(sd).add_(mean - self.mean).div_(self.sd)
 
     def normalise(self, value: Tensor) -> Tensor:
         """Units of reward → what the critic says."""

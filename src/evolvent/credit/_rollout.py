@@ -1,4 +1,4 @@
-"""What the counterfactual rules share: a target for each action minus a baseline that does not know the action."""
+"""What rules over rollouts share: the rewards, and a target for each action minus a baseline that does not know it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from evolvent.formulas.returns import lambda_returns
 Target = Literal["q", "return"]
 
 
+def rewards(rollout: Rollout, *, pooled: bool) -> np.ndarray:
+    """Rewards float64 ``[T, B, A]``, those of absent agents too (0 where not finite); pooled: the mean of the team."""
+    reward_TBA: np.ndarray = np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0)
+    return np.broadcast_to(reward_TBA.mean(axis=2, keepdims=True), rollout.shape) if pooled else reward_TBA
+
+
 def choices(rollout: Rollout, x: ArrayLike, name: str) -> np.ndarray:
     """A column over the choices of a discrete rollout, float64 ``[T, B, A, N]``."""
     x_TBAN = np.asarray(x, dtype=np.float64)
@@ -27,7 +33,14 @@ def choices(rollout: Rollout, x: ArrayLike, name: str) -> np.ndarray:
 
 
 def over_baseline(
-    rollout: Rollout, baseline_TBA: np.ndarray, q_TBAN: np.ndarray | None, *, target: Target, gamma: float, trace: float
+    rollout: Rollout,
+    baseline_TBA: np.ndarray,
+    q_TBAN: np.ndarray | None,
+    *,
+    target: Target,
+    gamma: float,
+    trace: float,
+    pooled: bool,
 ) -> RolloutLedger:
     """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline."""
     if target == "q":
@@ -36,7 +49,7 @@ def over_baseline(
         ahead = np.take_along_axis(q_TBAN, rollout.action_TBA[..., None].astype(np.intp), axis=-1)[..., 0]
     else:
         ahead = lambda_returns(
-            np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0),
+            rewards(rollout, pooled=pooled),
             rollout.next_value_TBA,
             gamma=gamma,
             trace=trace,

@@ -1,0 +1,170 @@
+"""HAPPO: agents improve one after another, each answering to what the ones before it have become.
+
+Paper: Kuba et al. 2022, Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning (arXiv 2109.11251);
+code and defaults: Zhong et al. 2024, Heterogeneous-Agent Reinforcement Learning (HARL, arXiv 2304.09870).
+
+    A        = GAE of one critic of the shared state; every agent earns the team's mean reward
+    M^{i_1}  = 1;   for the agents i_1 … i_n in an order drawn anew for each rollout:
+    L        = mean[ M min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of the action of pi / pi_old
+    M       <- M pi_new^{i_m} / pi_old^{i_m}                     so that in the end M = prod_i pi_new^i / pi_old^i
+
+Actors have their own parameters: with shared ones some games can be solved with probability 2/2^n at best (``split``).
+The defaults are those of HARL (its configuration file of happo: 20 copies x 200 steps, hidden 128 128). Its tuned
+settings: multi-agent MuJoCo hidden 128 128 128, Ant 4x2 clip 0.1 and entropy 0; HalfCheetah 2x3 15 epochs, clip 0.05.
+
+Deviations: time limits are bootstrapped from the observation where the attempt stopped (there the advantage of the last
+step is set to 0); value targets are normalised once a rollout and the critic's last layer is rescaled with them;
+pi_old is the log-probability stored when acting; agents that are not alive leave M as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.critic import fit_critic
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
+from evolvent.learn.value_norm import ValueNorm
+from evolvent.models.actors import Actors, Critic
+from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.team import TeamConfig, open_team
+
+PAPER = "arXiv 2109.11251"
+LEVELS = ("agent", "step")
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(TeamConfig):
+    """Settings of HAPPO."""
+
+    envs: int = 20
+    """Copies of the environment."""
+    horizon: int = 200
+    """Steps of each copy between two updates (T)."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of every actor and of the critic."""
+    epochs: int = 5
+    """Passes over a rollout, for each actor."""
+    critic_epochs: int = 5
+    """Passes over a rollout, for the critic."""
+    minibatches: int = 1
+    """Parts of a rollout."""
+    lr: float = 5e-4
+    """Step size of the actors' Adam (eps 1e-5)."""
+    critic_lr: float = 5e-4
+    """Step size of the critic's."""
+    clip: float = 0.2
+    """Clip range of ratios and values."""
+    entropy: float = 0.01
+    """Weight of the entropy."""
+    grad_clip: float = 10.0
+    """Largest norm of a gradient."""
+    value_beta: float = 0.99
+    """Memory of the value normaliser, per rollout."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        n_agents = team.env.team.n_agents
+        actors = Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden).to(team.device)
+        critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
+        adams = [torch.optim.Adam(actors.parameters_of(i), lr=config.lr, eps=1e-5) for i in range(n_agents)]
+        critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5)
+        norm = ValueNorm(config.value_beta)
+        parts = {f"adam_{i}": adam for i, adam in enumerate(adams)}
+        team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam, **parts)
+
+        def value(view: View) -> Tensor:
+            return critic(view.state).unsqueeze(-1).expand(-1, n_agents)
+
+        for _ in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"), torch.no_grad():  # ACT
+                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    said = value(view)
+                view = team.step(action, logp, said)  # STEP
+            with team.clock("credit"):  # CREDIT
+                batch = team.batch(value, norm.denormalise)
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+                adv = batch.credit(ledger)
+            with team.clock("learn"):  # LEARN
+                _, told = improve_in_turn(config, actors, adams, batch, adv, team.generator)
+                told["value_loss"] = learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+            team.log(ledger, **told)
+        return team.finish("happo")
+
+
+def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+    """How the team plays in an evaluation."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+
+    return act
+
+
+def improve_in_turn(
+    config: Config, actors: Actors, adams: list[torch.optim.Adam], batch: Batch, adv_TBA: Tensor,
+    generator: torch.Generator,
+) -> tuple[Tensor, dict[str, float]]:  # fmt: skip
+    """Clipped policy gradient for one actor after another; returns M of every joint step ``[T*B]`` and the log.
+
+    In the end M is ``prod_i pi_new^i / pi_old^i`` of the actions that were taken.
+    """
+    adv = normalised(adv_TBA, batch.view.active, per_agent=True).flatten(0, 1)
+    factor, rows_told = torch.ones_like(adv[:, 0]), list[dict[str, float]]()
+    for i in torch.randperm(actors.n_agents, generator=generator, device=generator.device).tolist():
+        own = batch.of(i)
+        for _ in range(config.epochs):
+            for rows in batch.rows(config.minibatches, generator):
+                available, active = (None if x is None else x[rows] for x in (own.available, own.active))
+                judged = actors.judge_one(i, own.obs[rows], own.action[rows], available_BN=available)
+                gain = clipped_surrogate(
+                    judged.logp, own.logp[rows], adv[rows, i], clip=config.clip, parts="product", weight=factor[rows]
+                )
+                gain, entropy = masked_mean(gain, active), masked_mean(judged.entropy, active)
+                adams[i].zero_grad()
+                (-gain - config.entropy * entropy).backward()
+                size = nn.utils.clip_grad_norm_(actors.parameters_of(i), config.grad_clip)
+                adams[i].step()
+                moved = clipped_share(judged.logp, own.logp[rows], config.clip, active)
+                rows_told.append(
+                    {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
+                )
+        with torch.no_grad():
+            logp = actors.judge_one(i, own.obs, own.action, available_BN=own.available).logp
+            log_ratio = (logp - own.logp).sum(-1)
+            factor = factor * (log_ratio if own.active is None else log_ratio.masked_fill(~own.active, 0.0)).exp()
+    told = {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+    return factor, told | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
+
+
+def learn_values(
+    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
+    generator: torch.Generator,
+) -> float:  # fmt: skip
+    """Fit the critic to the lambda-returns of the team; the mean loss."""
+    alive, value = batch.view.active, norm.denormalise(batch.value[..., 0])
+    # the same advantage for all who were alive, 0 for the others
+    adv = adv_TBA.mean(-1) if alive is None else adv_TBA.sum(-1) / alive.sum(-1).clamp(min=1)
+    mask = None if alive is None else alive.any(-1)
+    target = value + adv
+    norm.update(target, mask=mask, head=critic.head)
+    passes = (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
+    state = batch.view.state.flatten(0, 1)
+    return fit_critic(
+        lambda rows: critic(state[rows]), adam, norm.normalise(target).flatten(), passes,
+        old_value=norm.normalise(value).flatten(), clip=config.clip, grad_clip=config.grad_clip,
+        mask=None if mask is None else mask.flatten(),
+    )  # fmt: skip
