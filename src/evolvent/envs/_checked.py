@@ -31,7 +31,7 @@ class Checked:
     def step(self, action: np.ndarray) -> Frame:
         """See ``TeamEnv.step``."""
         if self._frame is None:
-            raise EnvError("a step before the first reset", where=self.name, do="call reset(seed)")
+            raise EnvError("not reset yet, or it broke before", where=self.name, do="call reset(seed)")
         action = self._allowed(action, self._frame)
         self._frame = None  # an environment that broke takes no further step
         self._age_B += 1

@@ -18,8 +18,8 @@ class Seen:
     """What one copy shows after ``reset`` or ``step``; agents by name.
 
     Attributes:
-        obs: an array of any shape for each agent; who is missing gets zeros.
-        reward: of the step that led here; who is missing gets 0.
+        obs: an array of any shape for each agent, who is missing gets zeros; or all of them as ``[A, D]``.
+        reward: of the step that led here, who is missing gets 0; or one number for everybody.
         terminated: ended by its own rules.
         truncated: cut off.
         alive: who can act next; ``None`` = everybody.
@@ -28,8 +28,8 @@ class Seen:
         info: named numbers, read where the attempt ends.
     """
 
-    obs: Mapping[str, np.ndarray]
-    reward: Mapping[str, float] = field(default_factory=dict[str, float])
+    obs: Mapping[str, np.ndarray] | np.ndarray
+    reward: Mapping[str, float] | float = 0.0
     terminated: bool = False
     truncated: bool = False
     alive: Collection[str] | None = None
@@ -92,30 +92,42 @@ def team_of(
     return TeamSpec(tuple(agents), max(widths), actions, state_dim=state_dim, limit=limit)
 
 
+def affine(team: TeamSpec, action_spaces: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from actions ``[…, A, dims]`` in [-1, 1] to the bounds of the spaces; choices pass as they are."""
+    if team.kind == "discrete":
+        return lambda action: action
+    skip = 1 if team.kind == "mixed" else 0
+    middle, half = np.zeros((team.n_agents, skip + team.dims)), np.ones((team.n_agents, skip + team.dims))
+    for i, (agent, spec) in enumerate(zip(team.agents, team.actions, strict=True)):
+        if spec.dims:
+            low, high = (
+                np.float64(bound).reshape(-1) for bound in (action_spaces[agent].low, action_spaces[agent].high)
+            )
+            middle[i, skip : skip + spec.dims], half[i, skip : skip + spec.dims] = (low + high) / 2, (high - low) / 2
+    if not middle.any() and (half == 1).all():
+        return lambda action: action
+    middle_AD, half_AD = middle.astype(np.float32), half.astype(np.float32)
+    return lambda action: middle_AD + half_AD * action
+
+
 def native(team: TeamSpec, action_spaces: Mapping[str, Any]) -> Callable[[np.ndarray], dict[str, Any]]:
     """A function from a row of actions to what the environment's own ``step`` takes, by agent.
 
     Choices become ``int`` (counted from the space's ``start``), numbers in [-1, 1] go affinely to the space's bounds.
     """
-    skip = 1 if team.kind == "mixed" else 0
-    plan: list[tuple[str, Any]] = []
+    to_bounds, skip = affine(team, action_spaces), 1 if team.kind == "mixed" else 0
+    plan: list[tuple[str, int, int, Any]] = []
     for agent, spec in zip(team.agents, team.actions, strict=True):
         space = action_spaces[agent]
-        if spec.choices:
-            plan.append((agent, int(getattr(space, "start", 0))))
-        else:
-            low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-            plan.append((agent, ((low + high) / 2, (high - low) / 2, space.dtype)))
+        plan.append((agent, int(getattr(space, "start", 0)), spec.dims, space))
 
     def convert(row: np.ndarray) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for i, (agent, how) in enumerate(plan):
-            if isinstance(how, int):
-                out[agent] = how + int(row[i, 0] if skip else row[i])
+        row, out = to_bounds(row), {}
+        for i, (agent, start, dims, space) in enumerate(plan):
+            if dims:
+                out[agent] = row[i, skip : skip + dims].reshape(space.shape).astype(space.dtype)
             else:
-                middle, half, dtype = how
-                numbers = row[i, skip : skip + middle.size].reshape(middle.shape)
-                out[agent] = (middle + half * numbers).astype(dtype)
+                out[agent] = start + int(row[i, 0] if skip else row[i])
         return out
 
     return convert

@@ -6,8 +6,10 @@ number of its attempt, so that the numbers are the same wherever the copies live
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -146,12 +148,8 @@ class Copies:
         columns = self.columns
         for b, solo in enumerate(self._solos):
             self.at = self._first + b
-            try:
+            with self._named("step"):
                 seen = solo.step(columns["action"][b])
-            except EvolventError:
-                raise
-            except Exception as error:  # whatever a foreign environment throws must name its copy
-                raise EnvError("an environment broke", got=repr(error), where=f"copy {self.at}, step") from error
             columns["terminated_B"][b] = seen.terminated
             columns["truncated_B"][b] = seen.truncated and not seen.terminated
             self._write_reward(b, seen)
@@ -178,13 +176,20 @@ class Copies:
     def _restart(self, b: int) -> None:
         self.at = self._first + b
         seed = seed_tree(self._seed, "copy", self.at, self._attempt[b]) & 0x7FFFFFFF  # numpy's old seeds end at 2**32
-        try:
+        with self._named("reset"):
             seen = self._solos[b].reset(seed)
+        self._show(b, seen)
+
+    @contextlib.contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        """Whatever a foreign environment throws gets the number of its copy, and keeps its traceback."""
+        try:
+            yield
         except EvolventError:
             raise
-        except Exception as error:  # as in step
-            raise EnvError("an environment broke", got=repr(error), where=f"copy {self.at}, reset") from error
-        self._show(b, seen)
+        except Exception as error:
+            text = "".join(traceback.format_exception(error)).rstrip()
+            raise EnvError(f"an environment broke\n{text}", where=f"copy {self.at}, {what}") from error
 
     def _show(self, b: int, seen: Seen) -> None:
         self._write_obs(b, seen, "")
@@ -201,6 +206,11 @@ class Copies:
 
     def _write_obs(self, b: int, seen: Seen, prefix: str) -> None:
         row_AD, known = self.columns[f"{prefix}obs_BAD"][b], self._widths[b]
+        if seen.state is not None:
+            self.columns[f"{prefix}state_BS"][b] = np.asarray(seen.state).reshape(-1)
+        if isinstance(seen.obs, np.ndarray):
+            row_AD[...] = seen.obs
+            return
         self._check_agents(seen.obs)
         if len(seen.obs) < len(self._index):
             row_AD[...] = 0
@@ -212,11 +222,12 @@ class Copies:
                     expected=f"{min(known[agent], row_AD.shape[1])}", where=f"copy {self.at}, agent {agent}",
                 )  # fmt: skip
             row_AD[self._index[agent], : flat.size] = flat
-        if seen.state is not None:
-            self.columns[f"{prefix}state_BS"][b] = np.asarray(seen.state).reshape(-1)
 
     def _write_reward(self, b: int, seen: Seen) -> None:
         row_A = self.columns["reward_BA"][b]
+        if not isinstance(seen.reward, Mapping):
+            row_A[...] = seen.reward
+            return
         self._check_agents(seen.reward)
         if len(seen.reward) < len(self._index):
             row_A[...] = 0
