@@ -82,11 +82,18 @@ class Mlp(nn.Module):
 
 
 class Head(nn.Sequential):
-    """Linear, GELU, LN, Linear: ``[..., width]`` to ``[..., outputs]``; ``head[-1]`` is the last layer."""
+    """Linear, GELU, LN, Linear: ``[..., width]`` to ``[..., outputs]``."""
 
     def __init__(self, width: int, outputs: int) -> None:
         up, out = linear(width, width, ROOT2), linear(width, outputs, 0.01)
         super().__init__(up, nn.GELU(), nn.LayerNorm(width), out)
+
+    @property
+    def last(self) -> nn.Linear:
+        """The last layer."""
+        layer = self[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer
 
 
 class Look(nn.Module):

@@ -89,7 +89,7 @@ class JointPolicy(nn.Module):
             )  # fmt: skip
         if actor not in ("decoder", "local", "encoder"):
             raise BadInput("no such actor", got=actor, expected="decoder, local or encoder", where="JointPolicy.actor")
-        self.actor, self.heads, self.mask_dead = actor, heads, mask_dead
+        self.actor, self.width, self.heads, self.mask_dead = actor, width, heads, mask_dead
         self.action = ActionHead(team)
         self.look = Look(obs_dim, width)
         self.encoder = nn.ModuleList(EncoderBlock(width, heads) for _ in range(blocks))

@@ -1,0 +1,175 @@
+"""PMAT: MAT in an order of agents that is learned from credit.
+
+Paper: Hu et al. 2025, PMAT: Optimizing Action Generation Order in Multi-Agent Reinforcement Learning (AAMAS 2025,
+arXiv 2502.16496).
+
+    s_i = 1 + 9 sigmoid(f(rep_i)),   P(order) = prod_k s_{order_k} / sum_{j >= k} s_{order_j}      (Plackett-Luce)
+    L_rank = - mean min(u A, clip(u, 1 +- eps) A),   u = P(order) / P_old(order),   A = mean over agents of A^i
+    loss = L_pi + L_V - c H + c_rank L_rank                                       (the first three are MAT's)
+
+Orders are drawn while learning; an evaluation plays in the likeliest one. The gradient of L_rank reaches the encoder.
+Agents that look alike have equal scores: an order can be learned only where observations or numbers tell them apart.
+
+Deviations from the released code, which judges actions in the order of their numbers although they were taken in the
+drawn one (ratios are not 1 before the first step, and the permutation game is not learned): the drawn order holds for
+representations, masks and actions in acting and in learning. Hidden layers of the scorer have their own weights. Those
+of MAT (``algos/mat.py``) apply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
+from evolvent.learn.value_norm import ValueNorm
+from evolvent.models.joint import Acted, JointPolicy
+from evolvent.models.plackett_luce import Ranker, draw_order, order_logp
+from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.team import TeamConfig, open_team
+
+PAPER = "arXiv 2502.16496"
+LEVELS = ("agent", "step")
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(TeamConfig):
+    """Settings of PMAT."""
+
+    width: int = 64
+    """Width of the transformer."""
+    blocks: int = 1
+    """Blocks of encoder and decoder."""
+    heads: int = 1
+    """Attention heads."""
+    mask_dead: bool = False
+    """Take dead agents out of attention."""
+    epochs: int = 15
+    """Passes over a rollout."""
+    minibatches: int = 1
+    """Parts of a rollout; a joint step is never split."""
+    lr: float = 5e-4
+    """Step size of Adam (eps 1e-5)."""
+    clip: float = 0.05
+    """Clip range of ratios (of actions and of orders) and values."""
+    entropy: float = 0.01
+    """Weight of the entropy of actions."""
+    value_weight: float = 1.0
+    """Weight of the value loss."""
+    grad_clip: float = 10.0
+    """Largest norm of the gradient."""
+    value_beta: float = 0.99
+    """Memory of the value normaliser, per rollout."""
+    rank_weight: float = 1e-4
+    """Weight of the loss of the order (c_rank)."""
+
+
+class Orderly(nn.Module):
+    """A joint policy and the ranker that orders its agents."""
+
+    def __init__(self, policy: JointPolicy) -> None:
+        super().__init__()
+        self.policy, self.ranker = policy, Ranker(policy.width)
+
+    def act(self, view: View, *, greedy: bool, generator: torch.Generator) -> tuple[Acted, Tensor, Tensor]:
+        """What is done, in which order ``[B, A]``, and the log-probability ``[B]`` of that order."""
+        drawn: list[Tensor] = []
+
+        def choose(rep_BAW: Tensor) -> Tensor:
+            drawn.extend(draw_order(self.ranker(rep_BAW), greedy=greedy, generator=generator))
+            return drawn[0]
+
+        acted = self.policy.act(
+            view.obs, available_BAN=view.available, active_BA=view.active, order_BA=choose, greedy=greedy,
+            generator=generator,
+        )  # fmt: skip
+        # clones are ordinary tensors, which autograd takes later
+        return acted, drawn[0].clone(), drawn[1].clone()
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        policy = JointPolicy(
+            team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
+            mask_dead=config.mask_dead,
+        )  # fmt: skip
+        net = Orderly(policy).to(team.device)
+        optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5)
+        norm = ValueNorm(config.value_beta)
+        team.keep(
+            lambda view, greedy, generator: net.act(view, greedy=greedy, generator=generator)[0].action,
+            policy=net, optimizer=optimizer, norm=norm,
+        )  # fmt: skip
+        for _ in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"):  # ACT
+                    acted, order, order_logp_B = net.act(view, greedy=False, generator=team.generator)
+                view = team.step(  # STEP
+                    acted.action, acted.logp_BAP, acted.value_BA, order=order, order_logp=order_logp_B
+                )
+            with team.clock("credit"):  # CREDIT
+                batch = team.batch(lambda v: policy.value(v.obs, v.active), norm.denormalise)
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+            with team.clock("learn"):  # LEARN
+                told = learn(config, net, optimizer, norm, batch, ledger, team.generator)
+            team.log(ledger, **told)
+        return team.finish("pmat")
+
+
+def learn(
+    config: Config, net: Orderly, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch,
+    ledger: RolloutLedger, generator: torch.Generator,
+) -> dict[str, float]:  # fmt: skip
+    """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
+    seen, adv = batch.view.flat(), batch.credit(ledger)
+    value = norm.denormalise(batch.value)
+    target = adv + value
+    norm.update(target, mask=batch.view.active, head=net.policy.critic.last)
+    target, old_value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
+    adv = normalised(adv, batch.view.active).flatten(0, 1)
+    action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    order, old_order_logp = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
+    rows_told: list[dict[str, float]] = []
+    for _ in range(config.epochs):
+        for rows in batch.rows(config.minibatches, generator):
+            view = seen[rows]
+            judged = net.policy.judge(
+                view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows]
+            )
+            gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+            error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+            gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
+            entropy = masked_mean(judged.entropy_BA, view.active)
+            logp_B = order_logp(net.ranker(judged.rep_BAW), order[rows])
+            rank_gain = clipped_surrogate(
+                logp_B[:, None], old_order_logp[rows][:, None], team_mean(adv[rows], view.active), clip=config.clip
+            ).mean()
+            optimizer.zero_grad()
+            loss = config.value_weight * error - gain - config.entropy * entropy - config.rank_weight * rank_gain
+            loss.backward()
+            size = nn.utils.clip_grad_norm_(net.parameters(), config.grad_clip)
+            optimizer.step()
+            moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
+            rows_told.append(
+                {"policy_loss": -gain.item(), "value_loss": error.item(), "entropy": entropy.item(),
+                 "rank_loss": -rank_gain.item(), "grad_norm": size.item(), "clipped": moved}
+            )  # fmt: skip
+    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+
+
+def team_mean(adv_BA: Tensor, active_BA: Tensor | None) -> Tensor:
+    """Mean advantage of the agents that are alive, ``[B]``; 0 where nobody is."""
+    if active_BA is None:
+        return adv_BA.mean(1)
+    return torch.where(active_BA, adv_BA, 0.0).sum(1) / active_BA.sum(1).clamp(min=1)
