@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,9 +14,10 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Connection, Search, Store, VectorIndex, damaged, marks, put_text
+from evolvent.memory.store import Connection, Search, Store, VectorIndex, among, damaged, put_text
 from evolvent.memory.text import clean_word
 
+EMB_ID = "(SELECT emb_id FROM embedding WHERE model=? AND text_hash=?)"
 _CACHED_VECTORS = 8192
 
 
@@ -35,30 +36,36 @@ class Bank:
     index: VectorIndex = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
     _vectors_lock: threading.Lock = field(default_factory=threading.Lock)
+    _dim: int = 0  # of the vectors in the store, once there are any
 
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
 
-    def vectors(self, texts: dict[str, str]) -> dict[str, np.ndarray]:
+    def stored(self, db: Connection, digests: Iterable[str]) -> Iterator[tuple]:
+        """Ask the store for the vectors of texts that are not in memory: ``(hash, vector)``."""
+        with self._vectors_lock:
+            missing = [digest for digest in digests if digest not in self._vectors]
+        return among(
+            db, "SELECT text_hash, vec FROM embedding WHERE model=? AND text_hash IN ({})", missing, self.embedder.id
+        )
+
+    def vectors(self, texts: dict[str, str], stored: Iterable[tuple] | None = None) -> dict[str, np.ndarray]:
         """Unit vectors float32 ``[D]`` by content hash, for ``{hash: text}``.
 
-        Looked up in memory, then in the store; the embedder sees each text at most once in the life of the store.
+        Looked up in memory, then in the store (or in what was ``stored``); the embedder sees each text at most once in
+        the life of the store.
         """
+        if stored is None:
+            with self.store.session() as db, self.store.translated("reading"):
+                stored = list(self.stored(db, texts))
         found: dict[str, np.ndarray] = {}
         with self._vectors_lock:
             for digest in texts:
                 if digest in self._vectors:
                     self._vectors.move_to_end(digest)
                     found[digest] = self._vectors[digest]
+        found |= {digest: np.frombuffer(vec, "<f4") for digest, vec in stored if digest not in found}
         missing = [d for d in texts if d not in found]
-        for start in range(0, len(missing), 500):
-            part = missing[start : start + 500]
-            for digest, vec in self.store.rows(
-                f"SELECT text_hash, vec FROM embedding WHERE model=? AND text_hash IN ({marks(len(part))})",
-                (self.embedder.id, *part),
-            ):
-                found[digest] = np.frombuffer(vec, "<f4")
-        missing = [d for d in missing if d not in found]
         if missing:
             # outside any lock: embedding is slow, and other threads need not wait for it
             for digest, vec in zip(missing, self._embed([texts[d] for d in missing]), strict=True):
@@ -79,10 +86,12 @@ class Bank:
             )
         if vec_ND.shape[1] != self.embedder.dim:
             raise BadInput("vectors of another dimension", got=vec_ND.shape[1], expected=self.embedder.dim, where=where)
-        known = self.store.row("SELECT dim FROM embedding WHERE model=? LIMIT 1", (self.embedder.id,))
-        if known is not None and known[0] != vec_ND.shape[1]:
+        if not self._dim:
+            row = self.store.row("SELECT dim FROM embedding WHERE model=? LIMIT 1", (self.embedder.id,))
+            self._dim = row[0] if row else 0
+        if self._dim and self._dim != vec_ND.shape[1]:
             raise StoreError(
-                "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=known[0],
+                "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=self._dim,
                 where=f"{self.store.where}, {where}", do="use the model that the store was made with",
             )  # fmt: skip
         with np.errstate(over="ignore"):
@@ -95,20 +104,14 @@ class Bank:
             raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
         return np.ascontiguousarray(vec_ND / norm_N1)
 
-    def put_embedding(self, db: Connection, digest: str, text: str, vec: np.ndarray) -> int:
-        """Store text and vector unless they are there; returns the id of the vector."""
-        row = db.execute(
-            "SELECT emb_id, dim FROM embedding WHERE model=? AND text_hash=?", (self.embedder.id, digest)
-        ).fetchone()
-        if row is None:
-            put_text(db, digest, text)
-            row = db.execute(
-                "INSERT INTO embedding(model, text_hash, dim, vec) VALUES(?,?,?,?) RETURNING emb_id, dim",
-                (self.embedder.id, digest, vec.size, np.ascontiguousarray(vec, "<f4")),
-            ).fetchone()
-        if row[1] != vec.size:
-            raise StoreError("the store holds vectors of another dimension", got=vec.size, expected=row[1])
-        return int(row[0])
+    def put_embedding(self, db: Connection, digest: str, text: str, vec: np.ndarray) -> None:
+        """Store text and vector unless they are there; ``EMB_ID`` finds the vector."""
+        put_text(db, digest, text)
+        db.execute(
+            "INSERT INTO embedding(model, text_hash, dim, vec) VALUES(?,?,?,?) "
+            "ON CONFLICT(model, text_hash) DO NOTHING",
+            (self.embedder.id, digest, vec.size, np.ascontiguousarray(vec, "<f4")),
+        )
 
     def memory_seq(self, id_: str, where: str) -> int:
         """The row of a memory of this scope."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums
@@ -126,16 +126,25 @@ class Loaded(NamedTuple):
     source: str
 
 
-def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, Loaded]:
+def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iterator[tuple]:
+    """Ask for values, for ``loaded`` to read."""
+    return among(
+        db,
+        f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
+        "ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({})",
+        seqs, objective, stage,
+    )  # fmt: skip
+
+
+def loaded(rows: Iterable[tuple]) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
+    return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
+
+
+def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, Loaded]:
+    """``ask`` and read."""
     with store.session() as db, store.translated("reading"):
-        rows = among(
-            db,
-            f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
-            "ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({})",
-            seqs, objective, stage,
-        )  # fmt: skip
-        return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
+        return loaded(ask(db, seqs, objective, stage))
 
 
 class Entries:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import two_phase, zscores
 from evolvent.memory import events, lift
-from evolvent.memory.bank import Bank
+from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, start_value, to_dict
-from evolvent.memory.relevance import hybrid
-from evolvent.memory.store import Connection, marks, put_text
+from evolvent.memory.relevance import document_counts, hybrid
+from evolvent.memory.store import Connection, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
 
 CROWD = 8  # candidates looked at, in pools, before what is known to harm may take places after all
@@ -65,38 +65,49 @@ def recall(bank: Bank, request: Request) -> Recall:
     """Run one recall and write its receipt (one transaction)."""
     task = clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS)
     digest, policy = content_hash(task), request.policy
-    vec = None if policy.rank in ("none", "random") else bank.vectors({digest: task})[digest]
-    with bank.store.session():
+    model = None if policy.rank in ("none", "random") else bank.embedder.id
+    words = task if model and policy.relevance == "hybrid" else ""
+    # questions come before what needs an answer: a server gets them together
+    with bank.store.session() as db, bank.store.translated("reading"):
+        stored, asked = bank.stored(db, [digest] if model else ()), document_counts(db, bank, words)
         bank.index.catch_up()
-        seqs, sims = _candidates(bank, request, vec)
+        stored, counts = list(stored), dict(asked)
+    vec = bank.vectors({digest: task}, stored)[digest] if model else None
+    with bank.store.session():
+        seqs, sims = _candidates(bank, request, vec, counts)
         # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
+            newest = db.execute(
+                "SELECT (SELECT coalesce(max(seq), 0) FROM recall), (SELECT coalesce(max(seq), 0) FROM value_event), "
+                "(SELECT coalesce(max(seq), 0) FROM audit)"
+            )
+            records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
             if bank.index.catch_up():
-                seqs, sims = _candidates(bank, request, vec)
-            number = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM recall").fetchone()[0]
+                seqs, sims = _candidates(bank, request, vec, dict(document_counts(db, bank, words)))
+                records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
+            last, event_seq, audit_seq = newest.fetchone()
+            number = last + 1
             seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
             if policy.rank == "random":
                 seqs = bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist()
                 sims = np.zeros(len(seqs))
-            pool = _rank(bank, request, seqs, sims, seed)
+                records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
+            pool = _rank(bank, request, records, sims, seed)
+            about = {row[0]: row for row in texts}
             if vec is None:
                 put_text(db, digest, task)
-                emb_id = None
             else:
-                emb_id = bank.put_embedding(db, digest, task, vec)
-            event_seq, audit_seq = db.execute(
-                "SELECT (SELECT coalesce(max(seq), 0) FROM value_event), (SELECT coalesce(max(seq), 0) FROM audit)"
-            ).fetchone()
+                bank.put_embedding(db, digest, task, vec)
             db.execute(
                 "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
                 "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
-                f"VALUES({marks(17)})",
-                (number, bank.scope_id, request.stage, digest, emb_id, policy.name, _params(policy), seed,
+                f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
+                (number, bank.scope_id, request.stage, digest, model, digest, policy.name, _params(policy), seed,
                  request.frozen, request.is_test, pool.explored, bank.index.newest, event_seq, audit_seq,
                  bank.index.count(request.kinds), len(pool.seq), time.time()),
             )  # fmt: skip
-            versions = _write_items(db, bank, number, pool)
-            return _receipt(bank, request, number, pool, versions)
+            _write_items(db, number, pool, about)
+            return _receipt(bank, request, number, pool, about)
 
 
 @lru_cache(maxsize=256)
@@ -104,7 +115,9 @@ def _params(policy: Policy) -> str:
     return json.dumps(to_dict(policy), sort_keys=True)
 
 
-def _candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> tuple[list[int], np.ndarray]:
+def _candidates(
+    bank: Bank, request: Request, vec: np.ndarray | None, counts: Mapping[str, int]
+) -> tuple[list[int], np.ndarray]:
     """The pool by relevance, most relevant first.
 
     Under lift, what is known to harm takes no place from the others and sets no margin: however many poisoned copies of
@@ -116,7 +129,7 @@ def _candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> tuple[l
     # the pool must be able to hold what is asked for
     wanted = limit = max(policy.pool, request.k)
     while True:
-        seqs, sims = _nearest(bank, request, vec, limit)
+        seqs, sims = _nearest(bank, request, vec, counts, limit)
         harm = np.zeros(len(seqs), np.bool_)
         if policy.rank == "lift" and seqs:
             harm = _known_harmful(bank, request, seqs)
@@ -131,29 +144,49 @@ def _candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> tuple[l
     return seqs, sims
 
 
-def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int) -> tuple[list[int], np.ndarray]:
+def _nearest(
+    bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str, int], limit: int
+) -> tuple[list[int], np.ndarray]:
     policy = request.policy
     if policy.relevance == "hybrid":
-        return hybrid(bank, request.task, vec, limit=limit, gate=policy.gate, kinds=request.kinds)
+        return hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds)
     found, sims = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
     return found.tolist(), sims
 
 
 def _known_harmful(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:
     """Which candidates are known to harm, by their own record or by that of their source: bool ``[N]``."""
-    by_seq = events.load(bank.store, seqs, request.policy.objective, request.stage)
-    rows = [by_seq[seq] for seq in seqs]
-    judged = _judge(bank, request, rows)
+    with bank.store.session() as db, bank.store.translated("reading"):
+        rows, sources = _Records(db, bank, request, seqs).read()
+    judged = _judge(bank, request, rows, sources)
     return np.array([
         lift.harmful(j.effect, j.value, row.value.n + j.n_source, bank.reward_range)
         for row, j in zip(rows, judged, strict=True)
     ])  # fmt: skip
 
 
-def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed: int) -> Pool:
-    policy, n = request.policy, len(seqs)
-    by_seq = events.load(bank.store, seqs, policy.objective, request.stage) if n else {}
-    rows = [by_seq[s] for s in seqs]
+class _Records:
+    """Records of candidates and of their sources: asked for when this is made, read when they are needed."""
+
+    def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
+        policy, self.seqs, self._sources = request.policy, list(seqs), None
+        self._values = events.ask(db, seqs, policy.objective, request.stage)
+        if policy.rank == "lift" and seqs:
+            self._sources = db.execute(
+                "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
+                (bank.scope_id, policy.objective, request.stage),
+            )
+
+    def read(self) -> tuple[list[events.Loaded], dict[str, tuple[float, float]]]:
+        """Records in the order of the candidates, and ``{source: (n, sum of rewards)}``."""
+        by_seq = events.loaded(self._values)
+        sources = {source: (n, total) for source, n, total in self._sources or ()}
+        return [by_seq[seq] for seq in self.seqs], sources
+
+
+def _rank(bank: Bank, request: Request, records: _Records, sims: np.ndarray, seed: int) -> Pool:
+    policy, seqs, n = request.policy, records.seqs, len(records.seqs)
+    rows, sources = records.read()
     q = np.array([row.value.q for row in rows])
     zero = np.zeros(n)
     pool = Pool(
@@ -174,7 +207,7 @@ def _rank(bank: Bank, request: Request, seqs: list[int], sims: np.ndarray, seed:
         pool.score = (1.0 - policy.weight) * sims + policy.weight * q
         pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
     elif policy.rank == "lift":
-        _rank_by_lift(bank, request, pool)
+        _rank_by_lift(bank, request, pool, sources)
     # lift may withhold what seems to harm by chance, also where nothing else is left out
     rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.rank == "lift" else None
     _explore(request, pool, rng)
@@ -189,16 +222,11 @@ class _Judged(NamedTuple):
     n_source: float  # outcomes of the source behind that prior; 0 where the start was given on purpose
 
 
-def _judge(bank: Bank, request: Request, rows: Sequence[events.Loaded]) -> list[_Judged]:
+def _judge(
+    bank: Bank, request: Request, rows: Sequence[events.Loaded], sources: Mapping[str, tuple[float, float]]
+) -> list[_Judged]:
     """What lift makes of each candidate's record and its source's."""
     policy = request.policy
-    sources = {
-        source: (n, total)
-        for source, n, total in bank.store.rows(
-            "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
-            (bank.scope_id, policy.objective, request.stage),
-        )
-    }
     start = start_value(policy, bank.reward_range)
     judged = []
     for v, q_init, q_given, source in rows:
@@ -210,8 +238,8 @@ def _judge(bank: Bank, request: Request, rows: Sequence[events.Loaded]) -> list[
     return judged
 
 
-def _rank_by_lift(bank: Bank, request: Request, pool: Pool) -> None:
-    policy, judged = request.policy, _judge(bank, request, pool.rows)
+def _rank_by_lift(bank: Bank, request: Request, pool: Pool, sources: Mapping[str, tuple[float, float]]) -> None:
+    policy, judged = request.policy, _judge(bank, request, pool.rows, sources)
     pool.value = np.array([j.value for j in judged])
     pool.effects = [j.effect for j in judged]
     ranking = lift.rank(
@@ -257,18 +285,19 @@ def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | N
             pool.omitted.add(i)
 
 
-def _write_items(db: Connection, bank: Bank, number: int, pool: Pool) -> dict[int, tuple]:
-    """Write the rows of the receipt; returns what is stored about the selected memories."""
+def _texts(db: Connection, seqs: Sequence[int]) -> Iterator[tuple]:
+    """Ask what the receipt says about candidates."""
+    return among(
+        db,
+        "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body FROM memory m "
+        "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})",
+        seqs,
+    )
+
+
+def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tuple]) -> None:
+    """Write the rows of the receipt."""
     ids = pool.seq
-    about = {
-        row[0]: row
-        for row in bank.store.rows(
-            "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body FROM memory m "
-            "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN "
-            f"({marks(len(ids))})",
-            ids,
-        )
-    } if ids else {}  # fmt: skip
     place = {i: rank for rank, i in enumerate(np.argsort(-pool.score, kind="stable").tolist())}
     chosen = set(pool.selected)
     db.executemany(
@@ -280,10 +309,9 @@ def _write_items(db: Connection, bank: Bank, number: int, pool: Pool) -> dict[in
             for i in range(len(ids))
         ],
     )  # fmt: skip
-    return about
 
 
-def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: dict[int, tuple]) -> Recall:
+def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: Mapping[int, tuple]) -> Recall:
     def item(i: int) -> Recalled:
         _, _, kind, polarity, key, body = about[pool.seq[i]]
         v = pool.rows[i].value

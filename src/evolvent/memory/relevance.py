@@ -11,14 +11,14 @@ import math
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from evolvent.memory.bank import Bank
 from evolvent.memory.index import SIM_DIGITS
-from evolvent.memory.store import Connection, marks
+from evolvent.memory.store import Connection, among
 
 # words looked at in a task or key, characters looked at in a word, rare words searched for, candidates they may give
 _MAX_WORDS, _MAX_CHARS, _RARE_WORDS, _FOUND = 256, 64, 8, 64
@@ -49,44 +49,38 @@ def coverage(task: Mapping[str, float], key: str) -> float:
 
 
 def hybrid(
-    bank: Bank, task: str, query: np.ndarray, *, limit: int, gate: float, kinds: Sequence[str] | None
-) -> tuple[list[int], np.ndarray]:
+    bank: Bank, task: str, query: np.ndarray, counts: Mapping[str, int], *, limit: int, gate: float,
+    kinds: Sequence[str] | None,
+) -> tuple[list[int], np.ndarray]:  # fmt: skip
     """The ``limit`` active memories with the highest ``(cosine + coverage) / 2`` above ``gate``, best first.
 
     Candidates are the nearest by cosine and those that share the task's rarest words; all are scored exactly.
+    ``counts``: how many keys hold each word of the task, from ``document_counts``.
     """
-    near, _ = bank.index.search(query, limit=4 * limit, kinds=kinds)
-    terms = words(task)
-    counts = _document_counts(bank, terms)
-    weights = rarity(counts, terms, bank.index.n)
-    seqs, cosine = bank.index.similarities([*near.tolist(), *_sharing(bank, weights, counts)], query, kinds)
+    weights = rarity(counts, words(task), bank.index.n)
+    with bank.store.session() as db, bank.store.translated("reading"):
+        holders = _holders(db, bank, weights, counts)
+        near, _ = bank.index.search(query, limit=4 * limit, kinds=kinds)
+        found = list(dict.fromkeys([*near.tolist(), *_sharing(holders, weights)]))
+        texts = among(
+            db, "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.seq IN ({})", found
+        )
+        seqs, cosine = bank.index.similarities(found, query, kinds)
+        keys: dict[int, str] = dict(texts)
     if not seqs:
         return [], np.empty(0)
-    keys = dict(
-        bank.store.rows(
-            "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
-            f"WHERE m.seq IN ({marks(len(seqs))})",
-            seqs,
-        )
-    )
     score = np.round(0.5 * cosine + 0.5 * np.array([coverage(weights, keys[s]) for s in seqs]), SIM_DIGITS)
     order = [i for i in np.lexsort((np.asarray(seqs), -score)).tolist() if score[i] > gate][:limit]
     return [seqs[i] for i in order], score[order]
 
 
-def _document_counts(bank: Bank, terms: Sequence[str]) -> dict[str, int]:
-    if not terms:
-        return {}
-    return dict(
-        bank.store.rows(
-            f"SELECT word, n FROM word_count WHERE scope_id = ? AND word IN ({marks(len(terms))})",
-            (bank.scope_id, *terms),
-        )
-    )
+def document_counts(db: Connection, bank: Bank, task: str) -> Iterator[tuple]:
+    """Ask how many keys hold each word of a task: ``(word, n)``."""
+    return among(db, "SELECT word, n FROM word_count WHERE scope_id = ? AND word IN ({})", words(task), bank.scope_id)
 
 
-def _sharing(bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]) -> list[int]:
-    """Active memories of the scope whose keys hold the task's rarest words, best match first."""
+def _holders(db: Connection, bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]) -> Iterator[tuple]:
+    """Ask which active memories of the scope have keys with the task's rarest words: ``(memory, word)``."""
     rare: list[str] = []
     left = SHARED_BY
     for term in sorted((t for t in weights if counts.get(t)), key=lambda t: -weights[t])[:_RARE_WORDS]:
@@ -94,14 +88,18 @@ def _sharing(bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]
         if left < 0:
             break
         rare.append(term)
-    if not rare:
-        return []
+    return among(
+        db,
+        "SELECT w.seq, w.word FROM key_word w JOIN memory m ON m.seq = w.seq WHERE w.scope_id = ? AND w.word IN ({}) "
+        "AND m.status = 'active' ORDER BY w.seq, w.word",
+        rare, bank.scope_id,
+    )  # fmt: skip
+
+
+def _sharing(holders: Iterable[tuple], weights: Mapping[str, float]) -> list[int]:
+    """Those memories, best match first."""
     held: dict[int, float] = defaultdict(float)
-    for seq, word in bank.store.rows(
-        "SELECT w.seq, w.word FROM key_word w JOIN memory m ON m.seq = w.seq "
-        f"WHERE w.scope_id = ? AND w.word IN ({marks(len(rare))}) AND m.status = 'active' ORDER BY w.seq, w.word",
-        (bank.scope_id, *rare),
-    ):
+    for seq, word in holders:
         held[seq] += weights[word]
     return sorted(held, key=lambda seq: (-held[seq], seq))[:_FOUND]
 

@@ -219,7 +219,8 @@ def _credit(db: Connection, bank: Bank, new: Sequence[_New], entries: events.Ent
     for (_, o, r), near in zip(due, depths, strict=True):
         ids = wanted.setdefault((o.objective, r.stage), set())
         ids.update((item.seq for item in r.items), *near.values(), () if o.child is None else (o.child,))
-    values = {at: events.load(bank.store, ids, *at) for at, ids in wanted.items()}
+    asked = {at: events.ask(db, ids, *at) for at, ids in wanted.items()}
+    values = {at: events.loaded(rows) for at, rows in asked.items()}
     texts: dict[int, str] = dict(bodies)
     told = {}
     for (id_, o, r), near in zip(due, depths, strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory.bank import Bank
+from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.relevance import count_words
@@ -159,7 +159,7 @@ def _merge(db: Connection, bank: Bank, d: Draft, seq: int) -> None:
 
 
 def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
-    emb_id = bank.put_embedding(db, d.key_hash, d.key, vec)
+    bank.put_embedding(db, d.key_hash, d.key, vec)
     put_text(db, d.body_hash, d.body)
     version = 1
     if d.supersedes is not None:
@@ -167,8 +167,8 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
     q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
     seq = db.execute(
         "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
-        "content_version, made_in, created_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?) RETURNING seq",
-        (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, emb_id, d.source, q_init,
+        f"content_version, made_in, created_at) VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?) RETURNING seq",
+        (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
          d.value is not None, version, d.receipt, time.time()),
     ).fetchone()[0]  # fmt: skip
     _link(db, seq, d.parents, "retrieved")
