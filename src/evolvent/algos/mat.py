@@ -33,6 +33,8 @@ from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.joint import JointPolicy
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")
@@ -95,6 +97,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("mat")
 
 
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Play the newest checkpoint frozen; ``env`` may be a team of another size (train with ``ids=False`` for that)."""
+
+    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+        policy = make_policy(config, team)
+        return acting(policy), {"policy": policy}
+
+    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+
+
 def make_policy(config: Config, team: TeamRun) -> JointPolicy:
     """The network for the team at hand."""
     return JointPolicy(
@@ -103,7 +115,7 @@ def make_policy(config: Config, team: TeamRun) -> JointPolicy:
     ).to(team.device)  # fmt: skip
 
 
-def acting(policy: JointPolicy) -> Any:
+def acting(policy: JointPolicy) -> Act:
     """How the policy plays in an evaluation."""
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:

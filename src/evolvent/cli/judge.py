@@ -18,12 +18,15 @@ from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
 
-def evaluate(folder: Annotated[Path, Positional], *, episodes: int | None = None, plain: bool = False) -> None:
+def evaluate(
+    folder: Annotated[Path, Positional], *, episodes: int | None = None, env: str = "", plain: bool = False
+) -> None:
     """Evaluate what a run learned, frozen: nothing is learned from these tasks.
 
     Args:
         folder: a run folder.
-        episodes: number of held-out tasks; as many as the run had by default.
+        episodes: number of held-out tasks, or of a team's attempts; as many as the run had by default.
+        env: of teams: another environment than the run's, e.g. spread:n=5 for a team that was trained with 3.
         plain: plain lines even on a terminal.
     """
     opened = RunFolder.open(folder)
@@ -31,8 +34,13 @@ def evaluate(folder: Annotated[Path, Positional], *, episodes: int | None = None
     module = catalogue.algorithm(name)
     if not hasattr(module, "evaluate"):
         raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder))
+    if episodes is not None and episodes < 1:
+        raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")
+    options: dict[str, Any] = {"env": env} if env else {}
+    if env and "env" not in inspect.signature(module.evaluate).parameters:
+        raise BadInput("this algorithm is evaluated on its own environment", got=f"--env {env}", where=name)
     with Live(plain=True if plain else None) as live, opened:
-        result = module.evaluate(opened, live, episodes)
+        result = module.evaluate(opened, live, episodes, **options)
         if result is not None:
             write_atomic(folder / "eval.json", dump(result, indent=2) + "\n")
             live.note(f"result: {folder / 'eval.json'}")
@@ -67,6 +75,7 @@ def bench(
     *,
     seed: int = 0,
     sizes: tuple[int, ...] = (),
+    device: str = "cpu",
     json: Path | None = None,
     plain: bool = False,
 ) -> None:
@@ -75,7 +84,8 @@ def bench(
     Args:
         name: the benchmark; an unknown name answers with those there are.
         seed: of its inputs.
-        sizes: how large its inputs are, where the benchmark leaves the choice (memory); its own by default.
+        sizes: how large its inputs are, where the benchmark leaves the choice (memories; agents); its own by default.
+        device: where networks run, where there are any (marl): cpu, cuda.
         json: also write the result with versions and machine to this file.
         plain: plain lines even on a terminal.
     """
@@ -83,7 +93,11 @@ def bench(
     accepted = inspect.signature(module.run).parameters
     if sizes and "sizes" not in accepted:
         raise BadInput("this benchmark has no sizes to choose", got=sizes, where=name, do="leave --sizes out")
+    if device != "cpu" and "device" not in accepted:
+        raise BadInput("this benchmark has no networks", got=f"--device {device}", where=name, do="leave --device out")
     options: dict[str, Any] = {"sizes": sizes} if sizes else {}
+    if device != "cpu":
+        options["device"] = device
     with Live(plain=True if plain else None) as live:
         live.status(f"measuring {name}")
         if "progress" in accepted:
@@ -97,6 +111,7 @@ def bench(
         if json is not None:
             chosen = "".join(f" {size}" for size in sizes)
             command = f"evolvent bench {name} --seed {seed}" + (f" --sizes{chosen}" if sizes else "")
+            command += f" --device {device}" if device != "cpu" else ""
             content = {"benchmark": name, "command": command, "result": result, **provenance()}
             write_atomic(json, dump(content, indent=2) + "\n")
             live.note(f"result: {json}")

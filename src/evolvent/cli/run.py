@@ -137,6 +137,13 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         phases = [*phases[:1], *passes, *phases[1:]]
         rows = [[p["name"], p["n"], p["successes"], interval(p["rate"], p.get("ci95"))] for p in phases]
         live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
+    elif summary.get("sampled"):
+        played = {"greedy": "greedy", "sampled": "actions sampled", "baseline": "random actions"}
+        rows = [
+            [said, interval(summary[name]["value"], summary[name].get("ci95"), rate=False)]
+            for name, said in played.items()
+        ]
+        live.table("Result", ["", "return [95 %]"], rows)
     elif summary.get("score"):
         score = summary["score"]
         live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")

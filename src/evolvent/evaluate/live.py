@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.live import Live as Moving
     from rich.status import Status
 
 _PLAIN_LIMIT = 160
@@ -30,6 +31,7 @@ class Live:
         self._stream = sys.stdout if stream is None else stream
         self.plain = (not self._stream.isatty()) if plain is None else plain
         self._status: Status | None = None
+        self._moving: Moving | None = None
         self._rich: Console | None = None
         if not self.plain:
             from rich.console import Console
@@ -86,10 +88,33 @@ class Live:
 
         shown = Text(one_line(text), style="dim")
         if self._status is None:
+            self._quiet()
             spinner = self._status = self._rich.status(shown)
             spinner.start()
         else:
             self._status.update(shown)
+
+    def progress(self, done: float, facts: Sequence[str]) -> None:
+        """How far a long run is, and what it does; replaced by the next call.
+
+        Args:
+            done: share of the work done, 0..1.
+            facts: the most important first: a narrow terminal shows as many as fit.
+        """
+        facts = [one_line(fact) for fact in facts]
+        if self._rich is None:
+            self._line(f"… {100 * done:.0f} % · {' · '.join(facts)}")
+            return
+        from rich.live import Live as Moving
+
+        from evolvent.evaluate.progress import Progress
+
+        line = Progress(done, facts)
+        if self._moving is None:
+            self._quiet()
+            self._moving = Moving(line, console=self._rich, transient=True, auto_refresh=False)
+            self._moving.start()
+        self._moving.update(line, refresh=True)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A small table; cells that are numbers stand right."""
@@ -135,6 +160,9 @@ class Live:
         if self._status is not None:
             self._status.stop()
             self._status = None
+        if self._moving is not None:
+            self._moving.stop()
+            self._moving = None
 
     def __enter__(self) -> Self:
         return self

@@ -10,13 +10,19 @@ from typing import Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate import series
+from evolvent.evaluate import report_team, series
+from evolvent.evaluate.learning import is_team, learning
 from evolvent.evaluate.live import cell_text, interval
 from evolvent.evaluate.page import fold, page, section, table, text, tiles
+from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.series import Paired, Rate, Row
 from evolvent.evaluate.svg import Bar, Curve, bars, curves
 
 _QUESTION_LIMIT, _ACTION_LIMIT, _TASKS_LIMIT = 1200, 2000, 400
+_READING = (
+    "Rates carry 95 % Wilson intervals; differences on the same tasks a bootstrap over tasks and an exact McNemar "
+    "test. First encounters are tasks of a kind, or in a form, that the run had not met before."
+)
 _STYLE = {"stream": 0, "after": 0, "before": 1, "control": 2}
 
 
@@ -49,25 +55,26 @@ def write_report(folder: Path) -> Path:
     Returns:
         The path of the page.
     """
-    opened = RunFolder.open(folder)
-    run = Run(
-        opened.manifest(),
-        opened.summary() if opened.finished else {},
-        series.judged(opened.read_metrics()),
-        dict(_attempts(opened.read_episodes())),
-    )
-    path = Path(folder) / "report.html"
-    write_atomic(path, render(run))
+    opened, path = RunFolder.open(folder), Path(folder) / "report.html"
+    manifest, rows = opened.manifest(), opened.read_metrics()
+    summary = opened.summary() if opened.finished else {}
+    if is_team(rows):
+        behaviour = path.with_name("behaviour.png")
+        picture = behaviour.read_bytes() if behaviour.exists() else b""
+        html = report_team.render(manifest, summary, learning(rows), picture)
+    else:
+        html = render(Run(manifest, summary, series.judged(rows), dict(_attempts(opened.read_episodes()))))
+    write_atomic(path, html)
     return path
 
 
 def render(run: Run) -> str:
-    """The page as text."""
-    title = f"{run.manifest['algo']} on {run.manifest['env']}"
+    """The page of a run over tasks as text."""
+    model = str(run.summary.get("model") or run.manifest["config"].get("model") or "")
     return page(
-        title,
+        title(run.manifest),
         [
-            _head(run, title),
+            head(run.manifest, run.summary, [model, f"seed {run.manifest['seed']}", f"{len(run.rows)} attempts"]),
             _score(run),
             _pictures(run),
             section("Phases", _phase_table(run)),
@@ -76,43 +83,22 @@ def render(run: Run) -> str:
             section("The least valuable memories", _memories(run.summary.get("worst_memories", []), "memory worst")),
             section("Health of the memory", _health(run)),
             section("Every task", _tasks(run)),
-            section("Configuration", _configuration(run)),
-            _foot(run),
+            section("Configuration", configuration(run.manifest)),
+            foot(run.manifest, _READING),
         ],
     )
 
 
 # ------------------------------------------------------------------------------------------------ parts of the page
-def _head(run: Run, title: str) -> str:
-    facts = [str(run.summary.get("model") or run.manifest["config"].get("model") or "")]
-    facts += [f"seed {run.manifest['seed']}", f"{len(run.rows)} attempts"]
-    seconds = run.summary.get("seconds")
-    if seconds is not None:
-        facts.append(f"{seconds / 60:.1f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds")
-    if run.summary.get("tokens"):
-        facts.append(f"{run.summary['tokens']:,} tokens")
-    facts.append(str(run.manifest.get("started", ""))[:10])
-    state = "" if run.summary else '<p class="bad tag">This run has not ended; the page shows what there is so far.</p>'
-    line = " · ".join(text(fact) for fact in facts if fact)
-    command = f'<p class="small"><code>{text(run.manifest.get("command", ""))}</code></p>'
-    return f'<header><h1>{text(title)}</h1><p class="soft">{line}</p>{command}{state}</header>'
-
-
 def _score(run: Run) -> str:
     score, baseline = run.summary.get("score"), run.summary.get("baseline")
     if not score or score.get("value") is None:
         return ""
     rates = _is_rate(score) and (not baseline or _is_rate(baseline))
-    shown = [_figure(score, rates, "figure")]
+    shown = [figure(score, rates=rates)]
     if baseline and baseline.get("value") is not None:
-        shown.append(_figure(baseline, rates, "figure minor"))
+        shown.append(figure(baseline, rates=rates, minor=True))
     return f'<div class="hero">{"".join(shown)}</div>{_paired_lines(run)}'
-
-
-def _figure(score: Mapping[str, Any], rates: bool, kind: str) -> str:
-    number, _, ends = interval(score["value"], score.get("ci95"), rate=rates).partition(" [")
-    below = f"{score['name']}{', 95 % interval [' + ends if ends else ''}"
-    return f'<div class="{kind}"><b>{text(number)}</b><span class="soft small">{text(below)}</span></div>'
 
 
 def _paired_lines(run: Run) -> str:
@@ -241,11 +227,11 @@ def _tasks(run: Run) -> str:
         for number, rows in series.passes(members).items():
             several = len(series.passes(members)) > 1
             right = sum(int(row["success"]) for row in rows)
-            title = f"{_phase_name(name)}{f', pass {number}' if several else ''} – {right} of {len(rows)} right"
+            heading = f"{_phase_name(name)}{f', pass {number}' if several else ''} – {right} of {len(rows)} right"
             lines = [_task(row, run.attempts.get(int(row["step"]), Attempt())) for row in rows[:_TASKS_LIMIT]]
             if len(rows) > _TASKS_LIMIT:
                 lines.append(f'<p class="soft">and {len(rows) - _TASKS_LIMIT} more in episodes.jsonl</p>')
-            out.append(fold(title, "".join(lines)))
+            out.append(fold(heading, "".join(lines)))
     return "".join(out)
 
 
@@ -267,29 +253,6 @@ def _task(row: Row, attempt: Attempt) -> str:
         facts.append(f"{row['seconds']:.1f} s")
     parts.append(f'<div class="shown">{text(" · ".join(facts))}</div>')
     return f'<div class="task"><div>{mark}</div><div>{"".join(parts)}</div></div>'
-
-
-def _configuration(run: Run) -> str:
-    manifest = run.manifest
-    commit = manifest.get("commit")
-    about: list[list[object]] = [["command", manifest.get("command", "")]]
-    about.append(["commit", f"{commit['id']}{' with local changes' if commit['dirty'] else ''}" if commit else None])
-    about += [[name, value] for name, value in manifest.get("machine", {}).items()]
-    about += [[name, value] for name, value in manifest.get("versions", {}).items()]
-    fields = [[name, value if value != "" else None] for name, value in manifest["config"].items()]
-    return fold("Every field", table(["field", "value"], fields, left=(0, 1))) + fold(
-        "Command, code, machine, versions", table(["", ""], about, left=(0, 1))
-    )
-
-
-def _foot(run: Run) -> str:
-    version = run.manifest.get("versions", {}).get("evolvent", "")
-    return (
-        "<footer><p>Rates carry 95 % Wilson intervals; differences on the same tasks a bootstrap over tasks and an "
-        "exact McNemar test. First encounters are tasks of a kind, or in a form, that the run had not met before. One "
-        "seed says little: <code>evolvent run … --seeds 0 1 2 3 4</code> and <code>evolvent compare</code> say more."
-        f"</p><p>Made by evolvent {text(version)} from the files beside this page.</p></footer>"
-    )
 
 
 # ------------------------------------------------------------------------------------------------ small things

@@ -1,4 +1,4 @@
-"""Two kinds of picture as inline SVG: curves with intervals, and intervals side by side. Colours come from the page."""
+"""Pictures as inline SVG: curves with intervals, intervals side by side, maps of shares. The page colours them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Literal
 
 WIDTH, HEIGHT = 460, 260
+SMALL = (300, 170)
 Scale = Callable[[float], float]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 42
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One line: a value and an interval (or None) at each position ``x``; ``style`` 0..5 picks the colour."""
+    """One line: a value and an interval (or None) at each position ``x``; ``style`` 0..5 picks the colour.
+
+    ``mark``: ``"dots"`` joined, with whiskers; ``"line"`` alone with its band, for many positions; ``"points"``, faint
+    and not joined; ``"level"``, dashed across the whole picture at its first value.
+    """
 
     name: str
     x: Sequence[float]
@@ -22,6 +29,7 @@ class Curve:
     lo: Sequence[float | None]
     hi: Sequence[float | None]
     style: int = 0
+    mark: Literal["dots", "line", "points", "level"] = "dots"
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,14 @@ class Bar:
 
 
 def curves(
-    lines: Sequence[Curve], *, ticks: Sequence[tuple[float, str]], x_label: str, y_label: str, rates: bool = True
+    lines: Sequence[Curve],
+    *,
+    ticks: Sequence[tuple[float, str]],
+    x_label: str,
+    y_label: str,
+    rates: bool = True,
+    zero: bool = False,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> str:
     """Curves with whiskers and a band, as an ``<svg>`` with a legend before it.
 
@@ -46,28 +61,47 @@ def curves(
         x_label: name of the x axis.
         y_label: name of the y axis.
         rates: the values are rates: axis from 0 to 100 %.
+        zero: the y axis starts at 0, where the values are compared by their size.
+        size: width and height in its own units.
     """
     lines = [line for line in lines if len(line.x)]
-    xs = [x for line in lines for x in line.x] + [x for x, _ in ticks]
-    lo, hi, marks = _scale(lines, rates)
+    xs = [x for line in lines if line.mark != "level" for x in line.x] + [x for x, _ in ticks]
+    lo, hi, marks = _scale(lines, rates, zero=zero)
     left, right = min(xs, default=0.0), max(xs, default=1.0)
-    pad = 0.06 * (right - left) or 0.5
+    dotted = [line for line in lines if line.mark == "dots"]
+    pad = (0.06 if dotted else 0.01) * (right - left) or 0.5
+    width, height = size
 
     def px(x: float) -> float:
         share = (x - left + pad) / (right - left + 2 * pad)
-        return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
+        return _LEFT + share * (width - _LEFT - _RIGHT)
 
     def py(y: float) -> float:
-        return _TOP + (hi - y) / (hi - lo) * (HEIGHT - _TOP - _BOTTOM)
+        return _TOP + (hi - y) / (hi - lo) * (height - _TOP - _BOTTOM)
 
-    parts = [_axis_y(marks, py, rates), _axis_x(ticks, px, x_label)]
-    shift = [3.0 * (i - (len(lines) - 1) / 2) for i in range(len(lines))]
-    parts += [_band(line, px, py, dx) for line, dx in zip(lines, shift, strict=True)]
-    parts += [_line(line, px, py, dx) for line, dx in zip(lines, shift, strict=True)]
-    legend = "".join(f'<span class="key s{line.style}">{escape(line.name)}</span>' for line in lines)
+    parts = [_axis_y(marks, py, width, rates), _axis_x(ticks, px, x_label, size)]
+    shift = {id(line): 3.0 * (i - (len(dotted) - 1) / 2) for i, line in enumerate(dotted)}
+    ordered = sorted(lines, key=lambda line: {"level": 0, "points": 1}.get(line.mark, 2))  # later ones lie on top
+    parts += [_band(line, px, py, shift.get(id(line), 0.0), width) for line in ordered]
+    parts += [_line(line, px, py, shift.get(id(line), 0.0), width) for line in ordered]
+    legend = "".join(
+        f'<span class="key {line.mark} s{line.style}">{escape(line.name)}</span>' for line in lines if line.name
+    )
     title = escape(f"{y_label} by {x_label}")
-    picture = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
-    return f'<div class="legend">{legend}</div>{picture}'
+    picture = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
+    return f'<div class="legend">{legend}</div>{picture}' if legend else picture
+
+
+def step_ticks(last: float) -> list[tuple[float, str]]:
+    """Round positions from 0 to ``last`` with their labels, e.g. ``200k``."""
+    _, _, marks = _round_scale(0.0, max(last, 1.0))
+    return [(mark, count(mark)) for mark in marks if mark <= last * 1.0001]
+
+
+def count(n: float) -> str:
+    """A number of steps in a few characters: ``200k``, ``1.5M``."""
+    unit, letter = next(((u, letter) for u, letter in _UNITS if n >= u), (1.0, ""))
+    return f"{n / unit:.3g}{letter}"
 
 
 def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
@@ -101,47 +135,83 @@ def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
-def _scale(lines: Sequence[Curve], rates: bool) -> tuple[float, float, list[float]]:
+def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple[float, str]], x_label: str) -> str:
+    """A map of shares: one row a name, one cell a position, the darker the larger; for too many names for curves.
+
+    Args:
+        rows: name and shares over the positions, all of one length.
+        ticks: positions, 0 to 1 across the map, and their labels.
+        x_label: name of the x axis.
+    """
+    left, step = 110, 18
+    width, height = WIDTH, step * len(rows) + _TOP + _BOTTOM
+    most = max((share for _, row in rows for share in row), default=0.0) or 1.0
+    parts: list[str] = []
+    for r, (name, row) in enumerate(rows):
+        y, cell = _TOP + step * r, (width - _RIGHT - left) / max(len(row), 1)
+        parts.append(f'<text class="tick" x="{left - 7}" y="{y + 13}" text-anchor="end">{escape(name[:16])}</text>')
+        parts += [
+            f'<rect class="cell s0" x="{left + i * cell:.1f}" y="{y}" width="{cell + 0.3:.1f}" height="{step - 2}" '
+            f'opacity="{share / most:.2f}"/>'
+            for i, share in enumerate(row)
+        ]
+    parts.append(_axis_x(ticks, lambda x: left + x * (width - _RIGHT - left), x_label, (width, height)))
+    label = escape(f"shares by {x_label}")
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _scale(lines: Sequence[Curve], rates: bool, *, zero: bool) -> tuple[float, float, list[float]]:
     if rates:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
     values = [v for line in lines for v in (*line.y, *line.lo, *line.hi) if v is not None and math.isfinite(v)]
-    lo, hi = min(values, default=0.0), max(values, default=1.0)
+    return _round_scale(min([0.0, *values] if zero else values, default=0.0), max(values, default=1.0))
+
+
+def _round_scale(lo: float, hi: float) -> tuple[float, float, list[float]]:
+    """An axis that holds ``lo`` and ``hi``, and at most seven round marks on it."""
     if hi - lo < 1e-12:
-        lo, hi = lo - 0.5, hi + 0.5
+        pad = 0.25 * abs(lo) or 0.5
+        lo, hi = lo - pad, hi + pad
     unit = 10 ** math.floor(math.log10((hi - lo) / 4))
     step = next(m * unit for m in (1, 2, 5, 10) if (hi - lo) / (m * unit) <= 5)
     first, last = math.floor(lo / step), math.ceil(hi / step)
     return first * step, last * step, [i * step for i in range(first, last + 1)]
 
 
-def _axis_y(marks: Sequence[float], py: Scale, rates: bool) -> str:
+def _axis_y(marks: Sequence[float], py: Scale, width: int, rates: bool) -> str:
     out: list[str] = []
     for v in marks:
         y = py(v)
-        out.append(_segment("grid", _LEFT, WIDTH - _RIGHT, y, y))
+        out.append(_segment("grid", _LEFT, width - _RIGHT, y, y))
         out.append(f'<text class="tick" x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{_label(v, rates)}</text>')
     return "".join(out)
 
 
-def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str) -> str:
-    keep = max(1, math.ceil(len(ticks) / 8))
-    y = HEIGHT - _BOTTOM + 17
+def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str, size: tuple[int, int]) -> str:
+    width, height = size
+    keep = max(1, math.ceil(len(ticks) / (8 if width >= WIDTH else 4)))
+    y = height - _BOTTOM + 17
     out = [
         f'<text class="tick" x="{px(x):.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
         for i, (x, text) in enumerate(ticks)
         if i % keep == 0
     ]
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
-    out.append(f'<text class="tick" x="{middle}" y="{HEIGHT - 5}" text-anchor="middle">{escape(label)}</text>')
+    middle = (_LEFT + width - _RIGHT) / 2
+    out.append(f'<text class="tick" x="{middle}" y="{height - 5}" text-anchor="middle">{escape(label)}</text>')
     return "".join(out)
 
 
-def _band(line: Curve, px: Scale, py: Scale, dx: float) -> str:
+def _band(line: Curve, px: Scale, py: Scale, dx: float, width: int) -> str:
     ends = [
         (x, a, b) for x, a, b in zip(line.x, line.lo, line.hi, strict=True)
         if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
     ]  # fmt: skip
-    out = "".join(_segment(f"whisker thin s{line.style}", px(x) + dx, px(x) + dx, py(a), py(b)) for x, a, b in ends)
+    if line.mark == "level" and ends:
+        _, a, b = ends[0]
+        across = f'x="{_LEFT}" width="{width - _RIGHT - _LEFT}" y="{py(b):.1f}" height="{py(a) - py(b):.1f}"'
+        return f'<rect class="band s{line.style}" {across}/>'
+    whiskers = ends if line.mark == "dots" else []
+    out = "".join(_segment(f"whisker thin s{line.style}", px(x) + dx, px(x) + dx, py(a), py(b)) for x, a, b in whiskers)
     if len(ends) > 1:
         upper = [f"{px(x) + dx:.1f},{py(b):.1f}" for x, _, b in ends]
         lower = [f"{px(x) + dx:.1f},{py(a):.1f}" for x, a, _ in reversed(ends)]
@@ -149,17 +219,24 @@ def _band(line: Curve, px: Scale, py: Scale, dx: float) -> str:
     return out
 
 
-def _line(line: Curve, px: Scale, py: Scale, dx: float) -> str:
+def _line(line: Curve, px: Scale, py: Scale, dx: float, width: int) -> str:
+    if line.mark == "level":
+        return _segment(f"line level s{line.style}", _LEFT, width - _RIGHT, py(line.y[0]), py(line.y[0]))
     points = [(px(x) + dx, py(y)) for x, y in zip(line.x, line.y, strict=True)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dots = "".join(f'<circle class="dot s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in points)
+    if line.mark == "points":
+        return "".join(f'<circle class="dot faint s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in points)
+    shown = points if line.mark == "dots" else []
+    dots = "".join(f'<circle class="dot s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in shown)
     return f'<polyline class="line s{line.style}" points="{path}"/>{dots}'
 
 
 def _label(v: float, rates: bool, *, short: bool = False) -> str:
     if rates:
         return f"{100 * v:.0f}" if short else f"{100 * v:.0f} %"
-    return f"{v:.3g}"
+    if abs(v) >= 10_000:
+        return ("-" if v < 0 else "") + count(abs(v))
+    return f"{v:.4g}" if abs(v) >= 1000 else f"{v:.3g}"
 
 
 def _segment(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:

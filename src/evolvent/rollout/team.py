@@ -1,7 +1,7 @@
 """A run of a team learner: environments, clock, storage, evaluation, checkpoints, log. The loop stays in ``algos/``.
 
     with open_team(config, folder, live, resume=resume) as run:
-        run.keep(policy=policy, optimizer=optimizer)           # what a checkpoint holds; restored when resuming
+        run.keep(act, policy=policy, optimizer=optimizer)      # what a checkpoint holds; restored when resuming
         for update in run.updates():
             view = team.view
             for _ in range(config.horizon): ...                # ACT: run.clock("act"), STEP: run.step(...)
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,10 +33,13 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.seeding import seed_tree
 from evolvent.core.team import TeamEnv
+from evolvent.evaluate import png
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.rollout.steps import Batch, Steps, View
 from evolvent.rollout.team_eval import Act, play, random_act, summarise
+from evolvent.rollout.team_film import film
+from evolvent.rollout.team_weights import start_from
 
 Phase = Literal["act", "step", "credit", "learn"]
 
@@ -70,6 +74,8 @@ class TeamConfig:
     """Attempts of an evaluation."""
     save_every: int = 50
     """Updates between checkpoints; the environments restart there, so that a resumed run repeats the numbers."""
+    init: str = ""
+    """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
 
 
 class TeamRun:
@@ -112,19 +118,20 @@ class TeamRun:
         if self._resume:
             newest = checkpoint.latest(self.folder.path / "checkpoints")
             self.update = 0 if newest is None else int(checkpoint.load(newest, parts)["update"])
-            self.folder.truncate(self.update * self.config.envs * self.config.horizon)
+            self.folder.truncate(self._step if self.update else -1)
             self.live.note(f"continuing after update {self.update} of {self.total}")
         self._first = self.update
         if self.update == 0:
-            chance = self._play(random_act(self.env.team), "random")
+            if self.config.init:
+                self.live.note(start_from(Path(self.config.init), parts, self.config.env))
+            chance = self.play(random_act(self.env.team), "random")
             self.folder.log(0, phase="random", **summarise(chance))
 
     def updates(self) -> Iterator[int]:
-        """The numbers of the updates to do, 0-based; saves, evaluates and tells between them.
+        """The numbers of the updates to do, 0-based; the environments restart where a checkpoint was written.
 
         Raises:
             Interrupted: Ctrl-C; the run can be resumed.
-            EnvError: an environment broke; what was learned is saved first.
         """
         with self.folder.interrupt:
             while self.update < self.total:
@@ -132,12 +139,13 @@ class TeamRun:
                     self._restart()
                 self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
                 self.steps.begin()
-                try:
-                    yield self.update
-                except EnvError:
-                    self._save()
-                    raise
+                yield self.update
                 if self.folder.interrupt.requested and self.update < self.total:
+                    saved = self.update // self.config.save_every * self.config.save_every
+                    self.live.note(
+                        f"stopped after update {self.update}; a resumed run goes on after its last checkpoint, that of "
+                        f"update {max(saved, self._first)}, and repeats the numbers"
+                    )
                     raise Interrupted
 
     @property
@@ -198,7 +206,7 @@ class TeamRun:
         row |= {f"{name}_s": round(seconds, 4) for name, seconds in self._seconds.items()}
         row |= {"steps_per_s": round(config.envs * config.horizon / max(sum(self._seconds.values()), 1e-9), 1)}
         row |= {"credit": [round(earned.share, 4) for earned in ledger.by_agent().values()], **values}
-        self.folder.log(self.update * config.envs * config.horizon, **row)
+        self.folder.log(self._step, **row)
         self._tell(row)
         self._finished, self._info = [], {}
         self._seconds = dict.fromkeys(self._seconds, 0.0)
@@ -211,49 +219,79 @@ class TeamRun:
     def evaluate(self) -> dict[str, Any]:
         """Play greedily with fresh copies and log it."""
         assert self._act is not None
-        result = summarise(self._play(self._act, "greedy"))
-        self.folder.log(self.update * self.config.envs * self.config.horizon, phase="eval", **result)
+        result = summarise(self.play(self._act, "greedy"))
+        self.folder.log(self._step, phase="eval", **result)
         self.live.note(f"evaluation after update {self.update}: return {_told(result)}")
         return result
 
     def finish(self, algo: str) -> dict[str, Any]:
-        """The last evaluation, greedy and sampled, as the content of ``summary.json``."""
+        """The last evaluation, greedy and sampled, as the content of ``summary.json``; draws ``behaviour.png``."""
         assert self._act is not None
-        final = self.evaluate()
-        sampled = summarise(self._play(self._act, "sampled"))
-        rows = [row for row in self.folder.read_metrics() if row.get("phase") == "random"]
-        chance = rows[-1] if rows else {}
-        return {
+        last = self.folder.read_metrics()[-1]
+        known = last.get("phase") == "eval" and last["step"] == self._step  # stopped after its last evaluation
+        final = {k: v for k, v in last.items() if k not in ("t", "step", "phase")} if known else self.evaluate()
+        sampled = summarise(self.play(self._act, "sampled"))
+        rows = self.folder.read_metrics()
+        chance = next((row for row in rows if row.get("phase") == "random"), {})
+        summary = {
             "algo": algo, "env": self.config.env, "seed": self.config.seed,
             "score": {"name": "return, greedy", "value": final["value"], "ci95": final["ci95"],
                       "higher_is_better": True},
             "baseline": {"name": "random actions", "value": chance.get("value"), "ci95": chance.get("ci95")},
-            "sampled": sampled, "greedy": final,
-            "steps": self.update * self.config.envs * self.config.horizon, "updates": self.update,
-            "agents": list(self.env.team.agents),
-            "seconds": self.folder.read_metrics()[-1]["t"],
+            "sampled": sampled, "greedy": final, "steps": self._step, "updates": self.update,
+            "agents": list(self.env.team.agents), "seconds": rows[-1]["t"],
         }  # fmt: skip
+        self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
+        self._film()
+        return summary
 
-    def _play(self, act: Act, how: str) -> dict[str, np.ndarray]:
+    def play(self, act: Act, how: str) -> dict[str, np.ndarray]:
+        """Attempts of fresh copies, ``how`` = ``greedy``, ``sampled`` or ``random``; columns as ``team_eval.play``."""
         config = self.config
-        copies = min(config.eval_episodes, 32)
-        env = envs.load_team(config.env, copies)
+        env = envs.load_team(config.env, min(config.eval_episodes, 32))
         try:
-            generator = torch.Generator(self.device)
-            generator.manual_seed(seed_tree(config.seed, "eval", how))
             return play(
-                env, act, self.steps, episodes=config.eval_episodes, greedy=how == "greedy", generator=generator,
-                seed=seed_tree(config.seed, "eval"),
+                env, act, self.steps, episodes=config.eval_episodes, greedy=how == "greedy",
+                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"),
             )  # fmt: skip
         finally:
             env.close()
 
     # ---------------------------------------------------------------------------------------------- inside
+    @property
+    def _step(self) -> int:
+        return self.update * self.config.envs * self.config.horizon
+
+    def _generator(self, *path: str) -> torch.Generator:
+        generator = torch.Generator(self.device)
+        generator.manual_seed(seed_tree(self.config.seed, *path))
+        return generator
+
+    def _film(self) -> None:
+        assert self._act is not None
+        env = envs.load_team(self.config.env, 1)
+        try:
+            seed = seed_tree(self.config.seed, "film")
+            frames = film(env, self._act, self.steps, generator=self._generator("film"), seed=seed)
+        except EnvError as error:
+            self.live.note(f"no picture of what it does: {error}")
+            return
+        finally:
+            env.close()
+        if frames:
+            (self.folder.path / "behaviour.png").write_bytes(png.encode(png.sheet(frames)))
+
     def _restart(self) -> None:
         frame = self.env.reset(seed_tree(self.config.seed, "env", self.update))
         self._running[:] = 0.0
         self.steps.begin()
         self.steps.see(frame, 0)
+
+    def rescue(self) -> None:
+        """An environment broke: save what was learned since the last checkpoint."""
+        if self.update > self._first and self.update % self.config.save_every:
+            self._save()
+            self.live.note(f"an environment broke; what was learned in {self.update} updates is saved")
 
     def _save(self) -> None:
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._parts, {"update": self.update})
@@ -266,13 +304,13 @@ class TeamRun:
         self._told = now
         spent = {name: row[f"{name}_s"] for name in self._seconds}
         whole = max(sum(spent.values()), 1e-9)
-        split = ", ".join(f"{name} {100 * seconds / whole:.0f} %" for name, seconds in spent.items())
+        split = " ".join(f"{name} {100 * seconds / whole:.0f}" for name, seconds in spent.items())
         left = (now - self._started) / max(self.update - self._first, 1) * (self.total - self.update)
         gained = "–" if row["return"] is None else f"{row['return']:.4g}"
-        self.live.status(
-            f"update {self.update}/{self.total} · step {self.update * self.config.envs * self.config.horizon:,} · "
-            f"return {gained} · {row['steps_per_s']:,.0f} steps/s ({split}) · {_duration(left)} left"
-        )
+        facts = [f"update {self.update}/{self.total}", f"return {gained}"]
+        facts += [f"{_duration(left)} left"] if self.update < self.total else []
+        facts += [f"{row['steps_per_s']:,.0f} steps/s", f"{split} %", f"step {self._step:,}"]
+        self.live.progress(self.update / self.total, facts)
 
 
 @contextmanager
@@ -289,7 +327,18 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
         raise BadInput("no GPU is at hand", got=config.device, expected="cpu", where="--device")
     env = envs.load_team(config.env, config.envs, workers=config.workers)
     try:
-        yield TeamRun(config, env, folder, live, resume=resume)
+        run = TeamRun(config, env, folder, live, resume=resume)
+        between = config.save_every * config.horizon
+        if env.team.limit > between and config.save_every < run.total:
+            raise BadInput(
+                "attempts would never end: the environments restart with every checkpoint", got=f"{between} steps",
+                expected=f"at least the {env.team.limit} steps of an attempt", where="--save-every x --horizon",
+            )  # fmt: skip
+        try:
+            yield run
+        except EnvError:
+            run.rescue()
+            raise
     finally:
         env.close()
 

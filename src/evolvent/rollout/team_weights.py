@@ -1,0 +1,66 @@
+"""Weights of another run: its newest checkpoint put into the parts at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from evolvent.core.errors import BadInput, ModelError
+from evolvent.core.folder import RunFolder
+from evolvent.learn import checkpoint
+
+
+def start_from(folder: Path, parts: Mapping[str, Any], env: str) -> str:
+    """Start with the policy of another run, of the same or of another team; returns what was taken, in words.
+
+    A joint policy (part ``policy``) brings its critic and the scale of its values (``norm``); of separate actors only
+    these are taken. Optimizers start anew.
+
+    Raises:
+        BadInput: no such run, or no checkpoint in it.
+        ModelError: the weights do not fit.
+    """
+    other = RunFolder.open(folder)
+    names = ("policy", "norm") if "policy" in parts else ("actors",)
+    state = load_parts(folder, {name: parts[name] for name in names if name in parts}, other.manifest()["env"], env)
+    return f"starting with the weights of {folder}, {other.manifest()['env']}, update {state['update']}"
+
+
+def load_parts(folder: Path, parts: Mapping[str, Any], trained_on: str, env: str) -> dict[str, Any]:
+    """Put the newest checkpoint of a run into ``parts``; returns its plain data.
+
+    A part with a method ``adopt`` takes its weights through it.
+
+    Args:
+        folder: the run folder.
+        parts: by the names they were saved under; the checkpoint may hold more.
+        trained_on: the environment of that run, for the error.
+        env: the environment at hand.
+
+    Raises:
+        BadInput: the run has no checkpoint.
+        ModelError: the weights do not fit.
+    """
+    newest = checkpoint.latest(folder / "checkpoints")
+    if newest is None:
+        raise BadInput(
+            "the run has no checkpoint", got=str(folder), expected="a run of a team that has saved one",
+            where="checkpoints/", do="let it come to its first checkpoint (--save-every)",
+        )  # fmt: skip
+    adopting = {
+        name: SimpleNamespace(load_state_dict=part.adopt) for name, part in parts.items() if hasattr(part, "adopt")
+    }
+    try:
+        return checkpoint.load(newest, {**parts, **adopting})
+    except ModelError as error:
+        if trained_on == env:
+            raise
+        inside = " ".join(str(error.got).split())  # it may be an error's text of several lines
+        raise ModelError(
+            "the weights do not fit this environment", got=f"trained on {trained_on}; {inside}", expected=env,
+            where=str(newest),
+            do="observations and actions of an agent must have the same sizes; train with --no-ids, since the one-hot "
+            "number of an agent grows with the team",
+        ) from error  # fmt: skip
