@@ -1,6 +1,6 @@
 """Kill -9 at random moments, a thousand times: nothing acknowledged is lost, nothing counts twice.
 
-    python tests/durability/kill_driver.py --kills 1000 --seed 0 [--store 'postgresql://…/{n}'] [--out FILE]
+    python tests/durability/kill_driver.py --kills 1000 --seed 0 [--postgres] [--minutes 20] [--out FILE]
 
 A round starts one or two workers on a store (``kill_worker``), kills each at a random moment (while it opens the store
 or works, microseconds to milliseconds after it announced a verb, so often while it commits), opens the store again
@@ -10,6 +10,7 @@ every few dozen kills a new store is begun, so that its making is hit as well.
 """
 
 import argparse
+import math
 import multiprocessing
 import random
 import sys
@@ -18,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,9 @@ from kill_worker import EMBEDDER, POLICIES, Op
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.memory.memory import Memory
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from postgres_server import server
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "results" / "memory_kill.json"
 KILLS_A_STORE = 40
@@ -114,10 +119,12 @@ class Campaign:
         self.in_flight: Counter[str] = Counter()
         self.landed: Counter[str] = Counter()
         self.delays: list[float] = []
+        self.until = math.inf
 
-    def run(self, kills: int) -> None:
-        """Kill until ``kills`` processes have died."""
-        while self.kills < kills:
+    def run(self, kills: int, seconds: float = math.inf) -> None:
+        """Kill until ``kills`` processes have died, or for so long."""
+        self.until = time.perf_counter() + seconds
+        while self.kills < kills and time.perf_counter() < self.until:
             self.one_store(min(KILLS_A_STORE, kills - self.kills))
 
     def one_store(self, kills: int) -> None:
@@ -125,7 +132,7 @@ class Campaign:
         policy = list(POLICIES)[self.stores % len(POLICIES)]
         self.stores += 1
         ledger, todo, old, end = Ledger(), [], None, self.kills + kills
-        while self.kills < end:
+        while self.kills < end and (old is None or time.perf_counter() < self.until):
             victims = self.one_round(ledger, store, policy, todo, end - self.kills)
             with Memory(store, policy=POLICIES[policy], embedder=EMBEDDER) as memory:
                 memory.meta_set("fence", self.rounds)  # a server may still be ending what a dead client had begun
@@ -226,10 +233,10 @@ class Campaign:
         }  # fmt: skip
 
 
-def campaign(kills: int, seed: int, template: str | Callable[[int], str]) -> Campaign:
+def campaign(kills: int, seed: int, template: str | Callable[[int], str], seconds: float = math.inf) -> Campaign:
     """Run one; raises AssertionError at the first thing that is lost, counted twice or half there."""
     done = Campaign(template, seed)
-    done.run(kills)
+    done.run(kills, seconds)
     return done
 
 
@@ -237,16 +244,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long, however many died")
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL server that is started for it")
     parser.add_argument("--store", help="path or postgresql:// address with {n}; default: files in a temporary folder")
     parser.add_argument("--out", type=Path, help=f"write the result here, e.g. {OUT}")
     given = parser.parse_args()
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        done = campaign(given.kills, given.seed, given.store or f"{folder}/{{n}}.db")
+    with tempfile.TemporaryDirectory() as folder, server() if given.postgres else nullcontext() as url:
+        store = given.store or (f"{url}&schema=kill_{{n}}" if url else f"{folder}/{{n}}.db")
+        done = campaign(given.kills, given.seed, store, 60.0 * given.minutes)
     result = done.result(time.perf_counter() - start)
     print(result)
     if given.out:
         command = f"python tests/durability/kill_driver.py --kills {given.kills} --seed {given.seed}"
+        command += " --postgres" if given.postgres else ""
+        command += f" --minutes {given.minutes:g}" if given.minutes < math.inf else ""
         if given.store:
             command += " --store 'postgresql://…{n}'" if "://" in given.store else f" --store {given.store}"
         write_atomic(
