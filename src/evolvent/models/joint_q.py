@@ -56,7 +56,7 @@ class JointQ(nn.Module):
             obs: ``[..., A, D]``.
             action: what was chosen, int64 ``[..., A]``.
         """
-        return self.net(self._around(state, obs, nn.functional.one_hot(action, self.choices).to(obs.dtype)))
+        return self.net(self.around(state, obs, nn.functional.one_hot(action, self.choices).to(obs.dtype)))
 
     def of_numbers(self, state: Tensor, obs: Tensor, action: Tensor, own: Tensor) -> Tensor:
         """Q of K actions of every agent, ``[..., A, K]``.
@@ -67,8 +67,12 @@ class JointQ(nn.Module):
             action: what was done, ``[..., A, dims]``.
             own: what each agent might have done, ``[..., A, K, dims]``.
         """
-        around = self._around(state, obs, action).unsqueeze(-2)
-        return self.net(torch.cat([around.expand(*own.shape[:-1], -1), own], dim=-1)).squeeze(-1)
+        return self.own(self.around(state, obs, action), own)
+
+    def own(self, around: Tensor, own: Tensor) -> Tensor:
+        """Q of K actions ``[..., K, dims]`` where all else is ``around`` ``[..., W]``: ``[..., K]``."""
+        around = around.unsqueeze(-2).expand(*own.shape[:-1], -1)
+        return self.net(torch.cat([around, own], dim=-1)).squeeze(-1)
 
     def taken(self, state: Tensor, obs: Tensor, action: Tensor) -> Tensor:
         """Q of what was done, as every agent's critic sees it: ``[..., A]``."""
@@ -76,8 +80,8 @@ class JointQ(nn.Module):
             return self.of_choices(state, obs, action).gather(-1, action.unsqueeze(-1)).squeeze(-1)
         return self.of_numbers(state, obs, action, action.unsqueeze(-2)).squeeze(-1)
 
-    def _around(self, state: Tensor, obs: Tensor, coded: Tensor) -> Tensor:
-        """Inputs but for the own action: ``[..., A, S + D + A * width]``."""
+    def around(self, state: Tensor, obs: Tensor, coded: Tensor) -> Tensor:
+        """Inputs but for the own action: ``[..., A, S + D + A * width]``; choices come as one-hot."""
         agents = obs.shape[-2]
         others = coded.unsqueeze(-3) * self.others_AA.unsqueeze(-1)  # [..., A (whose Q), A (whose action), width]
         return torch.cat([state.unsqueeze(-2).expand(*obs.shape[:-2], agents, -1), obs, others.flatten(-2)], dim=-1)

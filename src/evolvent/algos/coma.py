@@ -1,0 +1,187 @@
+"""COMA: a critic of joint actions asks what would have happened had one agent acted as usual, the others as they did.
+
+Paper: Foerster et al. 2018, Counterfactual Multi-Agent Policy Gradients (arXiv 1705.08926).
+
+    A^i  = Q(s, a) - sum_b pi^i(b | o^i) Q(s, (a^{-i}, b))
+    L    = mean[ A^i log pi^i(a^i | o^i) ] + c H
+    L_Q  = H(y - Q(s, a)),   y = r + gamma [(1 - lambda) V' + lambda y'],   V' = sum_b pi^i(b) Q'(s', (a'^{-i}, b))
+
+Q' is a copy of Q that follows every ``target_every`` steps of the critic. ``optimal_baseline`` (Kuba et al. 2021, arXiv
+2108.08612) subtracts the baseline of least variance instead. For agents that choose. Defaults are those of the released
+code: 8 copies, lambda 0.8, RMSprop 5e-4 for both, the critic steps often (there once for every time step), its layers
+128 128; one actor plays all agents.
+
+Deviations: entropy weight instead of a floor under the probabilities that decays; actors without recurrence; team
+reward is the mean over agents; targets take the mean of Q' over the agent's own next action, which has less variance
+than its value at the action taken; value targets are normalised, advantages too; time limits are bootstrapped from the
+observation where the attempt stopped, the others' actions there drawn from their policies.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_baseline
+from evolvent.evaluate.live import Live
+from evolvent.learn.critic import fit_critic
+from evolvent.learn.losses import masked_mean, normalised
+from evolvent.learn.optimal_baseline import choice_columns, policy_of
+from evolvent.learn.value_norm import ValueNorm
+from evolvent.models.actors import Actors
+from evolvent.models.joint_q import JointQ
+from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+
+PAPER = "arXiv 1705.08926"
+LEVELS = ("agent", "step")
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(TeamConfig):
+    """Settings of COMA."""
+
+    envs: int = 8
+    """Copies of the environment."""
+    trace: float = 0.8
+    """Trace decay of the critic's targets (lambda)."""
+    shared: bool = True
+    """One actor plays all agents."""
+    optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
+    """What is subtracted from Q: its mean under the policy, or the baseline of least variance."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the actors."""
+    critic_hidden: tuple[int, ...] = (128, 128)
+    """Widths of the critic."""
+    critic_steps: int = 100
+    """Steps of the critic on a rollout, each on another part of it."""
+    target_every: int = 200
+    """Steps of the critic between copies."""
+    lr: float = 5e-4
+    """Step size of the actors' RMSprop (alpha 0.99, eps 1e-5)."""
+    critic_lr: float = 5e-4
+    """Step size of the critic's."""
+    entropy: float = 0.01
+    """Weight of the entropy."""
+    grad_clip: float = 10.0
+    """Largest norm of a gradient."""
+    value_beta: float = 0.99
+    """Memory of the value normaliser, per rollout."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        actors, q = make_networks(config, team)
+        old_q = copy.deepcopy(q).requires_grad_(False)
+        rms = torch.optim.RMSprop(actors.parameters(), lr=config.lr, alpha=0.99, eps=1e-5)
+        q_rms = torch.optim.RMSprop(q.parameters(), lr=config.critic_lr, alpha=0.99, eps=1e-5)
+        norm = ValueNorm(config.value_beta)
+        team.keep(acting(actors), actors=actors, q=q, old_q=old_q, norm=norm, rms=rms, q_rms=q_rms)
+
+        def expected(view: View) -> Tensor:
+            """Of what was not played on: the others' actions are drawn, the own one averaged."""
+            action, _ = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+            return mean_q(actors, old_q, view, action)
+
+        for update in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"):  # ACT
+                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                view = team.step(action, logp)  # STEP
+            with team.clock("credit"):  # CREDIT of the critic: lambda-returns
+                steps = team.steps
+                steps.value[:] = mean_q(actors, old_q, steps.view(slice(0, config.horizon)), steps.action)
+                batch = team.batch(expected, norm.denormalise)
+                rule = agent_gae.Config(config.gamma, config.trace, pooled=True)
+                target = batch.credit(agent_gae.assign(batch.rollout, rule)) + norm.denormalise(batch.value)
+            with team.clock("learn"):  # LEARN, the critic first
+                norm.update(target, mask=batch.view.active, head=[q.head, old_q.head])
+                loss = learn_values(config, q, q_rms, norm.normalise(target), batch, team.generator)
+            with team.clock("credit"):  # CREDIT of the agents
+                ledger = counterfactual(config, actors, q, norm, batch)
+            with team.clock("learn"):  # LEARN
+                told = improve(config, actors, rms, batch, batch.credit(ledger))
+                before, now = (n * config.critic_steps // config.target_every for n in (update, update + 1))
+                if now > before:
+                    old_q.load_state_dict(q.state_dict())
+            team.log(ledger, value_loss=loss, **told)
+        return team.finish("coma")
+
+
+def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
+    """Actors and critic for the team at hand.
+
+    Raises:
+        BadInput: agents whose actions are numbers.
+    """
+    spec, steps = team.env.team, team.steps
+    if spec.kind != "discrete":
+        raise BadInput(
+            "COMA needs agents that choose", got=f"{spec.kind} actions", expected="discrete actions",
+            where=config.env, do="use mappo, with --optimal-baseline surrogate for a baseline for each agent",
+        )  # fmt: skip
+    actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared)
+    q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden)
+    return actors.to(team.device), q.to(team.device)
+
+
+def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+    """How the team plays in an evaluation."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+
+    return act
+
+
+@torch.no_grad()
+def mean_q(actors: Actors, q: JointQ, view: View, action: Tensor) -> Tensor:
+    """``sum_b pi^i(b) Q(s, (a^{-i}, b))`` in the critic's scale, ``[..., A]``."""
+    return (policy_of(actors, view.obs, view.available) * q.of_choices(view.state, view.obs, action)).sum(-1)
+
+
+def counterfactual(config: Config, actors: Actors, q: JointQ, norm: ValueNorm, batch: Batch) -> RolloutLedger:
+    """Q of what was done minus the baseline."""
+    view, exact = batch.view, config.optimal_baseline == "exact"
+    columns = choice_columns(actors, q, norm, (view.state, view.obs, view.available), batch.action, exact=exact)
+    if config.optimal_baseline == "none":
+        return agent_counterfactual.assign(batch.rollout, q_TBAN=columns["q_TBAN"], policy_TBAN=columns["policy_TBAN"])
+    return agent_optimal_baseline.assign(batch.rollout, agent_optimal_baseline.Config(target="q"), **columns)
+
+
+def improve(
+    config: Config, actors: Actors, rms: torch.optim.RMSprop, batch: Batch, adv_TBA: Tensor
+) -> dict[str, float]:
+    """One step of plain policy gradient; what was seen, for the log."""
+    view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active).flatten(0, 1)
+    judged = actors.judge(view.obs, batch.action.flatten(0, 1), available_BAN=view.available)
+    gain = masked_mean(adv * judged.logp.sum(-1), view.active)
+    entropy = masked_mean(judged.entropy, view.active)
+    rms.zero_grad()
+    (-gain - config.entropy * entropy).backward()
+    size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
+    rms.step()
+    return {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item()}
+
+
+def learn_values(
+    config: Config, q: JointQ, rms: torch.optim.RMSprop, target: Tensor, batch: Batch, generator: torch.Generator
+) -> float:
+    """Fit Q of what was done to its targets; the mean loss."""
+    seen, action = batch.view.flat(), batch.action.flatten(0, 1)
+    parts = min(config.critic_steps, len(action))
+    return fit_critic(
+        lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), rms, target.flatten(0, 1),
+        batch.rows(parts, generator), grad_clip=config.grad_clip, mask=seen.active,
+    )  # fmt: skip

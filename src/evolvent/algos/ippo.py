@@ -1,0 +1,162 @@
+"""IPPO: every agent learns by PPO on its own, from what it sees and what it earns; the others are part of its world.
+
+Paper: de Witt et al. 2020, Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?
+(arXiv 2011.09533).
+
+    A^i  = GAE of V(o^i) with the agent's own reward
+    L    = mean[ min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of the action of pi / pi_old
+    L_V  = max(H(R - V), H(R - V_clipped))
+
+One actor and one critic serve all agents, as in the paper; ``shared=False`` gives each its own. It is what MAPPO must
+beat: the same but for the critic, which sees no more than the agent, and the reward, which is not the team's mean. The
+other defaults are those of MAPPO here, so that the two can be compared.
+
+Deviations: time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised
+once a rollout and the critics' last layers are rescaled with them; no recurrence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.critic import fit_critic
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
+from evolvent.learn.value_norm import ValueNorm
+from evolvent.models.actors import Actors, Critic
+from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.team import TeamConfig, open_team
+
+PAPER = "arXiv 2011.09533"
+LEVELS = ("agent", "step")
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(TeamConfig):
+    """Settings of IPPO."""
+
+    envs: int = 20
+    """Copies of the environment."""
+    horizon: int = 200
+    """Steps of each copy between two updates (T)."""
+    shared: bool = True
+    """One actor plays all agents, one critic judges them."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of actors and critics."""
+    epochs: int = 5
+    """Passes over a rollout, for the actors."""
+    critic_epochs: int = 5
+    """Passes over a rollout, for the critics."""
+    minibatches: int = 1
+    """Parts of a rollout."""
+    lr: float = 5e-4
+    """Step size of the actors' Adam (eps 1e-5)."""
+    critic_lr: float = 5e-4
+    """Step size of the critics'."""
+    clip: float = 0.2
+    """Clip range of ratios and values."""
+    entropy: float = 0.01
+    """Weight of the entropy."""
+    grad_clip: float = 10.0
+    """Largest norm of a gradient."""
+    value_beta: float = 0.99
+    """Memory of the value normaliser, per rollout."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        spec, steps = team.env.team, team.steps
+        actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+        critics = nn.ModuleList(
+            Critic(steps.obs_dim, hidden=config.hidden) for _ in range(1 if config.shared else spec.n_agents)
+        ).to(team.device)
+        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
+        critic_adam = torch.optim.Adam(critics.parameters(), lr=config.critic_lr, eps=1e-5)
+        norm = ValueNorm(config.value_beta)
+        team.keep(acting(actors), actors=actors, critics=critics, norm=norm, adam=adam, critic_adam=critic_adam)
+
+        def value(view: View) -> Tensor:
+            return values_of(critics, view.obs)
+
+        for _ in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"), torch.no_grad():  # ACT
+                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    said = value(view)
+                view = team.step(action, logp, said)  # STEP
+            with team.clock("credit"):  # CREDIT
+                batch = team.batch(value, norm.denormalise)
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+                adv = batch.credit(ledger)
+            with team.clock("learn"):  # LEARN
+                told = improve(config, actors, adam, batch, adv, team.generator)
+                told["value_loss"] = learn_values(config, critics, critic_adam, norm, batch, adv, team.generator)
+            team.log(ledger, **told)
+        return team.finish("ippo")
+
+
+def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+    """How the team plays in an evaluation."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+
+    return act
+
+
+def improve(
+    config: Config, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
+) -> dict[str, float]:
+    """Clipped policy gradient for all agents at once; means for the log."""
+    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    adv = normalised(adv_TBA, batch.view.active, per_agent=not config.shared).flatten(0, 1)
+    rows_told: list[dict[str, float]] = []
+    for _ in range(config.epochs):
+        for rows in batch.rows(config.minibatches, generator):
+            view = seen[rows]
+            judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
+            gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
+            gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
+            adam.zero_grad()
+            (-gain - config.entropy * entropy).backward()
+            size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
+            adam.step()
+            moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
+            rows_told.append(
+                {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
+            )
+    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+
+
+def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
+    """What each agent's critic says of what it sees, ``[B, A]``."""
+    if len(critics) == 1:
+        return critics[0](obs_BAD)
+    return torch.stack([critic(obs_BAD[:, i]) for i, critic in enumerate(critics)], dim=1)
+
+
+def learn_values(
+    config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
+    generator: torch.Generator,
+) -> float:  # fmt: skip
+    """Fit the critics to every agent's own lambda-returns; the mean loss."""
+    value, seen = norm.denormalise(batch.value), batch.view.flat()
+    target = value + adv_TBA
+    heads = [critic.head for critic in critics if isinstance(critic, Critic)]
+    norm.update(target, mask=batch.view.active, head=heads)
+    passes = (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
+    return fit_critic(
+        lambda rows: values_of(critics, seen.obs[rows]), adam, norm.normalise(target).flatten(0, 1), passes,
+        old_value=norm.normalise(value).flatten(0, 1), clip=config.clip, grad_clip=config.grad_clip, mask=seen.active,
+    )  # fmt: skip

@@ -1,0 +1,217 @@
+"""MAPPO: PPO for every agent with a critic of the shared state; optionally with the baseline of least variance.
+
+Paper: Yu et al. 2022, The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games (arXiv 2103.01955).
+
+    A    = GAE of one critic V(s); every agent earns the team's mean reward
+    L    = mean[ min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of the action of pi / pi_old
+    L_V  = max(H(R - V), H(R - V_clipped))
+
+``optimal_baseline`` (Kuba et al. 2021, arXiv 2108.08612) replaces V(s) as what is subtracted by
+``b*(s, a^{-i}) = sum_a x(a) Q(s, (a^{-i}, a))``, ``x(a) ∝ pi(a) |grad log pi(a)|²``: the advantage becomes
+``R - b*``, R the lambda-return. ``surrogate`` takes the gradient with respect to logits (for numbers: with respect to
+mean and spread, by ``ob_samples`` samples), ``exact`` with respect to all weights (choices only; slow).
+
+One actor plays all agents, as in the paper; ``shared=False`` gives each its own. Other defaults are those of HARL
+(arXiv 2304.09870, its configuration file of mappo: 20 copies x 200 steps, hidden 128 128, 5 epochs, clip 0.2; there
+each agent has its own actor).
+
+Deviations: time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised
+once a rollout and the critics' last layers are rescaled with them; with separate actors one gradient clip holds for
+all. Optimal baseline: Q sees what the others did (there it sees the own action only), V stays to bootstrap, so that R
+is a lambda-return (there it is the plain discounted return), Q learns from R, and what is not available weighs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.credit import agent_gae, agent_optimal_baseline
+from evolvent.evaluate.live import Live
+from evolvent.learn.critic import fit_critic
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
+from evolvent.learn.optimal_baseline import choice_columns, number_columns
+from evolvent.learn.value_norm import ValueNorm
+from evolvent.models.actors import Actors, Critic
+from evolvent.models.joint_q import JointQ
+from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+
+PAPER = "arXiv 2103.01955"
+LEVELS = ("agent", "step")
+STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class Config(TeamConfig):
+    """Settings of MAPPO."""
+
+    envs: int = 20
+    """Copies of the environment."""
+    horizon: int = 200
+    """Steps of each copy between two updates (T)."""
+    shared: bool = True
+    """One actor plays all agents."""
+    optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
+    """What is subtracted from returns: V(s), or the baseline of least variance, by logits or by all weights."""
+    ob_samples: int = 100
+    """Actions drawn for the baseline of a continuous action."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Widths of actors and critics."""
+    epochs: int = 5
+    """Passes over a rollout, for the actors."""
+    critic_epochs: int = 5
+    """Passes over a rollout, for the critics."""
+    minibatches: int = 1
+    """Parts of a rollout."""
+    lr: float = 5e-4
+    """Step size of the actors' Adam (eps 1e-5)."""
+    critic_lr: float = 5e-4
+    """Step size of the critics'."""
+    clip: float = 0.2
+    """Clip range of ratios and values."""
+    entropy: float = 0.01
+    """Weight of the entropy."""
+    grad_clip: float = 10.0
+    """Largest norm of a gradient."""
+    value_beta: float = 0.99
+    """Memory of the value normaliser, per rollout."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        spec, steps = team.env.team, team.steps
+        actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+        critic = Critic(steps.state_dim, hidden=config.hidden).to(team.device)
+        q = None if config.optimal_baseline == "none" else joint_q(config, team)
+        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
+        critics = [critic] if q is None else [critic, q]
+        critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in critics]
+        norm = ValueNorm(config.value_beta)
+        parts = {f"critic_{i}": net for i, net in enumerate(critics)}
+        parts |= {f"critic_adam_{i}": net for i, net in enumerate(critic_adams)}
+        team.keep(acting(actors), actors=actors, adam=adam, norm=norm, **parts)
+
+        def value(view: View) -> Tensor:
+            return critic(view.state).unsqueeze(-1).expand(-1, spec.n_agents)
+
+        for _ in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"), torch.no_grad():  # ACT
+                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    said = value(view)
+                view = team.step(action, logp, said)  # STEP
+            with team.clock("credit"):  # CREDIT
+                batch = team.batch(value, norm.denormalise)
+                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+                ledger = plain if q is None else over_optimal_baseline(config, actors, q, norm, batch, team.generator)
+            with team.clock("learn"):  # LEARN
+                told = improve(config, actors, adam, batch, batch.credit(ledger), team.generator)
+                told |= learn_values(config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator)
+            team.log(ledger, **told)
+        return team.finish("mappo")
+
+
+def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+    """How the team plays in an evaluation."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+
+    return act
+
+
+def improve(
+    config: Config, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
+) -> dict[str, float]:
+    """Clipped policy gradient for all agents at once; means for the log."""
+    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    adv = normalised(adv_TBA, batch.view.active, per_agent=not config.shared).flatten(0, 1)
+    rows_told: list[dict[str, float]] = []
+    for _ in range(config.epochs):
+        for rows in batch.rows(config.minibatches, generator):
+            view = seen[rows]
+            judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
+            gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
+            gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
+            adam.zero_grad()
+            (-gain - config.entropy * entropy).backward()
+            size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
+            adam.step()
+            moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
+            rows_told.append(
+                {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
+            )
+    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+
+
+def learn_values(
+    config: Config, critic: Critic, q: JointQ | None, adams: list[torch.optim.Adam], norm: ValueNorm, batch: Batch,
+    adv_TBA: Tensor, generator: torch.Generator,
+) -> dict[str, float]:  # fmt: skip
+    """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
+    alive, value = batch.view.active, norm.denormalise(batch.value[..., 0])
+    # the same advantage for all who were alive, 0 for the others
+    adv = adv_TBA.mean(-1) if alive is None else adv_TBA.sum(-1) / alive.sum(-1).clamp(min=1)
+    mask = None if alive is None else alive.any(-1)
+    target = value + adv
+    norm.update(target, mask=mask, head=[critic.head] if q is None else [critic.head, q.head])
+    target, seen, action = norm.normalise(target).flatten(), batch.view.flat(), batch.action.flatten(0, 1)
+
+    def passes() -> Iterator[Tensor | slice]:
+        return (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
+
+    told = {
+        "value_loss": fit_critic(
+            lambda rows: critic(seen.state[rows]), adams[0], target, passes(),
+            old_value=norm.normalise(value).flatten(), clip=config.clip, grad_clip=config.grad_clip,
+            mask=None if mask is None else mask.flatten(),
+        )
+    }  # fmt: skip
+    if q is not None:
+        told["q_loss"] = fit_critic(
+            lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), adams[1],
+            target.unsqueeze(-1).expand(-1, seen.obs.shape[1]), passes(), grad_clip=config.grad_clip, mask=seen.active,
+        )  # fmt: skip
+    return told
+
+
+# ------------------------------------------------------------------------------------------ optimal baseline
+def joint_q(config: Config, team: TeamRun) -> JointQ:
+    """The critic of joint actions that the optimal baseline needs.
+
+    Raises:
+        BadInput: the exact form for numbers.
+    """
+    if config.optimal_baseline == "exact" and team.env.team.dims:
+        raise BadInput(
+            "no exact baseline for continuous actions", got=config.optimal_baseline, expected="surrogate",
+            where="--optimal-baseline",
+        )  # fmt: skip
+    return JointQ(team.env.team, team.steps.state_dim, team.steps.obs_dim, hidden=config.hidden).to(team.device)
+
+
+def over_optimal_baseline(
+    config: Config, actors: Actors, q: JointQ, norm: ValueNorm, batch: Batch, generator: torch.Generator
+) -> RolloutLedger:
+    """Lambda-returns minus the baseline of least variance."""
+    rule, view = agent_optimal_baseline.Config(gamma=config.gamma, trace=config.trace, pooled=True), batch.view
+    if q.choices:
+        seen, exact = (view.state, view.obs, view.available), config.optimal_baseline == "exact"
+        columns = choice_columns(actors, q, norm, seen, batch.action, exact=exact)
+    else:
+        seed = int(torch.randint(2**31, (), generator=generator, device=generator.device))
+        columns = number_columns(
+            actors, q, norm, (view.state, view.obs), batch.action, samples=config.ob_samples, seed=seed
+        )
+    return agent_optimal_baseline.assign(batch.rollout, rule, **columns)
