@@ -15,7 +15,7 @@ class Counter:
     at age 2 of the copy whose seed is divisible by 5.
     """
 
-    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=3), ActionSpec(choices=2)), state_dim=1, limit=4)
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=3), ActionSpec(choices=2)), state_dim=1)
     gives = ("available", "active")
     columns = ("ages",)
 

@@ -28,12 +28,15 @@ class GymSolo:
         env: ``reset`` and ``step`` give tuples of observations and rewards.
         limit: steps after which it cuts itself off.
         won: whether the attempt that has just ended did so by its own rules; else it was cut off.
+        forget: called before each reset, for what the environment would carry over from the last attempt.
     """
 
     gives = columns = ()
 
-    def __init__(self, env: Any, limit: int, won: Callable[[], bool]) -> None:
-        self._env, self._won = env, won
+    def __init__(
+        self, env: Any, limit: int, won: Callable[[], bool], forget: Callable[[], None] = lambda: None
+    ) -> None:
+        self._env, self._won, self._forget = env, won, forget
         agents = tuple(f"agent{i}" for i in range(len(env.action_space.spaces)))
         actions = dict(zip(agents, env.action_space.spaces, strict=True))
         spaces = dict(zip(agents, env.observation_space.spaces, strict=True))
@@ -42,6 +45,7 @@ class GymSolo:
 
     def reset(self, seed: int) -> Seen:
         """See ``Solo.reset``."""
+        self._forget()
         obs, _ = self._env.reset(seed=seed)
         return Seen(dict(zip(self.team.agents, obs, strict=True)))
 

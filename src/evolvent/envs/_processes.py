@@ -160,7 +160,7 @@ def _detach(memory: SharedMemory) -> None:
         memory.close()
     except BufferError:
         # Somebody still holds a frame. The pages stay mapped until it goes; SharedMemory itself must not try again.
-        memory._mmap = memory._buf = None
+        memory._mmap = memory._buf = None  # pyright: ignore[reportAttributeAccessIssue]
         memory.close()
 
 

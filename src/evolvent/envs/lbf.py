@@ -6,6 +6,8 @@ Package lbforaging (Albrecht and Ramamoorthy 2013; Papoudakis et al., NeurIPS 20
 
 from __future__ import annotations
 
+import functools
+
 from evolvent.core.errors import missing_extra
 from evolvent.envs._gym import GymSolo, make_gym
 
@@ -18,4 +20,17 @@ def make_solo(variant: str = "Foraging-8x8-2p-2f-v3") -> GymSolo:
     except ImportError as err:
         raise missing_extra("lbforaging", "marl", "envs.lbf") from err
     env = make_gym(variant, [name for name in registry if name.startswith("Foraging-")])
-    return GymSolo(env, env._max_episode_steps, lambda: env.field.sum() == 0)
+    for number, player in enumerate(env.players):
+        player.__class__, player.number = _numbered(type(player)), number
+
+    def forget() -> None:
+        for player in env.players:  # else nobody starts where somebody stood last, and the seed does not decide
+            player.position = None
+
+    return GymSolo(env, env._max_episode_steps, lambda: env.field.sum() == 0, forget)
+
+
+@functools.cache
+def _numbered(player: type) -> type:
+    """Players hash by number: the package takes them out of a set, in an order that else depends on addresses."""
+    return type("Player", (player,), {"__hash__": lambda self: self.number})
