@@ -8,7 +8,7 @@ from joint_cases import KINDS, Case, case, loud, team_of
 
 from evolvent.bench.marl_reference import PlainJoint
 from evolvent.core.errors import BadInput, ModelError
-from evolvent.models.joint import JointPolicy
+from evolvent.models.joint import JointPolicy, standardise
 
 torch.set_num_threads(1)
 ACTORS = ("decoder", "local", "encoder")
@@ -303,14 +303,25 @@ def test_acting_follows_new_weights_however_they_are_written():
     assert agrees()
     policy.act(c.obs_BAD)
     with torch.no_grad():
-        policy.decoder[0].mlp.up.weight.data.mul_(1.5)
         policy.decoder[0].attention1.q.weight.mul_(1.5)
+    assert agrees()
+    policy.decoder[0].mlp.up.weight.data.mul_(1.5)  # no version tells; agrees() has judged since it acted
     assert agrees()
     policy.load_state_dict(policy_for(c, seed=7).state_dict())
     assert agrees()
     policy = copy.deepcopy(policy)
     loud(policy)
     assert agrees()
+
+
+def test_observations_may_be_standardised_once():
+    c = case("mixed")
+    for actor in ACTORS:
+        policy = policy_for(c, actor=actor)
+        action = policy.act(c.obs_BAD, **c.masks).action
+        once = policy.judge(standardise(c.obs_BAD), action, **c.masks, standard=True)
+        for a, b in zip(once, policy.judge(c.obs_BAD, action, **c.masks), strict=True):
+            assert torch.equal(a, b)
 
 
 def test_wrong_settings_are_named():

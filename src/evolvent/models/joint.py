@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.team import TeamSpec
 from evolvent.models.action_heads import BLOCKED, ActionHead, Allowed, sigma_of
 from evolvent.models.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, linear
-from evolvent.models.joint_decode import decode, prepare
+from evolvent.models.joint_decode import Decoder, decode, prepare
 
 Order = Tensor | Callable[[Tensor], Tensor] | None
 
@@ -104,6 +104,8 @@ class JointPolicy(nn.Module):
             self.own = Look(obs_dim, width)
         self.head = Head(width, self.action.width)
         self._causal: dict[tuple[int, torch.device, torch.dtype], Tensor] = {}
+        self._plan: tuple[list[tuple[int, int]], Decoder] | None = None
+        self._watched: list[Tensor] = []
 
     def act(
         self,
@@ -126,14 +128,16 @@ class JointPolicy(nn.Module):
             greedy: the likeliest action instead of a draw.
             generator: source of the draw, on the policy's device.
         """
+        plan = self._planned() if self.actor == "decoder" else None
         with torch.inference_mode():
-            looked = self._standard(obs_BAD)
+            looked = standardise(obs_BAD)
             dead_BA = self._dead(active_BA)
             rep_BAW, value_BA = self._encode(looked, dead_BA)
             allowed = self.action.allowed(available_BAN)
             order = order_BA(rep_BAW) if callable(order_BA) else order_BA
-            if self.actor == "decoder":
-                out, action = self._decode(rep_BAW, allowed, dead_BA, order, greedy=greedy, generator=generator)
+            if plan is not None:
+                draw = {"greedy": greedy, "generator": generator}
+                out, action = self._decode(plan, rep_BAW, allowed, dead_BA, order, **draw)
                 logp_BAP = self.action.logp(out, self._sigma(), action, allowed)
             else:
                 out = self._flat_out(looked, rep_BAW)
@@ -149,9 +153,14 @@ class JointPolicy(nn.Module):
         available_BAN: Tensor | None = None,
         active_BA: Tensor | None = None,
         order_BA: Tensor | None = None,
+        standard: bool = False,
     ) -> Judged:
-        """Judge actions that were taken, in one pass with gradients; arguments as they were for ``act``."""
-        looked = self._standard(obs_BAD)
+        """Judge actions that were taken, in one pass with gradients; arguments as they were for ``act``.
+
+        ``standard``: ``obs_BAD`` went through ``standardise`` already, once a rollout instead of once an epoch.
+        """
+        self._plan = None  # whoever judges is about to change the weights, perhaps where no version tells
+        looked = obs_BAD if standard else standardise(obs_BAD)
         dead_BA = self._dead(active_BA)
         rep_BAW, value_BA = self._encode(looked, dead_BA)
         if self.actor == "decoder":
@@ -163,7 +172,7 @@ class JointPolicy(nn.Module):
 
     def value(self, obs_BAD: Tensor, active_BA: Tensor | None = None) -> Tensor:
         """Values ``[B, A]``, with gradients unless the caller forbids them."""
-        return self._encode(self._standard(obs_BAD), self._dead(active_BA))[1]
+        return self._encode(standardise(obs_BAD), self._dead(active_BA))[1]
 
     def adopt(self, state: Mapping[str, Tensor]) -> None:
         """Take the weights of a policy trained with any number of agents.
@@ -187,11 +196,26 @@ class JointPolicy(nn.Module):
             )  # fmt: skip
         self.load_state_dict(dict(state))
 
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As of ``nn.Module``."""
+        self._plan, self._watched = None, []
+        return super().load_state_dict(*args, **kwargs)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> JointPolicy:
+        self._plan, self._watched = None, []
+        return super()._apply(fn, recurse)
+
+    def _planned(self) -> Decoder:
+        """Weights as acting wants them, worked out again when a weight was written (or anything was judged)."""
+        self._watched = self._watched or list(self.parameters())
+        state = [(x.data_ptr(), x._version) for x in self._watched]
+        if self._plan is None or self._plan[0] != state:
+            with torch.no_grad():
+                self._plan = state, prepare(self)
+        return self._plan[1]
+
     def _sigma(self) -> Tensor | None:
         return sigma_of(self.scale) if self.action.dims else None
-
-    def _standard(self, obs_BAD: Tensor) -> Tensor:
-        return torch.layer_norm(obs_BAD, obs_BAD.shape[-1:])
 
     def _dead(self, active_BA: Tensor | None) -> Tensor | None:
         return ~active_BA if self.mask_dead and active_BA is not None else None
@@ -207,15 +231,9 @@ class JointPolicy(nn.Module):
         return self.head(self.own(looked_BAD) if self.actor == "local" else rep_BAW)
 
     def _decode(
-        self,
-        rep_BAW: Tensor,
-        allowed: Allowed,
-        dead_BA: Tensor | None,
-        order_BA: Tensor | None,
-        *,
-        greedy: bool,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, Tensor]:
+        self, plan: Decoder, rep_BAW: Tensor, allowed: Allowed, dead_BA: Tensor | None, order_BA: Tensor | None,
+        **draw: Any,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Cached decoding in an order; the output and the action stand in the order of the agents."""
         batched = allowed.choices is not None and allowed.choices.ndim == 3
         rows = Allowed(
@@ -225,7 +243,7 @@ class JointPolicy(nn.Module):
         dead_AB = None if dead_BA is None else in_line(dead_BA, order_BA, batched=True)
         rep_ABW = in_line(rep_BAW, order_BA, batched=True)
         assert rep_ABW is not None
-        parts = decode(prepare(self), rep_ABW.contiguous(), rows, dead_AB, greedy=greedy, generator=generator)
+        parts = decode(plan, rep_ABW.contiguous(), rows, dead_AB, **draw)
         back = None if order_BA is None else inverse(order_BA)
         out, choice, vector = (None if x is None else in_line(x.transpose(0, 1), back, batched=True) for x in parts)
         out, choice, vector = (None if x is None else x.transpose(0, 1) for x in (out, choice, vector))
@@ -283,6 +301,11 @@ class JointPolicy(nn.Module):
             later = torch.full((agents, agents), -math.inf, dtype=like.dtype, device=like.device).triu(1)
             self._causal = {key: later.repeat_interleave(self.heads, 0)[None]}
         return self._causal[key]
+
+
+def standardise(obs_BAD: Tensor) -> Tensor:
+    """Each agent's observation with mean 0 and variance 1 over its own entries, as the first LN does it."""
+    return torch.layer_norm(obs_BAD, obs_BAD.shape[-1:])
 
 
 def hidden(dead_BA: Tensor, dtype: torch.dtype) -> Tensor:

@@ -92,7 +92,7 @@ def decode(
 
     Args:
         net: prepared weights.
-        rep_ABW: representations.
+        rep_ABW: representations, contiguous.
         allowed: choices, numbers and who chooses, ``[A, B or 1, …]``.
         dead_AB: who must not be attended to.
         greedy: the likeliest action.
@@ -103,54 +103,65 @@ def decode(
         ``[A, B, dims]``.
     """
     agents, batch, width = rep_ABW.shape
-    heads, n = net.heads, net.choices
-    dims = net.out[1].numel() - n
+    n, dims = net.choices, net.out[1].numel() - net.choices
     out = rep_ABW.new_empty(agents, batch, n + dims)
+    choice = torch.empty(agents, batch, dtype=torch.long, device=rep_ABW.device) if n else None
+    vector = rep_ABW.new_empty(agents, batch, dims) if dims else None
     bias = _out_bias(net, allowed, agents)
     noise = None if greedy or not n else gumbel((agents, batch, n), rep_ABW, generator)
     wobble = None if greedy or net.sigma is None else net.sigma * normal((agents, batch, dims), rep_ABW, generator)
-    choice = torch.empty(agents, batch, dtype=torch.long, device=rep_ABW.device) if n else None
-    vector = rep_ABW.new_empty(agents, batch, dims) if dims else None
+    caches = [Cache(layer, rep_ABW, net.heads) for layer in net.layers]
     hide = _hidden_rows(dead_AB, rep_ABW)
-    shape, lengths = (width,), (batch, heads * width)
-    flat = rep_ABW.view(-1, width)
-    asks = [torch.addmm(x.second.shift, flat, x.second.query).view(agents, batch, heads, width) for x in net.layers]
-    rests = [rep_ABW + x.second.bias for x in net.layers]
-    caches = [(torch.empty_like(rep_ABW), torch.empty_like(rep_ABW)) for _ in net.layers]
     x = net.table[n].expand(batch, width)
     if net.numbers is not None:
-        x = torch.layer_norm(nn.functional.gelu(x), shape, *net.token_norm)
+        x = torch.layer_norm(nn.functional.gelu(x), (width,), *net.token_norm)
     for m in range(agents):
-        for index, (layer, (rows1, rows2)) in enumerate(zip(net.layers, caches, strict=True)):
-            mask = None if hide is None else hide[min(index, 1)][:, :, : m + 1]
-            rows1[m] = x
-            ask = torch.addmm(layer.first.shift, x, layer.first.query).view(batch, heads, width)
-            mixed = _mix(ask, rows1[: m + 1], mask).view(lengths)
-            x = torch.addmm(layer.first.bias, mixed, layer.first.out).add_(x)
-            x = torch.layer_norm(x, shape, *layer.norm1)
-            rows2[m] = x
-            mixed = _mix(asks[index][m], rows2[: m + 1], mask).view(lengths)
-            x = torch.layer_norm(torch.addmm(rests[index][m], mixed, layer.second.out), shape, *layer.norm2)
-            inner = nn.functional.gelu(torch.addmm(layer.up[1], x, layer.up[0]))
-            x = torch.layer_norm(torch.addmm(layer.down[1], inner, layer.down[0]).add_(x), shape, *layer.norm3)
+        for index, cache in enumerate(caches):
+            x = cache.step(m, x, None if hide is None else hide[min(index, 1)][:, :, : m + 1])
         inner = nn.functional.gelu(torch.addmm(net.up[1], x, net.up[0]))
-        row = torch.addmm(bias[m], torch.layer_norm(inner, shape, *net.norm), net.out[0])
+        row = torch.addmm(bias[m], torch.layer_norm(inner, (width,), *net.norm), net.out[0])
         out[m] = row
         token = None
         if choice is not None:
             logits = row[:, :n] if dims else row
             token = (logits if noise is None else logits + noise[m]).argmax(1)
-            if allowed.chooses is not None:
+            if allowed.chooses is None:
+                choice[m] = token
+            else:
                 choice[m] = token.masked_fill(~allowed.chooses[m], 0)
                 token = token.masked_fill(~allowed.chooses[m], n + 1)
-            else:
-                choice[m] = token
         if vector is not None:
             number = row[:, n:] if wobble is None else row[:, n:] + wobble[m]
             vector[m] = number if allowed.dims is None else number.masked_fill(~allowed.dims[m], 0.0)
         if m + 1 < agents:
-            x = _token(net, token, None if vector is None else vector[m], shape)
+            x = _token(net, token, None if vector is None else vector[m], (width,))
     return out, choice, vector
+
+
+class Cache:
+    """Rows of one block so far, in ``[A, B, d]``, and what does not depend on actions, worked out for all agents."""
+
+    def __init__(self, layer: Layer, rep_ABW: Tensor, heads: int) -> None:
+        agents, batch, width = rep_ABW.shape
+        self.layer, self.shape, self.mixed = layer, (batch, heads, width), (batch, heads * width)
+        self.rows1, self.rows2 = torch.empty_like(rep_ABW), torch.empty_like(rep_ABW)
+        asks = torch.addmm(layer.second.shift, rep_ABW.view(-1, width), layer.second.query)
+        self.asks = asks.view(agents, *self.shape).unbind(0)
+        self.rests = (rep_ABW + layer.second.bias).unbind(0)
+
+    def step(self, m: int, x: Tensor, hide: Tensor | None) -> Tensor:
+        """Row m of the next block ``[B, d]``, given this block's row m."""
+        (query, shift, out, bias), second, up, down, norm1, norm2, norm3 = self.layer
+        width = x.shape[-1:]
+        self.rows1[m] = x
+        ask = torch.addmm(shift, x, query).view(self.shape)
+        mixed = _mix(ask, self.rows1[: m + 1], hide).view(self.mixed)
+        row = torch.layer_norm(torch.addmm(bias, mixed, out).add_(x), width, *norm1)
+        self.rows2[m] = row
+        mixed = _mix(self.asks[m], self.rows2[: m + 1], hide).view(self.mixed)
+        row = torch.layer_norm(torch.addmm(self.rests[m], mixed, second.out), width, *norm2)
+        inner = nn.functional.gelu(torch.addmm(up[1], row, up[0]))
+        return torch.layer_norm(torch.addmm(down[1], inner, down[0]).add_(row), width, *norm3)
 
 
 def _token(net: Decoder, token: Tensor | None, vector: Tensor | None, shape: tuple[int]) -> Tensor:
