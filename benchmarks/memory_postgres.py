@@ -61,15 +61,24 @@ def verbs(memory, rng, counter):
 
 
 def grouped(memory, rng):
-    """Value updates per second where outcomes are settled in one transaction."""
-    receipts = [memory.recall(task(rng), k=3, policy=preset("memrl", gate=-1.0)) for _ in range(GROUP)]
+    """Value updates per second where many outcomes are settled: by settle in one transaction, and by settle_many."""
 
-    def settle():
+    def receipts():
+        return [memory.recall(task(rng), k=3, policy=preset("memrl", gate=-1.0)) for _ in range(GROUP)]
+
+    def one_by_one(waiting):
         with memory.transaction():
-            return sum(len(memory.settle(r, 1.0)) for r in receipts)
+            return sum(len(memory.settle(r, 1.0)) for r in waiting)
 
-    seconds, updates = timed(settle)
-    return updates / seconds
+    def at_once(waiting):
+        return sum(map(len, memory.settle_many([{"recalled": r, "reward": 1.0} for r in waiting])))
+
+    told = {}
+    for name, settle in (("in a transaction", one_by_one), ("settle_many", at_once)):
+        waiting = receipts()
+        seconds, updates = timed(lambda settle=settle, waiting=waiting: settle(waiting))
+        told[name] = updates / seconds
+    return told
 
 
 def measure(items, repeats, seed):
@@ -122,11 +131,12 @@ def graph(there, repeats, seed):
         hits, times = 0, {"exact": [], "hnsw": []}
         for _ in range(repeats):
             query = exact.embedder.embed([task(rng)])[0]
-            seconds, (truth, _) = timed(lambda q=query: exact._bank.index.search(q, limit=10))
+            seconds, (_, truth) = timed(lambda q=query: exact._bank.index.search(q, limit=10))
             times["exact"].append(seconds)
-            seconds, (found, _) = timed(lambda q=query: approximate._bank.index.search(q, limit=10))
+            seconds, (_, found) = timed(lambda q=query: approximate._bank.index.search(q, limit=10))
             times["hnsw"].append(seconds)
-            hits += len(set(truth.tolist()) & set(found.tolist()))
+            # keys of counted words tie exactly: another that is just as near as the tenth is no miss
+            hits += int(np.count_nonzero(found >= truth[-1]))
         approximate.close()
     told = {f"{name}_p50_ms": float(1e3 * np.median(seconds)) for name, seconds in times.items()}
     return {"build_s": build, "recall_at_10": hits / (10 * repeats), **told}

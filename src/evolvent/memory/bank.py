@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,7 +41,7 @@ class Bank:
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
 
-    def stored(self, db: Connection, digests: Iterable[str]) -> Iterator[tuple]:
+    def stored(self, db: Connection, digests: Iterable[str]) -> Iterable[tuple]:
         """Ask the store for the vectors of texts that are not in memory: ``(hash, vector)``."""
         with self._vectors_lock:
             missing = [digest for digest in digests if digest not in self._vectors]

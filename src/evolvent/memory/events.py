@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums
@@ -126,7 +126,7 @@ class Loaded(NamedTuple):
     source: str
 
 
-def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iterator[tuple]:
+def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iterable[tuple]:
     """Ask for values, for ``loaded`` to read."""
     return among(
         db,

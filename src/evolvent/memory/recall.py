@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -285,7 +285,7 @@ def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | N
             pool.omitted.add(i)
 
 
-def _texts(db: Connection, seqs: Sequence[int]) -> Iterator[tuple]:
+def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
     """Ask what the receipt says about candidates."""
     return among(
         db,

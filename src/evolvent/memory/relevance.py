@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -74,12 +74,12 @@ def hybrid(
     return [seqs[i] for i in order], score[order]
 
 
-def document_counts(db: Connection, bank: Bank, task: str) -> Iterator[tuple]:
+def document_counts(db: Connection, bank: Bank, task: str) -> Iterable[tuple]:
     """Ask how many keys hold each word of a task: ``(word, n)``."""
     return among(db, "SELECT word, n FROM word_count WHERE scope_id = ? AND word IN ({})", words(task), bank.scope_id)
 
 
-def _holders(db: Connection, bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]) -> Iterator[tuple]:
+def _holders(db: Connection, bank: Bank, weights: Mapping[str, float], counts: Mapping[str, int]) -> Iterable[tuple]:
     """Ask which active memories of the scope have keys with the task's rarest words: ``(memory, word)``."""
     rare: list[str] = []
     left = SHARED_BY

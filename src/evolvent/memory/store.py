@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -288,14 +289,21 @@ def put_text(db: Connection, digest: str, body: str) -> None:
     db.execute("INSERT INTO text_blob VALUES(?,?,?) ON CONFLICT DO NOTHING", (digest, body, len(body)))
 
 
-def among(db: Connection, sql: str, ids: Iterable[Any], *args: Any) -> Iterator[tuple]:
+def among(db: Connection, sql: str, ids: Iterable[Any], *args: Any) -> Iterable[tuple]:
     """Rows of a query with ``{}`` for the list after ``IN`` and ``args`` before it, asked in pieces of a few hundred.
 
     The statement is on its way when this returns, so what else is asked for before the first row travels with it.
     """
     every = list(ids)
+    if len(every) <= 500:
+        return db.execute(_filled(sql, len(every)), (*args, *every)) if every else ()
     pieces = [every[start : start + 500] for start in range(0, len(every), 500)]
-    return chain.from_iterable([db.execute(sql.format(marks(len(piece))), (*args, *piece)) for piece in pieces])
+    return chain.from_iterable([db.execute(_filled(sql, len(piece)), (*args, *piece)) for piece in pieces])
+
+
+@lru_cache(maxsize=2048)
+def _filled(sql: str, n: int) -> str:
+    return sql.format(marks(n))
 
 
 def marks(n: int) -> str:
