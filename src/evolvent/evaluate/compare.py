@@ -19,7 +19,8 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate import series
+from evolvent.evaluate import compare_team, series
+from evolvent.evaluate.learning import Learning, is_team, learning
 from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.page import page, section, table, text
 from evolvent.evaluate.series import Paired, Row
@@ -37,7 +38,10 @@ _FEW_SEEDS = 5
 
 @dataclass(frozen=True)
 class Arm:
-    """The runs of one setting: ``scores`` by run, and the outcome lines of all runs (``run`` names the seed)."""
+    """The runs of one setting: ``scores`` by run, and the outcome lines of all runs (``run`` names the seed).
+
+    Of team runs there is ``learned`` instead of outcome lines, one for each run.
+    """
 
     name: str
     env: str
@@ -46,6 +50,7 @@ class Arm:
     score_name: str
     higher_is_better: bool
     rows: tuple[Row, ...]
+    learned: tuple[Learning, ...] = ()
 
     def final(self) -> list[Row]:
         """The outcomes that the score speaks about: held-out tasks after learning, or the last pass of the stream."""
@@ -87,7 +92,7 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
     out: list[Standing] = []
     for arm in arms:
         reference = next(other for other in arms if other.env == arm.env)
-        ci95, over = _interval(arm)
+        ci95, over = compare_team.interval_of(arm) if arm.learned else _interval(arm)
         better = test = None
         if arm is not reference:
             sign = 1.0 if arm.higher_is_better else -1.0
@@ -101,7 +106,8 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
 
 def show(standings: Sequence[Standing], live: Live) -> None:
     """Print the table and what it rests on."""
-    live.table(f"{standings[0].arm.score_name} on {standings[0].arm.env}", _COLUMNS, [_cells(s) for s in standings])
+    for group in _tables(standings):
+        live.table(f"{group[0].arm.score_name} on {group[0].arm.env}", *_table(group))
     for line in _notes(standings):
         live.note(line)
 
@@ -109,7 +115,7 @@ def show(standings: Sequence[Standing], live: Live) -> None:
 def write_html(standings: Sequence[Standing], path: Path) -> Path:
     """The same as a self-contained page with curves."""
     arms = [standing.arm for standing in standings]
-    rates = all(0.0 <= score <= 1.0 for arm in arms for score in arm.scores)
+    rates = all(0.0 <= score <= 1.0 for arm in arms for score in arm.scores) and not any(arm.learned for arm in arms)
     lines = [line for i, arm in enumerate(arms) if (line := _curve(arm, i % 6)) is not None]
     ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x})]
     rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=i % 6) for i, s in enumerate(standings)]
@@ -119,11 +125,20 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     if len(ticks) > 1:
         picture = curves(lines, ticks=ticks, x_label="pass over the tasks", y_label="success")
         cards.insert(0, f'<div class="card"><h3>Success while learning</h3>{picture}</div>')
+    style = {s.arm.name: i % 6 for i, s in enumerate(standings)}
+    groups, tables = _tables(standings), ""
+    for i, group in enumerate(groups):
+        heading = f"<h3>{text(group[0].arm.env)}</h3>" if len(groups) > 1 else ""
+        tables += heading + table(*_table(group))
+        if group[0].arm.learned:
+            picture = compare_team.picture([s.arm for s in group], [style[s.arm.name] for s in group])
+            title = f"Return while learning, {text(group[0].arm.env)}"
+            cards.insert(i, f'<div class="card"><h3>{title}</h3>{picture}</div>')
     notes = "".join(f"<p class='small soft'>{text(line)}</p>" for line in _notes(standings))
     body = [
         f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1></header>",
         f'<div class="cards">{"".join(cards)}</div>',
-        section("Comparison", table(_COLUMNS, [_cells(s) for s in standings]) + notes),
+        section("Comparison", tables + notes),
     ]
     write_atomic(path, page("Comparison of runs", body))
     return path
@@ -179,6 +194,7 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
         str(scores[0]["name"]),
         bool(scores[0].get("higher_is_better", True)),
         tuple(series.judged(rows)),
+        tuple(learning(run.read_metrics()) for run in runs) if is_team(rows) else (),
     )
 
 
@@ -231,6 +247,19 @@ def _curve(arm: Arm, style: int) -> Curve | None:
 _COLUMNS = ["arm", "seeds", "mean", "IQM [95 %]", "over", "P(better)", "difference [95 %]", "won–lost", "McNemar p"]
 
 
+def _tables(standings: Sequence[Standing]) -> list[list[Standing]]:
+    """One table for runs over tasks; of teams, whose returns mean something else everywhere, one an environment."""
+    return list(series.by_key(standings, lambda s: s.arm.env if s.arm.learned else None).values())
+
+
+def _table(group: Sequence[Standing]) -> tuple[list[str], list[list[object]]]:
+    if not group[0].arm.learned:
+        return _COLUMNS, [_cells(s) for s in group]
+    common = compare_team.common_step([s.arm for s in group])
+    rows = [compare_team.cells(s.arm, s.ci95, s.interval_over, s.better, common) for s in group]
+    return compare_team.columns(common), rows
+
+
 def _cells(s: Standing) -> list[object]:
     rates = all(0.0 <= score <= 1.0 for score in s.arm.scores)
     cells: list[object] = [s.arm.name, len(s.arm.seeds), interval(s.mean, None, rate=rates)]
@@ -245,7 +274,17 @@ def _cells(s: Standing) -> list[object]:
 
 def _notes(standings: Iterable[Standing]) -> list[str]:
     standings = list(standings)
-    out = ["P(better), difference and McNemar test are against the first arm of the same environment."]
+    out: list[str] = []
+    if any(not s.arm.learned for s in standings):
+        out.append("P(better), difference and McNemar test are against the first arm of the same environment.")
+    else:
+        out.append("P(better) is against the first arm of the same environment.")
+    for group in _tables(standings):
+        if group[0].arm.learned:
+            teams = [s.arm for s in group]
+            out += [note for note in compare_team.notes(teams, compare_team.common_step(teams)) if note not in out]
+    if any(s.interval_over == "attempts" for s in standings):
+        out.append("One seed: its interval is over attempts of the frozen team and says nothing about seeds.")
     if any(s.interval_over == "tasks" for s in standings):
         out.append("One seed: its interval is over tasks (resampled within each kind) and says nothing about seeds.")
     if any(1 < len(s.arm.seeds) < _FEW_SEEDS for s in standings):

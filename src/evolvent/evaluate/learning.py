@@ -11,6 +11,7 @@ import numpy as np
 from evolvent.evaluate.svg import Curve
 
 Row = dict[str, Any]
+STEPS = "environment steps"
 PARTS = ("act", "step", "credit", "learn")
 _NO_LOSS = {"t", "step", "update", "return", "attempts", "steps_per_s", "credit", *(f"{part}_s" for part in PARTS)}
 

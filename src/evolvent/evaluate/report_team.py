@@ -6,13 +6,12 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evolvent.evaluate.learning import PARTS, Learning, chance_level, column, credit, judged, seconds, training
+from evolvent.evaluate.learning import PARTS, STEPS, Learning, chance_level, column, credit, judged, seconds, training
 from evolvent.evaluate.live import interval, percent
 from evolvent.evaluate.page import page, section, table, text, tiles
 from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.svg import SMALL, Curve, curves, shares, step_ticks
 
-STEPS = "environment steps"
 _COLOURS = (0, 2, 3, 4, 5)  # as many agents get a curve of their own; grey is the level of equal shares
 _PART_WORDS = {
     "act": "choosing actions", "step": "the environment", "credit": "working out credit", "learn": "changing weights",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from evolvent.formulas.statistics import mcnemar, paired_bootstrap, wilson
 
 Row = dict[str, Any]
+T = TypeVar("T")
 PHASES = {
     "before": "before: held-out tasks, nothing learned yet",
     "stream": "stream: tasks it learned from",
@@ -65,9 +66,9 @@ def judged(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.get("success") is not None and row.get("valid", 1)]
 
 
-def by_key(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
+def by_key(rows: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]]:
     """Rows grouped by ``key`` in order of first appearance."""
-    groups: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[T]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups

@@ -9,6 +9,7 @@ from html import escape
 from typing import Literal
 
 WIDTH, HEIGHT = 460, 260
+Mark = Literal["dots", "line", "points", "level"]
 SMALL = (300, 170)
 Scale = Callable[[float], float]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 42
@@ -29,7 +30,7 @@ class Curve:
     lo: Sequence[float | None]
     hi: Sequence[float | None]
     style: int = 0
-    mark: Literal["dots", "line", "points", "level"] = "dots"
+    mark: Mark = "dots"
 
 
 @dataclass(frozen=True)
@@ -109,16 +110,18 @@ def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
     step, head = 44, 6
     height = head + step * len(rows) + 26
     ends = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and math.isfinite(v)]
-    lo, hi = (0.0, 1.0) if rates else (min([0.0, *ends]), max([*ends, 1e-9]))
-    hi = hi if hi > lo else lo + 1.0
+    lo, hi, marks = (
+        (0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0])
+        if rates
+        else _round_scale(min(ends, default=0.0), max(ends, default=1.0))
+    )
 
     def px(v: float) -> float:
         return 10 + (v - lo) / (hi - lo) * (WIDTH - 20)
 
     parts: list[str] = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        v = lo + share * (hi - lo)
-        anchor = "start" if share == 0 else "end" if share == 1 else "middle"
+    for v in marks:
+        anchor = "start" if v == marks[0] else "end" if v == marks[-1] else "middle"
         parts.append(_segment("grid", px(v), px(v), head, height - 22))
         where = f'x="{px(v):.1f}" y="{height - 6}" text-anchor="{anchor}"'
         parts.append(f'<text class="tick" {where}>{_label(v, rates)}</text>')

@@ -1,0 +1,104 @@
+"""A team run through the command line: killed and stopped in the middle, continued, evaluated frozen, fine-tuned."""
+
+import json
+import signal
+import time
+
+import pytest
+from command import evolvent, start
+from safetensors.torch import load_file
+
+WORDS = (
+    "--env", "spread:n=2,limit=6", "--no-ids", "--envs", 4, "--horizon", 6, "--steps", 24 * 18, "--epochs", 2,
+    "--minibatches", 2, "--width", 16, "--eval-every", 4, "--eval-episodes", 4, "--save-every", 3, "--plain",
+)  # fmt: skip
+UPDATES, EVALUATIONS = 18, 5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")  # of the processes started here: their tensors are small
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    out, _ = evolvent("run", "mat", *WORDS, "--out", "run", cwd=folder)
+    return folder / "run", out
+
+
+def stable(folder):
+    """The lines of the run without its times."""
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    times = {"t", "steps_per_s", "act_s", "step_s", "credit_s", "learn_s"}
+    return [{k: v for k, v in row.items() if k not in times} for row in rows]
+
+
+def weights(folder):
+    path = sorted((folder / "checkpoints").glob("step-*"))[-1]
+    return path.name, {name: tensor.tolist() for name, tensor in load_file(path / "tensors.safetensors").items()}
+
+
+def test_a_run_leaves_a_folder_that_says_all(whole):
+    folder, out = whole
+    assert "update 18/18" in out and "steps/s" in out and "random actions" in out and "report:" in out
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (
+        summary["updates"] == UPDATES and summary["steps"] == 24 * UPDATES and summary["agents"] == ["agent0", "agent1"]
+    )
+    assert summary["score"]["ci95"][0] <= summary["score"]["value"] <= summary["score"]["ci95"][1]
+    rows = stable(folder)
+    assert [row.get("phase") for row in rows].count("eval") == EVALUATIONS and rows[0]["phase"] == "random"
+    assert sum("update" in row for row in rows) == UPDATES and sum(rows[1]["credit"]) == pytest.approx(1, abs=1e-3)
+    assert (folder / "behaviour.png").read_bytes().startswith(b"\x89PNG")
+    assert "data:image/png" in (folder / "report.html").read_text()
+
+
+def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, whole):
+    """Killed, then stopped by Ctrl-C: the same run goes on twice."""
+    folder = tmp_path / "run"
+    words = ("run", "mat", *WORDS, "--out", "run")
+    for number, after in ((signal.SIGKILL, 5), (signal.SIGINT, 10)):
+        process, until = start(*words, cwd=tmp_path), time.monotonic() + 60
+        while time.monotonic() < until and process.poll() is None:
+            path = folder / "metrics.jsonl"
+            if path.exists() and f'"update": {after},' in path.read_text():
+                break
+            time.sleep(0.002)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert not (folder / "summary.json").exists(), "the run was over before it could be stopped"
+        if number == signal.SIGINT:
+            assert (
+                process.returncode == 130 and "evolvent run mat --resume run" in err and "stopped after update" in out
+            )
+        words = ("run", "mat", "--resume", "run", "--plain")
+    out, _ = evolvent(*words, cwd=tmp_path)
+    assert "continuing after update" in out
+    assert stable(folder) == stable(whole[0])
+    assert weights(folder) == weights(whole[0])
+    ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (folder, whole[0]))
+    assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+
+
+def test_what_was_learned_plays_frozen_here_and_in_a_larger_team(whole):
+    folder, _ = whole
+    before = (folder / "metrics.jsonl").read_bytes()
+    evolvent("eval", folder, "--plain", cwd=folder.parent)
+    result, summary = (json.loads((folder / name).read_text()) for name in ("eval.json", "summary.json"))
+    assert result["greedy"] == summary["greedy"] and result["sampled"] == summary["sampled"]
+    out, _ = evolvent("eval", folder, "--env", "spread:n=4,limit=6", "--episodes", 3, "--plain", cwd=folder.parent)
+    result = json.loads((folder / "eval.json").read_text())
+    assert len(result["agents"]) == 4 and result["n"] == 3 and "spread:n=4" in out
+    assert (folder / "metrics.jsonl").read_bytes() == before, "nothing in the run changes"
+
+
+def test_a_larger_team_starts_from_the_weights_of_a_smaller_one(tmp_path, whole):
+    few = [*WORDS[:7], "--steps", 24, *WORDS[9:]]
+    few[1] = "spread:n=3,limit=6"
+    out, _ = evolvent("run", "mat", *few, "--init", whole[0], "--lr", 0.0, "--out", "run", cwd=tmp_path)
+    assert "starting with the weights of" in out
+    same = [weights(folder)[1]["policy.look.weight"] for folder in (tmp_path / "run", whole[0])]
+    assert same[0] == same[1]
