@@ -1,11 +1,17 @@
 """Small team environments that count, die, break or change, for the tests of what runs many copies of them."""
 
 import os
+from functools import partial
 
 import numpy as np
 
 from evolvent.core.team import ActionSpec, TeamSpec
+from evolvent.envs._checked import Checked
 from evolvent.envs._solo import Seen
+from evolvent.envs._vector import vector
+from evolvent.testing.team_env import random_action
+
+COLUMNS = ("obs_BAD", "reward_BA", "terminated_B", "truncated_B", "available_BAN", "active_BA", "state_BS")
 
 
 class Counter:
@@ -64,3 +70,27 @@ class Counter:
 
     def close(self):
         pass
+
+
+def counters(place="here", workers=1, *, n_envs=5, trouble=""):
+    return Checked(vector(partial(Counter, trouble), n_envs, place, workers), "counter")
+
+
+def play(env, steps=15, seed=3):
+    generator, frame, out = np.random.default_rng(0), env.reset(seed), []
+    for _ in range(steps):
+        frame = env.step(random_action(env.team, frame, generator))
+        columns = {name: getattr(frame, name).copy() for name in COLUMNS}
+        done = frame.done_B
+        if done.any():
+            columns |= {"final": frame.final_obs_BAD[done].copy(), "final state": frame.final_state_BS[done].copy()}
+            columns |= {name: column.copy() for name, column in frame.info.items()}
+        out.append(columns)
+    return out
+
+
+def assert_same(first, second):
+    for a, b in zip(first, second, strict=True):
+        assert a.keys() == b.keys()
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name], err_msg=name)

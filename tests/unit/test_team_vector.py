@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,36 +12,7 @@ import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.envs._checked import Checked
-from evolvent.envs._vector import vector
-from evolvent.testing.team_env import random_action
-from toy_team import Counter
-
-COLUMNS = ("obs_BAD", "reward_BA", "terminated_B", "truncated_B", "available_BAN", "active_BA", "state_BS")
-
-
-def counters(place="here", workers=1, *, n_envs=5, trouble=""):
-    return Checked(vector(partial(Counter, trouble), n_envs, place, workers), "counter")
-
-
-def play(env, steps=15, seed=3):
-    generator, frame, out = np.random.default_rng(0), env.reset(seed), []
-    for _ in range(steps):
-        frame = env.step(random_action(env.team, frame, generator))
-        columns = {name: getattr(frame, name).copy() for name in COLUMNS}
-        done = frame.done_B
-        if done.any():
-            columns |= {"final": frame.final_obs_BAD[done].copy(), "final state": frame.final_state_BS[done].copy()}
-            columns |= {name: column.copy() for name, column in frame.info.items()}
-        out.append(columns)
-    return out
-
-
-def assert_same(first, second):
-    for a, b in zip(first, second, strict=True):
-        assert a.keys() == b.keys()
-        for name in a:
-            np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+from toy_team import assert_same, counters, play
 
 
 def test_last_observation_is_kept_and_the_next_attempt_has_another_seed():
@@ -135,7 +105,7 @@ INTERRUPTED = """
 import sys
 sys.path.insert(0, {tests!r})
 import numpy as np
-from test_team_vector import counters
+from toy_team import counters
 if __name__ == "__main__":
     env = counters("processes", 2)
     env.reset(0)

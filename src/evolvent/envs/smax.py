@@ -7,6 +7,8 @@ may only shoot at what is in range (``available_BAN``). A battle won or lost ter
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 from typing import Any
 
@@ -22,8 +24,9 @@ def make_team(variant: str = "3m", *, n_envs: int, limit: int = 100) -> Smax:
     """``n_envs`` copies of a map, battles of at most ``limit`` steps."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leave room on the GPU for torch
     try:
-        from jaxmarl.environments.smax import HeuristicEnemySMAX
-        from jaxmarl.environments.smax.smax_env import MAP_NAME_TO_SCENARIO as MAPS
+        with contextlib.redirect_stdout(io.StringIO()):  # at import it reports what it did not find
+            from jaxmarl.environments.smax import HeuristicEnemySMAX
+            from jaxmarl.environments.smax.smax_env import MAP_NAME_TO_SCENARIO as MAPS
     except ImportError as err:
         raise missing_extra("jaxmarl", "jax", "envs.smax") from err
     if variant not in MAPS or limit < 1:

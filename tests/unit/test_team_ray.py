@@ -1,0 +1,91 @@
+"""Copies in Ray actors: against a stand-in of Ray's calls (always), and in a Ray of this machine (slow, extra ray)."""
+
+import pickle
+import sys
+import types
+from functools import partial
+
+import numpy as np
+import pytest
+
+from evolvent.core.errors import EnvError
+from toy_team import assert_same, counters, play
+
+
+class Handle:
+    """An actor of the stand-in: calls are carried out when asked for; what goes in and out is copied and read-only."""
+
+    def __init__(self, actor):
+        self._actor, self.killed = actor, False
+
+    def __getattr__(self, name):
+        return types.SimpleNamespace(remote=lambda *args: partial(self._call, name, pickle.dumps(args)))
+
+    def _call(self, name, args):
+        if self.killed:
+            raise sys.modules["ray.exceptions"].RayError("the actor died")
+        answer = pickle.loads(pickle.dumps(getattr(self._actor, name)(*pickle.loads(args))))
+        for array in answer.values() if isinstance(answer, dict) else ():
+            array.flags.writeable = False
+        return answer
+
+
+@pytest.fixture
+def handles(monkeypatch):
+    made = []
+
+    def remote(**options):
+        assert 0 < options["num_cpus"] <= 1
+
+        def make(kind, *args):
+            made.append(Handle(kind(*pickle.loads(pickle.dumps(args)))))
+            return made[-1]
+
+        return lambda kind: types.SimpleNamespace(remote=partial(make, kind))
+
+    ray, errors = types.ModuleType("ray"), types.ModuleType("ray.exceptions")
+    errors.RayError = type("RayError", (Exception,), {})
+    errors.GetTimeoutError = type("GetTimeoutError", (errors.RayError,), {})
+    ray.is_initialized, ray.cluster_resources, ray.remote = lambda: True, lambda: {"CPU": 2.0}, remote
+    ray.get, ray.exceptions = lambda job, timeout=None: job(), errors
+    ray.kill = lambda handle: setattr(handle, "killed", True)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", errors)
+    return made
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, 2), (3, 3)])
+def test_actors_give_the_same_numbers(handles, workers, expected):
+    env = counters("ray", workers)
+    assert len(handles) == expected
+    assert_same(play(counters()), play(env))
+    assert env.render().shape == (2, 2, 3)
+    env.close()
+    assert all(handle.killed for handle in handles)
+
+
+def test_trouble_in_an_actor_is_told(handles):
+    env = counters("ray", 2, n_envs=6, trouble="raise")
+    env.reset(0)
+    with pytest.raises(EnvError, match=r"(?s)the physics exploded.*Ray worker [01] of 2.*copy [0-5]"):
+        for _ in range(60):
+            env.step(np.zeros((6, 2), np.int64))
+    assert all(handle.killed for handle in handles)
+
+
+def test_an_actor_that_dies_is_named(handles):
+    env = counters("ray", 2)
+    env.reset(0)
+    handles[1].killed = True
+    with pytest.raises(EnvError, match=r"(?s)worker died.*Ray worker 1 of 2, copies 2 to 4"):
+        env.step(np.zeros((5, 2), np.int64))
+
+
+@pytest.mark.slow
+def test_ray_of_this_machine_gives_the_same_numbers():
+    pytest.importorskip("ray", reason="needs the extra ray")
+    there = counters("ray", 2)
+    try:
+        assert_same(play(counters()), play(there))
+    finally:
+        there.close()
