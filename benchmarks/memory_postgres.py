@@ -22,6 +22,7 @@ from evolvent.core.machine import provenance
 from evolvent.memory import transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.postgres_link import Link
 from evolvent.memory.store import open_store
 from postgres_server import server
 
@@ -29,6 +30,7 @@ SETTINGS = ("shared_buffers=256MB", "max_wal_size=4GB")
 WORDS = [f"{a}{b}" for a in ("flight", "delay", "seat", "gate", "wind", "crew", "fuel", "route") for b in range(400)]
 DIM = 384
 GROUP = 200
+SENT = [0]  # round trips so far
 
 
 def task(rng):
@@ -50,14 +52,32 @@ def timed(work):
 
 
 def verbs(memory, rng, counter):
-    """One round of the verbs: seconds by verb."""
+    """One round of the verbs: (seconds, round trips to the server) by verb."""
     told, text = {}, task(rng)
-    told["recall, similarity only"], _ = timed(lambda: memory.recall(text, policy="rag"))
-    told["recall"], r = timed(lambda: memory.recall(text))
-    told["shown"], _ = timed(lambda: memory.shown(r, r.ids[:1]))
-    told["settle"], _ = timed(lambda: memory.settle(r, float(rng.integers(2)), action="lesson 7"))
-    told["remember"], _ = timed(lambda: memory.remember(f"{text} {counter}", f"new {counter}", parents=r))
+
+    def verb(name, work):
+        before = SENT[0]
+        seconds, found = timed(work)
+        told[name] = seconds, SENT[0] - before
+        return found
+
+    verb("recall, similarity only", lambda: memory.recall(text, policy="rag"))
+    r = verb("recall", lambda: memory.recall(text))
+    verb("shown", lambda: memory.shown(r, r.ids[:1]))
+    verb("settle", lambda: memory.settle(r, float(rng.integers(2)), action="lesson 7"))
+    verb("remember", lambda: memory.remember(f"{text} {counter}", f"new {counter}", parents=r))
     return told
+
+
+def count_round_trips():
+    """From now on, how often something is sent to the server."""
+    send = Link._send
+
+    def counted(self, waiting):
+        SENT[0] += bool(waiting)
+        return send(self, waiting)
+
+    Link._send = counted
 
 
 def grouped(memory, rng):
@@ -75,9 +95,9 @@ def grouped(memory, rng):
 
     told = {}
     for name, settle in (("in a transaction", one_by_one), ("settle_many", at_once)):
-        waiting = receipts()
+        waiting, before = receipts(), SENT[0]
         seconds, updates = timed(lambda settle=settle, waiting=waiting: settle(waiting))
-        told[name] = updates / seconds
+        told[name] = updates / seconds, SENT[0] - before
     return told
 
 
@@ -102,15 +122,20 @@ def measure(items, repeats, seed):
 
 def compare(path, there, repeats, seed):
     times: dict[str, dict[str, list[float]]] = {"sqlite": {}, "postgresql": {}}
+    trips: dict[str, list[int]] = {}
+    count_round_trips()
     with Memory(path, policy="memlift") as lite, Memory(there, policy="memlift") as pg:
         pg._store.shrink()  # statistics for the planner, as autovacuum would have them after a minute
         rngs = {"sqlite": np.random.default_rng(seed + 1), "postgresql": np.random.default_rng(seed + 1)}
         for i in range(repeats + 10):
             for name, memory in (("sqlite", lite), ("postgresql", pg)):
-                for verb, seconds in verbs(memory, rngs[name], i).items():
+                for verb, (seconds, sent) in verbs(memory, rngs[name], i).items():
                     if i >= 10:  # the first ones fill caches
                         times[name].setdefault(verb, []).append(seconds)
-        updates = {name: grouped(memory, rngs[name]) for name, memory in (("sqlite", lite), ("postgresql", pg))}
+                        trips.setdefault(verb, []).extend([sent] if name == "postgresql" else [])
+        groups = {name: grouped(memory, rngs[name]) for name, memory in (("sqlite", lite), ("postgresql", pg))}
+        updates = {name: {way: rate for way, (rate, _) in told.items()} for name, told in groups.items()}
+        sent = {way: n for way, (_, n) in groups["postgresql"].items()}
         assert lite.items(None)[-1].id == pg.items(None)[-1].id
         sizes = {"sqlite": path.stat().st_size, "postgresql": sum(pg._store.sizes().values())}
     table = {}
@@ -118,8 +143,10 @@ def compare(path, there, repeats, seed):
         table[verb] = {
             name: {f"p{q}_ms": float(1e3 * np.percentile(times[name][verb], q)) for q in (50, 99)} for name in times
         }
+        table[verb]["round_trips"] = {"p50": float(np.median(trips[verb])), "max": max(trips[verb])}
         table[verb]["ratio_p50"] = table[verb]["postgresql"]["p50_ms"] / table[verb]["sqlite"]["p50_ms"]
-    return {"verbs": table, "grouped_value_updates_per_s": updates, "bytes": sizes}
+    grouping = {"settled": GROUP, "value_updates_per_s": updates, "round_trips": sent}
+    return {"verbs": table, "grouped": grouping, "bytes": sizes}
 
 
 def graph(there, repeats, seed):

@@ -119,6 +119,10 @@ class AsyncMemory:
             merge=merge, supersedes=supersedes,
         )  # fmt: skip
 
+    async def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
+        """``Memory.settle_many``: many outcomes in one transaction."""
+        return await self.run(Memory.settle_many, list(rows))
+
     async def remember_many(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
         """``Memory.remember_many``: many rows in one transaction."""
         return await self.run(Memory.remember_many, list(rows))  # a generator belongs to the caller
