@@ -1,0 +1,46 @@
+"""The generated parts of docs/algos: the index, and each algorithm's rows of the result files.
+
+    python benchmarks/algo_pages.py
+
+A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; everything else is written by hand.
+"""
+
+import re
+from pathlib import Path
+
+from evolvent import catalogue
+
+PAGES = Path(__file__).parent.parent / "docs" / "algos"
+
+
+def main() -> None:
+    """Write the parts into the pages."""
+    page = PAGES / "README.md"
+    page.write_text(filled(page.read_text("utf-8"), {"index": index()}), "utf-8")
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """``text`` with the named parts replaced."""
+    for name, part in parts.items():
+        pattern = re.compile(rf"(<!-- {name}: begin[^>]*-->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"no part {name!r}")
+        text = pattern.sub(lambda found, part=part: f"{found[1]}{part}\n{found[2]}", text)
+    return text
+
+
+def index() -> str:
+    """One row an algorithm, from its module's first line and constants."""
+    lines = ["| algorithm | levels | status | paper | |", "|---|---|---|---|---|"]
+    for entry in catalogue.entries("algos"):
+        name = f"[`{entry.name}`]({entry.name}.md)" if (PAGES / f"{entry.name}.md").exists() else f"`{entry.name}`"
+        told = entry.constants
+        summary = entry.summary.partition(": ")[2] or entry.summary
+        lines.append(
+            f"| {name} | {', '.join(told.get('LEVELS', ()))} | {told.get('STATUS')} | {told.get('PAPER')} | {summary} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
