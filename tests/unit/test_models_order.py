@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from joint_cases import case, loud
+from joint_cases import case, loud, team_of
 
 from evolvent.algos import pmat
 from evolvent.core.errors import BadInput
@@ -75,6 +75,14 @@ def test_the_ratio_is_one_in_the_drawn_order_and_not_in_another(kind):
     _, likeliest, _ = net.act(view, greedy=True, generator=torch.Generator())
     score = net.ranker(judged.rep_BAW).gather(1, likeliest)
     assert (score.diff(dim=1) <= 0).all()
+
+
+def test_a_team_of_another_size_takes_over_the_order():
+    small = pmat.Orderly(JointPolicy(team_of("discrete"), 7, width=16))
+    large = pmat.Orderly(JointPolicy(team_of("discrete", agents=6), 7, width=16))
+    loud(small)
+    large.adopt(small.state_dict())
+    assert all(torch.equal(x, large.state_dict()[name]) for name, x in small.state_dict().items())
 
 
 def test_the_credit_of_an_order_is_that_of_the_living():

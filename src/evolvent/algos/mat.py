@@ -17,7 +17,7 @@ over the parts of an action; dead agents may be masked out of attention (``mask_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import JointPolicy
+from evolvent.models.joint import JointPolicy, standardise
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act
@@ -77,7 +77,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
         policy = make_policy(config, team)
-        optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5)
+        optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5, fused=True)
         norm = ValueNorm(config.value_beta)
         team.keep(acting(policy), policy=policy, optimizer=optimizer, norm=norm)
         for _ in team.updates():
@@ -132,9 +132,10 @@ def learn(
 ) -> dict[str, float]:  # fmt: skip
     """Several passes of clipped policy gradient over one rollout; returns means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
+    seen = replace(seen, obs=standardise(seen.obs))  # once for all passes
     value = norm.denormalise(batch.value)
     target = adv + value
-    norm.update(target, mask=batch.view.active, head=policy.critic[-1])
+    norm.update(target, mask=batch.view.active, head=policy.critic.last)
     target, old_value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
@@ -142,7 +143,9 @@ def learn(
     for _ in range(config.epochs):
         for rows in batch.rows(config.minibatches, generator):
             view = seen[rows]
-            judged = policy.judge(view.obs, action[rows], available_BAN=view.available, active_BA=view.active)
+            judged = policy.judge(
+                view.obs, action[rows], available_BAN=view.available, active_BA=view.active, standard=True
+            )
             gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
             error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
             gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)

@@ -18,7 +18,8 @@ of MAT (``algos/mat.py``) apply.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -31,10 +32,12 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import Acted, JointPolicy
+from evolvent.models.joint import Acted, JointPolicy, standardise
 from evolvent.models.plackett_luce import Ranker, draw_order, order_logp
 from evolvent.rollout.steps import Batch, View
-from evolvent.rollout.team import TeamConfig, open_team
+from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2502.16496"
 LEVELS = ("agent", "step")
@@ -95,21 +98,19 @@ class Orderly(nn.Module):
         # clones are ordinary tensors, which autograd takes later
         return acted, drawn[0].clone(), drawn[1].clone()
 
+    def adopt(self, state: Mapping[str, Tensor]) -> None:
+        """Take the weights of a team of any size; ``ModelError`` where they do not fit."""
+        self.policy.adopt({k.removeprefix("policy."): x for k, x in state.items() if k.startswith("policy.")})
+        self.ranker.load_state_dict({k.removeprefix("ranker."): x for k, x in state.items() if k.startswith("ranker.")})
+
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
-        policy = JointPolicy(
-            team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
-            mask_dead=config.mask_dead,
-        )  # fmt: skip
-        net = Orderly(policy).to(team.device)
-        optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5)
+        net = make_net(config, team)
+        optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5, fused=True)
         norm = ValueNorm(config.value_beta)
-        team.keep(
-            lambda view, greedy, generator: net.act(view, greedy=greedy, generator=generator)[0].action,
-            policy=net, optimizer=optimizer, norm=norm,
-        )  # fmt: skip
+        team.keep(acting(net), policy=net, optimizer=optimizer, norm=norm)
         for _ in team.updates():
             view = team.view
             for _ in range(config.horizon):
@@ -119,12 +120,40 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                     acted.action, acted.logp_BAP, acted.value_BA, order=order, order_logp=order_logp_B
                 )
             with team.clock("credit"):  # CREDIT
-                batch = team.batch(lambda v: policy.value(v.obs, v.active), norm.denormalise)
+                batch = team.batch(lambda v: net.policy.value(v.obs, v.active), norm.denormalise)
                 ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
             with team.clock("learn"):  # LEARN
                 told = learn(config, net, optimizer, norm, batch, ledger, team.generator)
             team.log(ledger, **told)
         return team.finish("pmat")
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Play the newest checkpoint frozen; ``env`` may be a team of another size (train with ``ids=False`` for that)."""
+
+    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+        net = make_net(config, team)
+        return acting(net), {"policy": net}
+
+    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+
+
+def make_net(config: Config, team: TeamRun) -> Orderly:
+    """The networks for the team at hand."""
+    policy = JointPolicy(
+        team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
+        mask_dead=config.mask_dead,
+    )  # fmt: skip
+    return Orderly(policy).to(team.device)
+
+
+def acting(net: Orderly) -> Act:
+    """How the team plays in an evaluation; greedy is the likeliest order, too."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return net.act(view, greedy=greedy, generator=generator)[0].action
+
+    return act
 
 
 def learn(
@@ -133,6 +162,7 @@ def learn(
 ) -> dict[str, float]:  # fmt: skip
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
+    seen = replace(seen, obs=standardise(seen.obs))  # once for all passes
     value = norm.denormalise(batch.value)
     target = adv + value
     norm.update(target, mask=batch.view.active, head=net.policy.critic.last)
@@ -145,8 +175,9 @@ def learn(
         for rows in batch.rows(config.minibatches, generator):
             view = seen[rows]
             judged = net.policy.judge(
-                view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows]
-            )
+                view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows],
+                standard=True,
+            )  # fmt: skip
             gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
             error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
             gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
