@@ -1,0 +1,116 @@
+"""Every team learner solves what it must within a small budget; what must stay unsolved does."""
+
+import importlib
+
+import pytest
+import torch
+
+from evolvent.core.config import to_json
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+
+torch.set_num_threads(1)
+ONE_STEP = {"envs": 32, "horizon": 8, "hidden": (32, 32), "eval_every": 0, "lr": 2e-3, "critic_lr": 2e-3}
+SPREAD = {"env": "spread:n=2,discrete=true", "envs": 64, "horizon": 25, "hidden": (64,), "eval_every": 0}
+
+
+def train(algo, tmp_path, **settings):
+    """Summary and the last line of the log of a run."""
+    module = importlib.import_module(f"evolvent.algos.{algo}")
+    config = module.Config(**settings)
+    folder = RunFolder.create(
+        tmp_path / algo, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test"
+    )
+    with Live(plain=True) as live:
+        summary = module.run(config, folder, live)
+    return summary, [row for row in folder.read_metrics() if "update" in row]
+
+
+def without(settings, *names):
+    return {name: value for name, value in settings.items() if name not in names}
+
+
+def test_happo_splits_up(tmp_path):
+    summary, rows = train("happo", tmp_path, env="split:n=4", ids=False, steps=256 * 15, **ONE_STEP)
+    assert summary["sampled"]["value"] >= 0.85
+    assert rows[0]["return"] < 0.3
+    assert all(0.5 < row["factor_mean"] < 2.0 for row in rows)
+
+
+def test_hatrpo_splits_up(tmp_path):
+    settings = without(ONE_STEP, "lr") | {"delta": 0.05, "critic_epochs": 2}
+    summary, rows = train("hatrpo", tmp_path, env="split:n=4,noise=2", ids=False, steps=256 * 25, **settings)
+    assert summary["sampled"]["value"] >= 0.85
+    assert all(row["kl_max"] <= 0.05 for row in rows)
+    assert max(row["kl_max"] for row in rows) > 0.01
+    assert sum(row["accepted"] for row in rows) / len(rows) > 0.8
+
+
+def test_a_shared_policy_without_numbers_cannot_split_up(tmp_path):
+    """At best 2 / 2^n: everybody flips the same coin."""
+    summary, rows = train("mappo", tmp_path, env="split:n=4", ids=False, steps=256 * 30, **ONE_STEP)
+    late = [row["return"] for row in rows[-10:]]
+    assert sum(late) / len(late) < 0.2
+    assert summary["sampled"]["value"] < 0.4
+
+
+@pytest.mark.parametrize("algo", ["mappo", "ippo"])
+def test_with_numbers_it_can(algo, tmp_path):
+    summary, _ = train(algo, tmp_path, env="split:n=4", steps=256 * 25, **ONE_STEP)
+    assert summary["sampled"]["value"] >= 0.85
+
+
+@pytest.mark.parametrize("baseline", ["none", "surrogate"])
+def test_coma_splits_up(tmp_path, baseline):
+    settings = ONE_STEP | {"critic_steps": 10, "target_every": 20, "optimal_baseline": baseline, "lr": 4e-3}
+    summary, _ = train("coma", tmp_path, env="split:n=4", steps=256 * 40, **settings)
+    assert summary["sampled"]["value"] >= 0.85
+
+
+def test_mappo_with_the_optimal_baseline_splits_up(tmp_path):
+    settings = ONE_STEP | {"shared": False, "ids": False, "optimal_baseline": "surrogate"}
+    summary, rows = train("mappo", tmp_path, env="split:n=4", steps=256 * 25, **settings)
+    assert summary["sampled"]["value"] >= 0.85
+    assert rows[-1]["q_loss"] < rows[0]["q_loss"]
+
+
+@pytest.mark.parametrize("algo", ["happo", "hatrpo", "mappo", "ippo"])
+def test_a_matrix_game_is_learned(algo, tmp_path):
+    """Climbing: the safe cells are worth 5 to 7, the best one 11, and missing it costs 30."""
+    settings = without(ONE_STEP, "lr") | {"delta": 0.05} if algo == "hatrpo" else ONE_STEP
+    summary, _ = train(algo, tmp_path, env="matrix:climbing", steps=256 * 20, **settings)
+    assert summary["score"]["value"] >= 5.0
+    assert summary["baseline"]["value"] < 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["happo", "hatrpo", "mappo", "ippo"])
+def test_spread_gets_better(algo, tmp_path):
+    more = {"delta": 0.02, "critic_epochs": 10} if algo == "hatrpo" else {"lr": 1e-3, "epochs": 10}
+    summary, _ = train(algo, tmp_path, steps=1600 * 25, critic_lr=1e-3, **SPREAD, **more)
+    assert summary["score"]["ci95"][0] > summary["baseline"]["ci95"][1]
+
+
+@pytest.mark.parametrize(
+    ("algo", "settings"),
+    [
+        ("mappo", {"optimal_baseline": "exact", "env": "split:n=2"}),
+        ("mappo", {"optimal_baseline": "surrogate", "env": "spread:n=2,limit=5", "ob_samples": 8}),
+        ("coma", {"optimal_baseline": "exact", "env": "split:n=2", "critic_steps": 2}),
+        ("coma", {"env": "spread:n=2,limit=5,discrete=true", "critic_steps": 2}),
+        ("ippo", {"shared": False, "env": "spread:n=2,limit=5"}),
+        ("happo", {"minibatches": 2, "env": "spread:n=3,limit=5"}),
+    ],
+)
+def test_every_option_runs(algo, settings, tmp_path):
+    settings = settings | {"envs": 4, "horizon": 6, "hidden": (16,), "steps": 48, "eval_every": 0, "eval_episodes": 4}
+    summary, rows = train(algo, tmp_path, **settings)
+    assert summary["updates"] == len(rows) == 2
+
+
+def test_what_an_algorithm_cannot_do_is_said(tmp_path):
+    with pytest.raises(BadInput, match="COMA needs agents that choose"):
+        train("coma", tmp_path, env="spread:n=2")
+    with pytest.raises(BadInput, match="no exact baseline"):
+        train("mappo", tmp_path, env="spread:n=2", optimal_baseline="exact")
