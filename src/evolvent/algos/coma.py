@@ -20,7 +20,6 @@ observation where the attempt stopped, the others' actions there drawn from thei
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,6 +39,8 @@ from evolvent.models.actors import Actors
 from evolvent.models.joint_q import JointQ
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 1705.08926"
 LEVELS = ("agent", "step")
@@ -119,6 +120,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("coma")
 
 
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Play the newest checkpoint frozen, on ``env`` if given: another team needs shared actors and ``ids=False``."""
+
+    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+        actors, _ = make_networks(config, team)
+        return acting(actors), {"actors": actors}
+
+    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+
+
 def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     """Actors and critic for the team at hand.
 
@@ -136,7 +147,7 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     return actors.to(team.device), q.to(team.device)
 
 
-def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+def acting(actors: Actors) -> Act:
     """How the team plays in an evaluation."""
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:

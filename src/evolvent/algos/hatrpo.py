@@ -21,7 +21,6 @@ normalised once a rollout and the critic's last layer is rescaled with them; age
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -38,7 +37,9 @@ from evolvent.learn.trust_region import Step, trust_region_step
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.rollout.steps import Batch, Own, View
-from evolvent.rollout.team import TeamConfig, open_team
+from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")
@@ -81,7 +82,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
         n_agents = team.env.team.n_agents
-        actors = Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden).to(team.device)
+        actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5)
         norm = ValueNorm(config.value_beta)
@@ -108,7 +109,22 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("hatrpo")
 
 
-def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Play the newest checkpoint frozen, on ``env`` if given: separate actors fit the same agents only."""
+
+    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+        actors = make_actors(config, team)
+        return acting(actors), {"actors": actors}
+
+    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+
+
+def make_actors(config: Config, team: TeamRun) -> Actors:
+    """One actor for each agent."""
+    return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden).to(team.device)
+
+
+def acting(actors: Actors) -> Act:
     """How the team plays in an evaluation."""
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:

@@ -17,7 +17,6 @@ once a rollout and the critics' last layers are rescaled with them; no recurrenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -33,7 +32,9 @@ from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean,
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.rollout.steps import Batch, View
-from evolvent.rollout.team import TeamConfig, open_team
+from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2011.09533"
 LEVELS = ("agent", "step")
@@ -76,7 +77,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
         spec, steps = team.env.team, team.steps
-        actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+        actors = make_actors(config, team)
         critics = nn.ModuleList(
             Critic(steps.obs_dim, hidden=config.hidden) for _ in range(1 if config.shared else spec.n_agents)
         ).to(team.device)
@@ -106,7 +107,22 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("ippo")
 
 
-def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Play the newest checkpoint frozen, on ``env`` if given: another team needs shared actors and ``ids=False``."""
+
+    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+        actors = make_actors(config, team)
+        return acting(actors), {"actors": actors}
+
+    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+
+
+def make_actors(config: Config, team: TeamRun) -> Actors:
+    """One actor for each agent, or one for all."""
+    return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+
+
+def acting(actors: Actors) -> Act:
     """How the team plays in an evaluation."""
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:

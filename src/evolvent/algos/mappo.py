@@ -23,7 +23,7 @@ is a lambda-return (there it is the plain discounted return), Q learns from R, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
@@ -44,6 +44,8 @@ from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint_q import JointQ
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
+from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")
@@ -90,7 +92,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
         spec, steps = team.env.team, team.steps
-        actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+        actors = make_actors(config, team)
         critic = Critic(steps.state_dim, hidden=config.hidden).to(team.device)
         q = None if config.optimal_baseline == "none" else joint_q(config, team)
         adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
@@ -122,7 +124,22 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("mappo")
 
 
-def acting(actors: Actors) -> Callable[[View, bool, torch.Generator], Tensor]:
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Play the newest checkpoint frozen, on ``env`` if given: another team needs shared actors and ``ids=False``."""
+
+    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+        actors = make_actors(config, team)
+        return acting(actors), {"actors": actors}
+
+    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+
+
+def make_actors(config: Config, team: TeamRun) -> Actors:
+    """One actor for each agent, or one for all."""
+    return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+
+
+def acting(actors: Actors) -> Act:
     """How the team plays in an evaluation."""
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:

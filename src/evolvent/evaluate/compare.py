@@ -116,16 +116,17 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     """The same as a self-contained page with curves."""
     arms = [standing.arm for standing in standings]
     rates = all(0.0 <= score <= 1.0 for arm in arms for score in arm.scores) and not any(arm.learned for arm in arms)
-    lines = [line for i, arm in enumerate(arms) if (line := _curve(arm, i % 6)) is not None]
+    colours = (0, 2, 3, 4, 5, 1) if any(arm.learned for arm in arms) else tuple(range(6))  # of teams, chance is grey
+    style = {arm.name: colours[i % 6] for i, arm in enumerate(arms)}
+    lines = [line for arm in arms if (line := _curve(arm, style[arm.name])) is not None]
     ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x})]
-    rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=i % 6) for i, s in enumerate(standings)]
+    rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=style[s.arm.name]) for s in standings]
     cards = [
         f'<div class="card"><h3>{text(arms[0].score_name)}, interquartile mean</h3>{bars(rows, rates=rates)}</div>'
     ]
     if len(ticks) > 1:
         picture = curves(lines, ticks=ticks, x_label="pass over the tasks", y_label="success")
         cards.insert(0, f'<div class="card"><h3>Success while learning</h3>{picture}</div>')
-    style = {s.arm.name: i % 6 for i, s in enumerate(standings)}
     groups, tables = _tables(standings), ""
     for i, group in enumerate(groups):
         heading = f"<h3>{text(group[0].arm.env)}</h3>" if len(groups) > 1 else ""

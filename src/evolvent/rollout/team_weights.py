@@ -61,6 +61,6 @@ def load_parts(folder: Path, parts: Mapping[str, Any], trained_on: str, env: str
         raise ModelError(
             "the weights do not fit this environment", got=f"trained on {trained_on}; {inside}", expected=env,
             where=str(newest),
-            do="observations and actions of an agent must have the same sizes; train with --no-ids, since the one-hot "
-            "number of an agent grows with the team",
+            do="a joint policy, or one actor for all, fits a team of another size where an agent's observation and "
+            "actions keep theirs: train with --no-ids, since the one-hot number of an agent grows with the team",
         ) from error  # fmt: skip

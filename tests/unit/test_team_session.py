@@ -1,0 +1,168 @@
+"""The session of a team run: what it saves when an environment breaks, what it refuses, how it starts and is judged."""
+
+import dataclasses
+import importlib
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from evolvent import envs
+from evolvent.core.config import to_json
+from evolvent.core.errors import BadInput, EnvError, ModelError
+from evolvent.core.folder import RunFolder
+from evolvent.envs.spread import Spread
+from evolvent.evaluate.live import Live
+from evolvent.learn import checkpoint
+
+SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
+TEAMS = ("mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config_of(algo, **fields):
+    kind = importlib.import_module(f"evolvent.algos.{algo}").Config
+    known = {field.name for field in dataclasses.fields(kind)}
+    small = {"hidden": (8,), "width": 8, "ids": False, **SMALL}
+    return kind(**{**{name: value for name, value in small.items() if name in known}, **fields})
+
+
+def train(path, config, *, resume=False):
+    """Run an algorithm in this process; returns what it told the person who watches."""
+    algo = type(config).__module__.rpartition(".")[2]
+    out = io.StringIO()
+    if resume:
+        folder = RunFolder.open(path)
+    else:
+        folder = RunFolder.create(path, algo=algo, config=to_json(config), env=config.env, seed=0, command="")
+    with folder:
+        summary = importlib.import_module(f"evolvent.algos.{algo}").run(
+            config, folder, Live(True, stream=out), resume=resume
+        )
+        folder.write_summary(summary)
+    return out.getvalue()
+
+
+def judge(path, **options):
+    folder = RunFolder.open(path)
+    module = importlib.import_module(f"evolvent.algos.{folder.manifest()['algo']}")
+    return module.evaluate(folder, Live(True, stream=io.StringIO()), **options)
+
+
+def mat(steps=24 * 8, **fields):
+    return config_of("mat", **{"env": "spread:n=2,limit=6", "steps": steps, **fields})
+
+
+# ------------------------------------------------------------------------------------------------ trouble
+def test_what_was_learned_is_saved_when_an_environment_breaks(tmp_path, monkeypatch):
+    step, taken = Spread.step, []
+
+    def breaking(self, action):
+        taken.append(self.n_envs)
+        if taken.count(4) == 9 + 6 * 4 + 2:  # the random baseline, four updates, and two steps of the fifth
+            raise EnvError("the robot fell apart", where="copy 2")
+        return step(self, action)
+
+    monkeypatch.setattr(Spread, "step", breaking)
+    taken += [4] * 3  # the baseline plays one attempt of six steps in each of four copies
+    with pytest.raises(EnvError, match="fell apart"):
+        train(tmp_path / "r", mat())
+    newest = checkpoint.latest(tmp_path / "r" / "checkpoints")
+    assert newest is not None and newest.name.endswith("4"), "the fourth update, though every third is saved"
+    monkeypatch.setattr(Spread, "step", step)
+    said = train(tmp_path / "r", mat(), resume=True)
+    assert "continuing after update 4 of 8" in said
+    updates = [row["update"] for row in RunFolder.open(tmp_path / "r").read_metrics() if "update" in row]
+    assert updates == list(range(1, 9))
+
+
+def test_a_run_that_was_stopped_after_its_last_update_only_ends(tmp_path):
+    train(tmp_path / "r", mat())
+    before = (tmp_path / "r" / "metrics.jsonl").read_text()
+    first = json.loads((tmp_path / "r" / "summary.json").read_text())
+    (tmp_path / "r" / "summary.json").unlink()
+    train(tmp_path / "r", mat(), resume=True)
+    assert (tmp_path / "r" / "metrics.jsonl").read_text() == before
+    assert json.loads((tmp_path / "r" / "summary.json").read_text()) == first
+
+
+def test_restarts_that_would_end_every_attempt_are_refused(tmp_path):
+    with pytest.raises(BadInput, match="never end"):
+        train(tmp_path / "r", mat(env="spread:n=2,limit=19"))
+
+
+def test_an_environment_that_cannot_draw_costs_the_picture_only(tmp_path, monkeypatch):
+    def broken(self):
+        raise OSError("no display")
+
+    monkeypatch.setattr(Spread, "render", broken)
+    said = train(tmp_path / "r", mat(24))
+    assert "no picture" in said and "no display" in said and not (tmp_path / "r" / "behaviour.png").exists()
+    assert (tmp_path / "r" / "summary.json").exists()
+
+
+def test_attempts_longer_than_the_sheet_are_shown_at_equal_distances():
+    from evolvent.rollout.steps import Steps
+    from evolvent.rollout.team_eval import random_act
+    from evolvent.rollout.team_film import film
+
+    env = envs.load_team("spread:n=2,limit=70", 1)
+    env.env.render = lambda: np.full((2, 2, 3), env.env._age_B[0], np.uint8)
+    steps = Steps(env.team, 1, 1, ids=False, device=torch.device("cpu"))
+    frames = film(env, random_act(env.team), steps, generator=torch.Generator(), seed=0)
+    ages = [int(frame[0, 0, 0]) for frame in frames]
+    assert ages[0] == 0 and len(ages) == 8 and 60 <= ages[-1] < 70
+    assert max(np.diff(ages)) - min(np.diff(ages)) <= 4
+
+
+# ------------------------------------------------------------------------------------------------ frozen
+@pytest.mark.parametrize("algo", TEAMS)
+def test_every_team_learner_plays_its_checkpoint_with_the_numbers_of_its_run(tmp_path, algo):
+    train(tmp_path / "r", config_of(algo, env="permutation:n=3", steps=96, ids=True))
+    summary = RunFolder.open(tmp_path / "r").summary()
+    result = judge(tmp_path / "r")
+    assert result["greedy"] == summary["greedy"] and result["sampled"] == summary["sampled"]
+    assert result["random"]["value"] == summary["baseline"]["value"] and result["update"] == summary["updates"]
+    assert judge(tmp_path / "r", episodes=7)["n"] == 7
+
+
+def test_weights_that_do_not_fit_another_team_say_why(tmp_path):
+    train(tmp_path / "r", mat(24, ids=True))
+    with pytest.raises(ModelError, match="do not fit") as error:
+        judge(tmp_path / "r", env="spread:n=3,limit=6")
+    assert "--no-ids" in str(error.value) and "trained on spread:n=2,limit=6" in str(error.value)
+
+
+def test_a_run_without_a_checkpoint_is_named(tmp_path):
+    config = mat()
+    RunFolder.create(tmp_path / "r", algo="mat", config=to_json(config), env=config.env, seed=0, command="")
+    with pytest.raises(BadInput, match="no checkpoint"):
+        judge(tmp_path / "r")
+
+
+# ------------------------------------------------------------------------------------------------ another start
+@pytest.mark.parametrize("algo", ["mat", "pmat", "ippo"])
+def test_another_run_is_the_start(tmp_path, algo):
+    shared = {"shared": True} if algo == "ippo" else {}
+    train(tmp_path / "a", config_of(algo, env="spread:n=2,limit=6", steps=48, **shared))
+    still = {"lr": 0.0, "critic_lr": 0.0} if algo == "ippo" else {"lr": 0.0}
+    init = str(tmp_path / "a")
+    same = config_of(algo, env="spread:n=2,limit=6", steps=24, init=init, **still, **shared)
+    assert "starting with the weights of" in train(tmp_path / "b", same)
+    greedy = [RunFolder.open(tmp_path / name).summary()["greedy"]["value"] for name in ("a", "b")]
+    assert greedy[0] == greedy[1], "nothing was learned: it plays like the run it came from"
+
+
+def test_a_start_that_is_not_there_is_refused_before_anything_is_played(tmp_path):
+    with pytest.raises(BadInput):
+        train(tmp_path / "r", mat(init=str(tmp_path / "nothing")))
+    assert RunFolder.open(tmp_path / "r").read_metrics() == []
