@@ -15,7 +15,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -35,16 +35,28 @@ PARTS = ("act", "step", "credit", "learn")
 
 @dataclass(frozen=True)
 class Cell:
-    """One line of a table: an algorithm with its settings on a task; ``start`` names the arm whose weights it takes."""
+    """One line of a table.
+
+    Attributes:
+        task, arm: where it stands.
+        algo: a module of ``evolvent.algos``, or a learner that the script brings.
+        settings: fields of its ``Config``.
+        start: task and arm whose weights it starts with.
+        keep: columns of the log that begin so are kept in the row, as ``measured``.
+    """
 
     task: str
     arm: str
     algo: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     start: tuple[str, str] | None = None
+    keep: str = ""
 
 
-def main(name: str, cells: Sequence[Cell], doc: str, *, seeds: Sequence[int], minutes: float = 0.0) -> None:
+def main(
+    name: str, cells: Sequence[Cell], doc: str, *, seeds: Sequence[int], minutes: float = 0.0,
+    learners: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Run the missing cells, seed by seed.
 
     Args:
@@ -53,6 +65,7 @@ def main(name: str, cells: Sequence[Cell], doc: str, *, seeds: Sequence[int], mi
         doc: for --help.
         seeds: those that are run where --seeds does not say otherwise.
         minutes: time for a run whose settings name no steps; 0 = all settings do.
+        learners: what a cell's ``algo`` may name besides our algorithms: has ``Config`` and ``run``.
     """
     a = _arguments(name, cells, doc, seeds, minutes)
     results = Path(a.out)
@@ -62,26 +75,25 @@ def main(name: str, cells: Sequence[Cell], doc: str, *, seeds: Sequence[int], mi
             path = folder_of(Path(a.runs), cell.task, cell.arm, seed)
             command = f"python benchmarks/{name}.py --tasks {cell.task} --arms {cell.arm} --seeds {seed}"
             command += f" --minutes {a.minutes:g}" if minutes and "steps" not in cell.settings else ""
-            row = run(cell, seed, path, command, live, minutes=a.minutes, runs=Path(a.runs))
-            add(results, row)
+            module = (learners or {}).get(cell.algo) or importlib.import_module(f"evolvent.algos.{cell.algo}")
+            add(results, run(module, cell, seed, path, command, live, minutes=a.minutes))
 
 
 def run(
-    cell: Cell, seed: int, path: Path, command: str, live: Live, *, minutes: float = 0.0, runs: Path | None = None
+    module: Any, cell: Cell, seed: int, path: Path, command: str, live: Live, *, minutes: float = 0.0
 ) -> dict[str, Any]:
-    """Run a cell, or go on with it, and give its row."""
+    """Run a cell in the folder ``path``, or go on with it, and give its row."""
     import torch
 
     torch.set_num_threads(1)
-    module = importlib.import_module(f"evolvent.algos.{cell.algo}")
     resume = (path / "config.json").exists()
     if resume:
         folder = RunFolder.open(path)
         config = configs.from_json(module.Config, folder.config)
     else:
         config = module.Config(**{**cell.settings, "seed": seed})
-        if cell.start is not None and runs is not None:
-            config = replace(config, init=str(folder_of(runs, *cell.start, seed)))
+        if cell.start is not None:
+            config = replace(config, init=str(folder_of(path.parent.parent, *cell.start, seed)))
         if minutes and "steps" not in cell.settings:
             config = replace(config, steps=steps_in(module, config, minutes, live))
         folder = RunFolder.create(
@@ -92,7 +104,10 @@ def run(
             folder.write_summary(module.run(config, folder, live, resume=resume))
         summary, metrics = folder.summary(), folder.read_metrics()
     updates = [m for m in metrics if "update" in m]
-    head = {"task": cell.task, "arm": cell.arm, "algo": cell.algo, "seed": seed, "command": command}
+    head: dict[str, Any] = {"task": cell.task, "arm": cell.arm, "algo": cell.algo, "seed": seed, "command": command}
+    if cell.keep:
+        kept = ({k: v for k, v in m.items() if k == "step" or k.startswith(cell.keep)} for m in updates)
+        head["measured"] = [row for row in kept if len(row) > 1]
     return head | {
         "config": {**configs.to_json(config), "init": "" if cell.start is None else "/".join(cell.start)},
         "greedy": summary["greedy"], "sampled": summary["sampled"], "random": summary["baseline"],
