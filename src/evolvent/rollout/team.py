@@ -36,6 +36,7 @@ from evolvent.core.team import TeamEnv
 from evolvent.evaluate import png
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
+from evolvent.rollout.freed_memory import keep_freed_memory
 from evolvent.rollout.steps import Batch, Steps, View
 from evolvent.rollout.team_eval import Act, play, random_act, summarise
 from evolvent.rollout.team_film import film
@@ -325,6 +326,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
             raise BadInput("a setting is too small", got=getattr(config, name), expected=">= 1", where=f"--{name}")
     if config.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=config.device, expected="cpu", where="--device")
+    keep_freed_memory()
     env = envs.load_team(config.env, config.envs, workers=config.workers)
     try:
         run = TeamRun(config, env, folder, live, resume=resume)
