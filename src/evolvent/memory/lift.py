@@ -84,7 +84,7 @@ def step_size(n: int, floor: float) -> float:
     return max(floor, 1.0 / (n + 2.0))
 
 
-def harmful(effect: Effect, value: float, n: int, reward_range: tuple[float, float]) -> bool:
+def harmful(effect: Effect, value: float, n: float, reward_range: tuple[float, float]) -> bool:
     """Whether showing it probably hurts: its effect is below zero by half a posterior spread, or it always fails.
 
     "Always fails" means at least four outcomes and a value within a tenth of the range above failure.
