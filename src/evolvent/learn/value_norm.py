@@ -76,7 +76,8 @@ class ValueNorm(nn.Module):
         if not torch.isfinite(values).all():
             raise BadInput("a value target is not finite", where="ValueNorm.update", do="check rewards and values")
         mean, sd = self.mean, self.sd
-        for name, new in (("mean_sum", values.mean()), ("square_sum", (values**2).mean()), ("weight", 1.0)):
+        first, second = values.mean().item(), (values**2).mean().item()
+        for name, new in (("mean_sum", first), ("square_sum", second), ("weight", 1.0)):
             old = cast("Tensor", getattr(self, name))
             old.mul_(self.beta).add_((1.0 - self.beta) * new)
         for layer in () if head is None else (head,) if isinstance(head, nn.Linear) else head:
