@@ -80,10 +80,12 @@ def play(env, steps=15, seed=3):
     generator, frame, out = np.random.default_rng(0), env.reset(seed), []
     for _ in range(steps):
         frame = env.step(random_action(env.team, frame, generator))
-        columns = {name: getattr(frame, name).copy() for name in COLUMNS}
+        shown = {name: getattr(frame, name) for name in COLUMNS}
+        columns = {name: column.copy() for name, column in shown.items() if column is not None}
         done = frame.done_B
         if done.any():
-            columns |= {"final": frame.final_obs_BAD[done].copy(), "final state": frame.final_state_BS[done].copy()}
+            last = {"final": frame.final_obs_BAD, "final state": frame.final_state_BS}
+            columns |= {name: column[done].copy() for name, column in last.items() if column is not None}
             columns |= {name: column.copy() for name, column in frame.info.items()}
         out.append(columns)
     return out

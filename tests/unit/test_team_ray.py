@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from evolvent import envs
 from evolvent.core.errors import EnvError
 from toy_team import assert_same, counters, play
 
@@ -84,8 +85,11 @@ def test_an_actor_that_dies_is_named(handles):
 @pytest.mark.slow
 def test_ray_of_this_machine_gives_the_same_numbers():
     pytest.importorskip("ray", reason="needs the extra ray")
-    there = counters("ray", 2)
+    here, there = (
+        envs.load_team("mpe:simple_spread,limit=5", 3),
+        envs.load_team("mpe:simple_spread,limit=5", 3, workers="ray:2"),
+    )
     try:
-        assert_same(play(counters()), play(there))
+        assert_same(play(here), play(there))
     finally:
         there.close()

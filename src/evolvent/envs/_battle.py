@@ -45,7 +45,7 @@ def _look(env: Any, battle: Any) -> dict[str, Any]:
     }
 
 
-def to_numpy(columns: dict[str, Any]) -> dict[str, np.ndarray]:
+def to_numpy(columns: dict[str, Any]) -> dict[str, Any]:
     """Columns as float32 or bool arrays that may be written to."""
     out = {name: np.array(column) for name, column in columns.items()}  # a copy: views of jax are read-only
     return {name: column if column.dtype == np.bool_ else column.astype(np.float32) for name, column in out.items()}

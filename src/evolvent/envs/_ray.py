@@ -32,7 +32,11 @@ class RayActors:
         except ImportError as err:
             raise missing_extra("ray", "ray", "workers=ray") from err
         if not ray.is_initialized():
-            ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            except Exception as err:  # it raises a bare Exception where a part of it does not come up in time
+                do = "try `ray start --head`; a machine that is too busy makes it time out"
+                raise EnvError("Ray does not start", got=str(err), where="workers=ray", do=do) from err
         self._ray: Any = ray
         self._failures = failures
         cpus = ray.cluster_resources().get("CPU", 1.0)
@@ -81,7 +85,7 @@ class RayActors:
                 raise EnvError(f"a worker did not start in {timeout_s:.0f} s", where=where, do=do) from error
             except self._failures.RayError as error:
                 self.close()
-                raise EnvError("a worker died", got=str(error), where=where) from error
+                raise EnvError(f"a worker died\n{error}", where=where) from error
             if isinstance(answer, str):
                 self.close()
                 copy, _, text = answer.partition("\n")

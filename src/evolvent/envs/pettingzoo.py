@@ -2,6 +2,7 @@
 
 ``pettingzoo:sisl.multiwalker_v9``, ``pettingzoo:butterfly.knights_archers_zombies_v11``, ``pettingzoo:package.module``.
 The name is looked up inside PettingZoo, then as a module of its own; it must have a function ``parallel_env``.
+Not every one is decided by its seed: in knights_archers_zombies_v11 an attempt depends on the one before.
 """
 
 from __future__ import annotations
