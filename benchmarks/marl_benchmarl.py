@@ -12,13 +12,17 @@ over rounds and iterations. BenchMARL has an environment of its own (requirement
 import argparse
 import json
 import os
+
+# one thread, as the other side has; before numpy is imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-# isort: split
 import numpy as np
 import torch
 

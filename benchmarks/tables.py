@@ -1,4 +1,4 @@
-"""Tables of the grids, generated from their result files: docs/results/analyst.md and docs/results/text-world.md.
+"""Tables of the grids, generated from their result files: docs/results/analyst.md and text-world.md; teams: marl*.md.
 
     python benchmarks/tables.py
 
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import marl_tables
 import numpy as np
 
 from evolvent.formulas.statistics import paired_bootstrap, student_interval
@@ -31,6 +32,7 @@ def main() -> None:
         if source.exists():
             target = DOCS / f"{name.replace('_', '-')}.md"
             target.write_text(page(title, name, json.loads(source.read_text())), encoding="utf-8")
+    marl_tables.main()
 
 
 def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:

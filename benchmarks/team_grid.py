@@ -29,7 +29,7 @@ from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
 HERE = Path(__file__).parent
-POINTS = 100
+POINTS = 240
 PARTS = ("act", "step", "credit", "learn")
 
 
@@ -119,7 +119,7 @@ def run(
 
 
 def curve(updates: Sequence[dict[str, Any]]) -> list[list[float]]:
-    """At most 100 points: the step, and the mean return of the attempts that ended since the point before."""
+    """At most 240 points: the step, and the mean return of the attempts that ended since the point before."""
     size = max(1, -(-len(updates) // POINTS))
     parts = [updates[i : i + size] for i in range(0, len(updates), size)]
     points = ((part[-1]["step"], [m["return"] for m in part if m["return"] is not None]) for part in parts)
