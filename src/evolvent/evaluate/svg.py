@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 460, 260
 Mark = Literal["dots", "line", "points", "level"]
 SMALL = (300, 170)
 Scale = Callable[[float], float]
+Edges = tuple[float, float]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 42
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -72,19 +73,21 @@ def curves(
     dotted = [line for line in lines if line.mark == "dots"]
     pad = (0.06 if dotted else 0.01) * (right - left) or 0.5
     width, height = size
+    words = _texts(marks, rates)
+    edges = max(_LEFT, 12.0 + 8 * max(len(word) for word in words)), width - _RIGHT
 
     def px(x: float) -> float:
         share = (x - left + pad) / (right - left + 2 * pad)
-        return _LEFT + share * (width - _LEFT - _RIGHT)
+        return edges[0] + share * (edges[1] - edges[0])
 
     def py(y: float) -> float:
         return _TOP + (hi - y) / (hi - lo) * (height - _TOP - _BOTTOM)
 
-    parts = [_axis_y(marks, py, width, rates), _axis_x(ticks, px, x_label, size)]
+    parts = [_axis_y(marks, words, py, edges), _axis_x(ticks, px, x_label, edges, height)]
     shift = {id(line): 3.0 * (i - (len(dotted) - 1) / 2) for i, line in enumerate(dotted)}
     ordered = sorted(lines, key=lambda line: {"level": 0, "points": 1}.get(line.mark, 2))  # later ones lie on top
-    parts += [_band(line, px, py, shift.get(id(line), 0.0), width) for line in ordered]
-    parts += [_line(line, px, py, shift.get(id(line), 0.0), width) for line in ordered]
+    parts += [_band(line, px, py, shift.get(id(line), 0.0), edges) for line in ordered]
+    parts += [_line(line, px, py, shift.get(id(line), 0.0), edges) for line in ordered]
     legend = "".join(
         f'<span class="key {line.mark} s{line.style}">{escape(line.name)}</span>' for line in lines if line.name
     )
@@ -150,7 +153,7 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
     """
     left, step = 110, 18
     width, height = WIDTH, step * len(rows) + _TOP + _BOTTOM
-    most = max((share for _, row in rows for share in row), default=0.0) or 1.0
+    most = max([2 / max(len(rows), 1), *(share for _, row in rows for share in row)])  # equal shares are half dark
     parts: list[str] = []
     for r, (name, row) in enumerate(rows):
         y, cell = _TOP + step * r, (width - _RIGHT - left) / max(len(row), 1)
@@ -160,7 +163,8 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
             f'opacity="{share / most:.2f}"/>'
             for i, share in enumerate(row)
         ]
-    parts.append(_axis_x(ticks, lambda x: left + x * (width - _RIGHT - left), x_label, (width, height)))
+    edges = float(left), float(width - _RIGHT)
+    parts.append(_axis_x(ticks, lambda x: left + x * (edges[1] - left), x_label, edges, height))
     label = escape(f"shares by {x_label}")
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
@@ -183,37 +187,45 @@ def _round_scale(lo: float, hi: float) -> tuple[float, float, list[float]]:
     return first * step, last * step, [i * step for i in range(first, last + 1)]
 
 
-def _axis_y(marks: Sequence[float], py: Scale, width: int, rates: bool) -> str:
+def _texts(marks: Sequence[float], rates: bool) -> list[str]:
+    """Labels of an axis, with as many decimals as its marks need to differ."""
+    step = marks[1] - marks[0]
+    if rates or max(abs(v) for v in marks) >= 10_000 or not 1e-5 < step < 1:
+        return [_label(v, rates) for v in marks]
+    decimals = math.ceil(-math.log10(step * 1.001))
+    return [f"{v:.{decimals}f}" for v in marks]
+
+
+def _axis_y(marks: Sequence[float], words: Sequence[str], py: Scale, edges: Edges) -> str:
     out: list[str] = []
-    for v in marks:
+    for v, word in zip(marks, words, strict=True):
         y = py(v)
-        out.append(_segment("grid", _LEFT, width - _RIGHT, y, y))
-        out.append(f'<text class="tick" x="{_LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{_label(v, rates)}</text>')
+        out.append(_segment("grid", *edges, y, y))
+        out.append(f'<text class="tick" x="{edges[0] - 7:.0f}" y="{y + 4:.1f}" text-anchor="end">{word}</text>')
     return "".join(out)
 
 
-def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str, size: tuple[int, int]) -> str:
-    width, height = size
-    keep = max(1, math.ceil(len(ticks) / (8 if width >= WIDTH else 4)))
+def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str, edges: Edges, height: float) -> str:
+    keep = max(1, math.ceil(len(ticks) / (8 if edges[1] - edges[0] > SMALL[0] else 4)))
     y = height - _BOTTOM + 17
     out = [
         f'<text class="tick" x="{px(x):.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
         for i, (x, text) in enumerate(ticks)
         if i % keep == 0
     ]
-    middle = (_LEFT + width - _RIGHT) / 2
-    out.append(f'<text class="tick" x="{middle}" y="{height - 5}" text-anchor="middle">{escape(label)}</text>')
+    middle = sum(edges) / 2
+    out.append(f'<text class="tick" x="{middle:.0f}" y="{height - 5}" text-anchor="middle">{escape(label)}</text>')
     return "".join(out)
 
 
-def _band(line: Curve, px: Scale, py: Scale, dx: float, width: int) -> str:
+def _band(line: Curve, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     ends = [
         (x, a, b) for x, a, b in zip(line.x, line.lo, line.hi, strict=True)
         if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
     ]  # fmt: skip
     if line.mark == "level" and ends:
         _, a, b = ends[0]
-        across = f'x="{_LEFT}" width="{width - _RIGHT - _LEFT}" y="{py(b):.1f}" height="{py(a) - py(b):.1f}"'
+        across = f'x="{edges[0]:.1f}" width="{edges[1] - edges[0]:.1f}" y="{py(b):.1f}" height="{py(a) - py(b):.1f}"'
         return f'<rect class="band s{line.style}" {across}/>'
     whiskers = ends if line.mark == "dots" else []
     out = "".join(_segment(f"whisker thin s{line.style}", px(x) + dx, px(x) + dx, py(a), py(b)) for x, a, b in whiskers)
@@ -224,9 +236,9 @@ def _band(line: Curve, px: Scale, py: Scale, dx: float, width: int) -> str:
     return out
 
 
-def _line(line: Curve, px: Scale, py: Scale, dx: float, width: int) -> str:
+def _line(line: Curve, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     if line.mark == "level":
-        return _segment(f"line level s{line.style}", _LEFT, width - _RIGHT, py(line.y[0]), py(line.y[0]))
+        return _segment(f"line level s{line.style}", *edges, py(line.y[0]), py(line.y[0]))
     points = [(px(x) + dx, py(y)) for x, y in zip(line.x, line.y, strict=True)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     if line.mark == "points":
