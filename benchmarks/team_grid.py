@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evolvent.core import config as configs
-from evolvent.core.folder import RunFolder
+from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
@@ -76,7 +76,11 @@ def main(
             command = f"python benchmarks/{name}.py --tasks {cell.task} --arms {cell.arm} --seeds {seed}"
             command += f" --minutes {a.minutes:g}" if minutes and "steps" not in cell.settings else ""
             module = (learners or {}).get(cell.algo) or importlib.import_module(f"evolvent.algos.{cell.algo}")
-            add(results, run(module, cell, seed, path, command, live, minutes=a.minutes))
+            try:
+                add(results, run(module, cell, seed, path, command, live, minutes=a.minutes))
+            except Interrupted:
+                live.note("stopped; the same command goes on")
+                return
 
 
 def run(
