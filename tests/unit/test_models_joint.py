@@ -314,6 +314,23 @@ def test_acting_follows_new_weights_however_they_are_written():
     assert agrees()
 
 
+@pytest.mark.parametrize("heads", [1, 2])
+def test_attention_over_few_words_is_attention_over_rows(heads):
+    c = case("unequal choices", dtype=torch.float64)
+    policy = policy_for(c, heads=heads, mask_dead=True)
+    action = policy.act(c.obs_BAD, **c.masks, order_BA=c.order_BA).action
+    got = []
+    for words in (True, False):
+        policy.width = 16 if words else 1  # a table of more rows than the width goes the general way
+        policy.zero_grad()
+        judged = policy.judge(c.obs_BAD, action, **c.masks, order_BA=c.order_BA)
+        (judged.logp_BAP.square().sum() + judged.entropy_BA.sum()).backward()
+        got.append([judged.logp_BAP.detach(), *(x.grad for x in policy.parameters() if x.grad is not None)])
+    assert len(got[0]) == len(got[1]) > 20
+    for a, b in zip(*got, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+
+
 def test_observations_may_be_standardised_once():
     c = case("mixed")
     for actor in ACTORS:

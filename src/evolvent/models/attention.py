@@ -69,6 +69,32 @@ def attend(folded: Folded, asks_BAD: Tensor, rows_BAD: Tensor, bias: Tensor | No
     return torch.addmm(folded.bias, mixed.view(batch * agents, -1), folded.out).view_as(asks_BAD)
 
 
+def attend_words(folded: Folded, words_BA: Tensor, table_VD: Tensor, shown_BA: Tensor | None) -> Tensor:
+    """Causal self-attention with its residual, ``[B, A, D]``, where each row is one of V words; exact.
+
+    Without positions a score depends on two words only, and the attention of row m on how often each word has come:
+    ``softmax(score[word_m] + log count_m)`` over the V words. So scores and values are worked out once for each word,
+    not once for each agent of each team.
+
+    Args:
+        folded: weights.
+        words_BA: int64, rows of the table.
+        table_VD: the words.
+        shown_BA: bool, words that may be attended to; the first one always may. ``None`` = all.
+    """
+    (batch, agents), (words, width) = words_BA.shape, table_VD.shape
+    ask = torch.addmm(folded.shift, table_VD, folded.query).view(-1, width)  # V H rows
+    score = torch.mm(ask, table_VD.t()).view(words, -1)
+    value = torch.matmul(table_VD, folded.out.view(-1, width, width)).view(-1, width)  # H V rows
+    seen = table_VD.new_zeros(batch, agents, words).scatter_(2, words_BA.unsqueeze(2), 1.0)
+    seen = seen if shown_BA is None else seen * shown_BA.unsqueeze(2)
+    known = functional.embedding(words_BA, torch.cat([score, table_VD + folded.bias], 1))
+    score, residual = known.split([score.shape[1], width], 2)
+    score = score.view(batch, agents, -1, words) + seen.cumsum_(1).log_().unsqueeze(2)
+    share = torch.softmax(score, -1).view(batch * agents, -1)
+    return torch.addmm(residual.reshape(-1, width), share, value).view(batch, agents, width)
+
+
 class Mlp(nn.Module):
     """Linear, GELU, Linear, of one width."""
 
@@ -136,8 +162,11 @@ class DecoderBlock(nn.Module):
 
     def forward(self, x_BAD: Tensor, rep_BAD: Tensor, bias: Tensor) -> Tensor:
         """The next rows, teacher forced; ``bias`` hides what comes later."""
-        x = self.norm1(x_BAD + attend(self.attention1.fold(), x_BAD, x_BAD, bias))
-        x = self.norm2(rep_BAD + attend(self.attention2.fold(), rep_BAD, x, bias))
+        return self.second(self.norm1(x_BAD + attend(self.attention1.fold(), x_BAD, x_BAD, bias)), rep_BAD, bias)
+
+    def second(self, x_BAD: Tensor, rep_BAD: Tensor, bias: Tensor) -> Tensor:
+        """What follows the attention over action rows."""
+        x = self.norm2(rep_BAD + attend(self.attention2.fold(), rep_BAD, x_BAD, bias))
         return self.norm3(x + self.mlp(x))
 
 

@@ -25,11 +25,12 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.team import TeamSpec
 from evolvent.models.action_heads import BLOCKED, ActionHead, Allowed, sigma_of
-from evolvent.models.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, linear
+from evolvent.models.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, attend_words, linear
 from evolvent.models.joint_decode import Decoder, decode, prepare
 
 Order = Tensor | Callable[[Tensor], Tensor] | None
@@ -255,36 +256,44 @@ class JointPolicy(nn.Module):
         choice, vector = self.action.split(action)
         if order_BA is not None:
             rep_BAW = reorder(rep_BAW, order_BA)
-        x = self._tokens(choice, vector, batch, agents, order_BA)
-        causal = self._causal_bias(agents, x)
-        first = later = causal
+        causal = first = later = self._causal_bias(agents, rep_BAW)
+        shown_BA = None
         if dead_BA is not None:
             dead_BA = dead_BA if order_BA is None else dead_BA.gather(1, order_BA)
-            later = causal + hidden(dead_BA, x.dtype)[:, None]
-            first = causal + hidden(shift_right(dead_BA, False), x.dtype)[:, None]
-        for index, block in enumerate(self.decoder):
-            x = block(x, rep_BAW, later if index else first)
+            before_BA = shift_right(dead_BA, False)
+            later, first = (causal + hidden(x, causal.dtype)[:, None] for x in (dead_BA, before_BA))
+            shown_BA = ~before_BA
+        words_BA = self._words(choice, batch, agents, order_BA)
+        blocks = [block for block in self.decoder if isinstance(block, DecoderBlock)]
+        if vector is None:
+            table = self.token_norm(functional.gelu(self.token_parts()[1][:-1]))
+            if len(table) * self.heads <= self.width:  # else products over all words cost more than over the agents
+                x = blocks[0].norm1(attend_words(blocks[0].attention1.fold(), words_BA, table, shown_BA))
+                x = blocks[0].second(x, rep_BAW, first)
+            else:
+                x = blocks[0](functional.embedding(words_BA, table), rep_BAW, first)
+        else:
+            x = blocks[0](self._numbers(words_BA, vector, order_BA), rep_BAW, first)
+        for block in blocks[1:]:
+            x = block(x, rep_BAW, later)
         out = self.head(x)
         return out if order_BA is None else reorder(out, inverse(order_BA))
 
-    def _tokens(
-        self, choice: Tensor | None, vector: Tensor | None, batch: int, agents: int, order_BA: Tensor | None
-    ) -> Tensor:
-        """Embedded tokens ``[B, A, d]``: row m holds the action of the agent that acted before."""
-        start, table, numbers = self.token_parts()
+    def _words(self, choice: Tensor | None, batch: int, agents: int, order_BA: Tensor | None) -> Tensor:
+        """Rows of the token table ``[B, A]``: at m the choice of the agent that acted before."""
         n = self.action.choices
         if choice is None:
-            rows_BA = torch.full((batch, agents), n + 1, device=start.device)
-        else:
-            rows_BA = choice if self.action.chooses_A is None else choice.masked_fill(~self.action.chooses_A, n + 1)
-            rows_BA = rows_BA if order_BA is None else rows_BA.gather(1, order_BA)
-        rows_BA = shift_right(rows_BA, n)
-        if vector is None or numbers is None:
-            return torch.nn.functional.embedding(rows_BA, self.token_norm(torch.nn.functional.gelu(table)))
+            return shift_right(torch.full((batch, agents), n + 1, device=self.token.weight.device), n)
+        words_BA = choice if self.action.chooses_A is None else choice.masked_fill(~self.action.chooses_A, n + 1)
+        return shift_right(words_BA if order_BA is None else words_BA.gather(1, order_BA), n)
+
+    def _numbers(self, words_BA: Tensor, vector: Tensor, order_BA: Tensor | None) -> Tensor:
+        """Embedded tokens ``[B, A, d]`` of choices, if any, and numbers."""
+        _, table, numbers = self.token_parts()
+        assert numbers is not None
         vector = vector if self.action.dim_AD is None else vector.masked_fill(~self.action.dim_AD, 0.0)
-        vector = vector if order_BA is None else reorder(vector, order_BA)
-        x = torch.nn.functional.embedding(rows_BA, table) + shift_right(vector, 0.0) @ numbers
-        return self.token_norm(torch.nn.functional.gelu(x))
+        vector = shift_right(vector if order_BA is None else reorder(vector, order_BA), 0.0)
+        return self.token_norm(functional.gelu(functional.embedding(words_BA, table) + vector @ numbers))
 
     def token_parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """The token layer in parts: start row, a table (N choices, start, no choice) with its bias, and the columns of
