@@ -11,8 +11,8 @@ import pytest
 from damage_driver import flips, make
 
 from evolvent.core.errors import BadInput, EvolventError, StoreError
+from evolvent.memory.care.transfer import digest
 from evolvent.memory.memory import Memory
-from evolvent.memory.transfer import digest
 
 
 # ------------------------------------------------------------------------------------------------ disks

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from evolvent.memory import index as index_module
+from evolvent.memory.index import index as index_module
 from evolvent.memory.memory import Memory
 
 pytest.importorskip("usearch")

@@ -19,7 +19,7 @@ def test_the_example_runs(capsys, tmp_path, monkeypatch):
 
 
 def test_every_table_is_on_the_page_of_the_data_model():
-    from evolvent.memory import schema
+    from evolvent.memory.engines import schema
 
     text = (DOCS / "memory-model.md").read_text(encoding="utf-8")
     described = [name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evolvent.evaluate.audit_page import render
-from evolvent.memory.duplicates import near_pairs
+from evolvent.memory.care.duplicates import near_pairs
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 

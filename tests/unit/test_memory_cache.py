@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput, MissingExtra
-from evolvent.memory import graph
-from evolvent.memory import index as index_module
-from evolvent.memory.cache_files import Files
+from evolvent.memory.index import graph
+from evolvent.memory.index import index as index_module
+from evolvent.memory.index.cache_files import Files
 from evolvent.memory.memory import Memory
 
 EMBEDDER = "hash:32"
@@ -175,7 +175,7 @@ def test_a_damaged_graph_is_thrown_away(tmp_path):
 def test_a_killed_process_leaves_files_that_are_right_or_rebuilt(tmp_path):
     path = tmp_path / "a.db"
     script = f"""
-from evolvent.memory import index
+from evolvent.memory.index import index
 index.FILE_FROM, index.GRAPH_FROM, index._TAIL = 50, 100, 20
 from evolvent.memory.memory import Memory
 with Memory({str(path)!r}, policy="rag", embedder="hash:32", sync="normal") as memory:

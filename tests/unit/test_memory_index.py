@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from evolvent.memory import index as index_module
+from evolvent.memory.index import index as index_module
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 

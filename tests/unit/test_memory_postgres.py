@@ -12,11 +12,12 @@ import psycopg
 import pytest
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory import schema, transfer
+from evolvent.memory.care import transfer
+from evolvent.memory.engines import schema
+from evolvent.memory.engines.postgres import split_url
+from evolvent.memory.engines.postgres_errors import explained
+from evolvent.memory.engines.store import open_store
 from evolvent.memory.memory import Memory
-from evolvent.memory.postgres import split_url
-from evolvent.memory.postgres_errors import explained
-from evolvent.memory.store import open_store
 
 pytestmark = pytest.mark.postgres
 HASH = {"policy": "rag", "embedder": "hash:32"}
@@ -265,7 +266,7 @@ def test_a_killed_writer_leaves_nothing_and_frees_the_lock(url):
 
 
 def test_a_lock_that_is_kept_is_told(url, monkeypatch):
-    monkeypatch.setattr("evolvent.memory.postgres.BUSY_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("evolvent.memory.engines.postgres.BUSY_TIMEOUT_S", 1.0)
     with Memory(url, **HASH) as memory, Memory(url, **HASH) as other:
         other._store.row("SELECT 1")
         with other.transaction():
@@ -381,7 +382,7 @@ def test_the_graph_finds_what_exact_search_finds(postgres_store, monkeypatch):
         memory.remember_many(rows)
         exact = [memory.recall(row["key"], k=10).ids for row in rows[::20]]
         assert memory._bank.index.about()["search"] == "exact"
-    monkeypatch.setattr("evolvent.memory.postgres.LARGE", 500)
+    monkeypatch.setattr("evolvent.memory.engines.postgres.LARGE", 500)
     with Memory(f"{url}&index=hnsw", **HASH) as memory:
         memory.archive("m600", "the graph holds active memories only")
         memory.remember("123 456 new", "new")

@@ -7,9 +7,10 @@ import tracemalloc
 import pytest
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory import schema, transfer
+from evolvent.memory.care import transfer
+from evolvent.memory.engines import schema
+from evolvent.memory.engines.store import open_store, put_text
 from evolvent.memory.memory import Memory
-from evolvent.memory.store import open_store, put_text
 
 HASH = {"policy": "memlift", "embedder": "hash:32"}
 

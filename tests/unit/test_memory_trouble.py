@@ -115,7 +115,7 @@ def test_closed(path):
 
 
 def test_a_lock_held_by_another_process_is_told(path, monkeypatch):
-    monkeypatch.setattr("evolvent.memory.sqlite.BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("evolvent.memory.engines.sqlite.BUSY_TIMEOUT_S", 0.2)
     with Memory(path, policy="rag") as memory:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

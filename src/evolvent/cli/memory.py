@@ -97,8 +97,8 @@ def open_memory(store: str, scope: str | None) -> Memory:
     Raises:
         BadInput: there is none, or it has no such scope.
     """
+    from evolvent.memory.engines.store import open_store
     from evolvent.memory.memory import Memory
-    from evolvent.memory.store import open_store
 
     path = store_path(store)
     with closing(open_store(path, create=False)) as opened:

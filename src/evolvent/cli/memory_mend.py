@@ -14,7 +14,7 @@ from evolvent.core.jsonfile import dump, mask_secrets
 from evolvent.evaluate.live import Live
 
 if TYPE_CHECKING:
-    from evolvent.memory.act import Mended
+    from evolvent.memory.care.act import Mended
     from evolvent.memory.memory import Memory
 
 _ROWS = 40

@@ -17,8 +17,8 @@ from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
 
 if TYPE_CHECKING:
-    from evolvent.memory.store import Store
-    from evolvent.memory.transfer import Moved
+    from evolvent.memory.care.transfer import Moved
+    from evolvent.memory.engines.store import Store
 
 
 def export(
@@ -41,7 +41,7 @@ def export(
     if items:
         _list(store, out, scope, status)
         return
-    from evolvent.memory import transfer
+    from evolvent.memory.care import transfer
 
     with closing(_existing(store)) as opened:
         if out is None:
@@ -59,8 +59,8 @@ def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional]
         file: what `export` wrote.
         dry_run: make nothing; read it all into a temporary store, and tell.
     """
-    from evolvent.memory import transfer
-    from evolvent.memory.store import open_store
+    from evolvent.memory.care import transfer
+    from evolvent.memory.engines.store import open_store
 
     if dry_run:
         _tell(_rehearsed(store, lambda target: _import(target, file)), f"{file} → {store}", dry_run=True)
@@ -80,7 +80,7 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
         target: a file or URL that does not exist yet, or is empty.
         dry_run: make nothing; copy it all into a temporary store, and tell.
     """
-    from evolvent.memory import transfer
+    from evolvent.memory.care import transfer
 
     path = _path(source)
     if dry_run:
@@ -96,7 +96,7 @@ def digest(store: Annotated[str, Positional]) -> None:
     Args:
         store: a memory, or a run folder that holds one.
     """
-    from evolvent.memory import transfer
+    from evolvent.memory.care import transfer
 
     with closing(_existing(store)) as opened, Live(plain=True) as live:
         live.note(transfer.digest(opened))
@@ -122,14 +122,14 @@ def _path(store: str) -> str:
 
 
 def _existing(store: str) -> Store:
-    from evolvent.memory.store import open_store
+    from evolvent.memory.engines.store import open_store
 
     return open_store(_path(store), create=False)
 
 
 def _import(target: Path, file: Path) -> Moved:
-    from evolvent.memory import transfer
-    from evolvent.memory.store import open_store
+    from evolvent.memory.care import transfer
+    from evolvent.memory.engines.store import open_store
 
     with closing(open_store(target)) as opened:
         return transfer.import_jsonl(opened, file)
@@ -137,7 +137,7 @@ def _import(target: Path, file: Path) -> Moved:
 
 def _rehearsed(target: str, run: Callable[[Path], Moved]) -> Moved:
     """What a copy into a temporary store gives, and the refusal that the real target would meet."""
-    from evolvent.memory.store import NoMemory, open_store
+    from evolvent.memory.engines.store import NoMemory, open_store
 
     # a place that is still free is what is wanted
     with suppress(NoMemory), closing(open_store(target, create=False)) as opened:

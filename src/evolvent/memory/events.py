@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums
 from evolvent.memory import lift
-from evolvent.memory.store import Connection, Store, among, marks
+from evolvent.memory.engines.store import Connection, Store, among, marks
 
 
 class Value(NamedTuple):

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from evolvent.memory import events, lift, when
+from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
+from evolvent.memory.care import when
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
 
 _HISTORY = 200  # events told per memory; all of them are in the store

@@ -11,14 +11,15 @@ from typing import Any, Literal
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.memory import audit, compact, events, explain, mend, policies, recall, settle, story, verify, when, write
-from evolvent.memory.act import Mended
+from evolvent.memory import events, explain, policies, recall, settle, write
 from evolvent.memory.bank import Bank, open_scope, pinned_embedder, pinned_range
+from evolvent.memory.care import audit, compact, mend, story, verify, when
+from evolvent.memory.care.act import Mended
+from evolvent.memory.care.verify import Finding
+from evolvent.memory.engines.store import Progress, Search, open_store
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
 from evolvent.memory.policies import Policy
-from evolvent.memory.store import Progress, Search, open_store
 from evolvent.memory.text import clean_word
-from evolvent.memory.verify import Finding
 
 __all__ = ["Memory"]
 

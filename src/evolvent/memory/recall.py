@@ -16,10 +16,10 @@ from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import two_phase, zscores
 from evolvent.memory import events, lift
 from evolvent.memory.bank import EMB_ID, Bank
+from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, start_value, to_dict
 from evolvent.memory.relevance import document_counts, hybrid
-from evolvent.memory.store import Connection, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
 
 CROWD = 8  # candidates looked at, in pools, before what is known to harm may take places after all

@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 
 from evolvent.memory.bank import Bank
-from evolvent.memory.index import SIM_DIGITS
-from evolvent.memory.store import Connection, among
+from evolvent.memory.engines.store import Connection, among
+from evolvent.memory.index.index import SIM_DIGITS
 
 # words looked at in a task or key, characters looked at in a word, rare words searched for, candidates they may give
 _MAX_WORDS, _MAX_CHARS, _RARE_WORDS, _FOUND = 256, 64, 8, 64

@@ -15,10 +15,10 @@ from evolvent.core.errors import BadInput
 from evolvent.formulas.values import ancestor_depths, backward_credit, ema
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import Recall, ValueChange, memory_id, receipt_id
 from evolvent.memory.policies import Policy, value_bounds
-from evolvent.memory.store import Connection, among, marks, put_text
 from evolvent.memory.text import clean_text, clean_word, content_hash, finite
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")

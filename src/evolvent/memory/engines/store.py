@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError, missing_extra
-from evolvent.memory.schema import Table
+from evolvent.memory.engines.schema import Table
 
 BUSY_TIMEOUT_S = 60.0
 Sync = Literal["full", "normal"]
@@ -254,14 +254,14 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
     scheme = str(path).partition("://")[0] if "://" in str(path) else ""
     if scheme in ("postgresql", "postgres"):
         try:
-            from evolvent.memory.postgres import Postgres
+            from evolvent.memory.engines.postgres import Postgres
         except ImportError as error:
             raise missing_extra("psycopg", "postgres", "a memory at postgresql://…") from error
         return Postgres(str(path), sync=sync, create=create)
     if scheme:
         expected = "a file path, ':memory:' or postgresql://…"
         raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
-    from evolvent.memory.sqlite import SQLite
+    from evolvent.memory.engines.sqlite import SQLite
 
     return SQLite(path, sync=sync, create=create)
 

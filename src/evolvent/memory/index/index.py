@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import graph
-from evolvent.memory.cache import Cache
-from evolvent.memory.graph import Graph
-from evolvent.memory.shadow import Shadow
-from evolvent.memory.sqlite import SQLite
-from evolvent.memory.store import Progress, Search, marks
+from evolvent.memory.engines.sqlite import SQLite
+from evolvent.memory.engines.store import Progress, Search, marks
+from evolvent.memory.index import graph
+from evolvent.memory.index.cache import Cache
+from evolvent.memory.index.graph import Graph
+from evolvent.memory.index.shadow import Shadow
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6

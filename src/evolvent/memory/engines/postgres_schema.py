@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evolvent.memory import schema
+from evolvent.memory.engines import schema
 
 _WORDS = (
     (r"\) WITHOUT ROWID", ")"),

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory import schema
-from evolvent.memory.schema import Table
-from evolvent.memory.store import Progress, Store, open_store
+from evolvent.memory.engines import schema
+from evolvent.memory.engines.schema import Table
+from evolvent.memory.engines.store import Progress, Store, open_store
 
 FORMAT = "evolvent memory"
 _READ = 50  # rows read at once, of which each may be a long text

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evolvent.memory import audit, events
+from evolvent.memory import events
 from evolvent.memory.bank import Bank
+from evolvent.memory.care import audit
+from evolvent.memory.engines.store import marks
 from evolvent.memory.items import memory_id, receipt_id
-from evolvent.memory.store import marks
 
 _CHARTS, _POINTS = 6, 240  # memories of each kind, events of each
 _NODES = 48

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from evolvent.memory.bank import Bank
+from evolvent.memory.engines.store import marks
 from evolvent.memory.items import memory_id
-from evolvent.memory.store import marks
 
 _BLOCK = 2048
 _HEAD = 64  # dimensions of the first look at a pair

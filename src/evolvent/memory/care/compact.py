@@ -13,11 +13,11 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.jsonfile import write_atomic
-from evolvent.memory.act import Act, Mended, perform
 from evolvent.memory.bank import Bank
-from evolvent.memory.schema import Table, layout
-from evolvent.memory.store import Store
-from evolvent.memory.transfer import from_json, to_json
+from evolvent.memory.care.act import Act, Mended, perform
+from evolvent.memory.care.transfer import from_json, to_json
+from evolvent.memory.engines.schema import Table, layout
+from evolvent.memory.engines.store import Store
 
 # rows go in this order, so that nothing refers to what is gone; they come back in the opposite one
 _ORDER = ("recall_item", "embedding", "text_blob")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import StoreError
-from evolvent.memory import schema
-from evolvent.memory.schema import Table
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync, damaged, marks
-from evolvent.memory.turn import Turn
+from evolvent.memory.engines import schema
+from evolvent.memory.engines.schema import Table
+from evolvent.memory.engines.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync, damaged, marks
+from evolvent.memory.engines.turn import Turn
 
 
 class SQLite(Store):
@@ -135,7 +135,7 @@ class SQLite(Store):
 
     def index(self, scope_id: int, search: Search = "auto") -> Any:
         """A shadow of the file: in memory, of large scopes in files beside it."""
-        from evolvent.memory.index import Index
+        from evolvent.memory.index.index import Index
 
         self._indexes.append(Index(self, scope_id, search))
         return self._indexes[-1]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory.cache_files import Saved
-from evolvent.memory.vectors import Vectors
+from evolvent.memory.index.cache_files import Saved
+from evolvent.memory.index.vectors import Vectors
 
 _REGROUP = 10_000
 Row = tuple[int, str, str, int, bytes]  # number, kind, status, embedding, vector float32 of a memory

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.memory import duplicates, events, history, lift
+from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
+from evolvent.memory.care import duplicates, history
+from evolvent.memory.engines.store import marks
 from evolvent.memory.health import SOLVE, health
 from evolvent.memory.items import memory_id, receipt_id
-from evolvent.memory.store import marks
 
 _GROWTH_STEPS = 40
 _CHUNK = 500

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import compact, history
-from evolvent.memory.act import VERBS, Act, Mended, perform
 from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.care import compact, history
+from evolvent.memory.care.act import VERBS, Act, Mended, perform
+from evolvent.memory.engines.store import marks
 from evolvent.memory.events import Point
-from evolvent.memory.store import marks
 
 _CHUNK = 500
 

@@ -20,10 +20,10 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory.index import SIM_DIGITS
+from evolvent.memory.index.index import SIM_DIGITS
 
 if TYPE_CHECKING:
-    from evolvent.memory.store import Progress, Store
+    from evolvent.memory.engines.store import Progress, Store
 
 LARGE = 100_000  # active memories from which a graph pays
 _MORE = 16  # rows fetched beyond the limit, so that near ties are decided exactly

@@ -13,12 +13,12 @@ import psycopg
 import psycopg_pool
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory import postgres_schema, schema
-from evolvent.memory.pgvector import LARGE, PgVector, register
-from evolvent.memory.postgres_errors import explained
-from evolvent.memory.postgres_link import Link, portable
-from evolvent.memory.schema import Table
-from evolvent.memory.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync
+from evolvent.memory.engines import postgres_schema, schema
+from evolvent.memory.engines.pgvector import LARGE, PgVector, register
+from evolvent.memory.engines.postgres_errors import explained
+from evolvent.memory.engines.postgres_link import Link, portable
+from evolvent.memory.engines.schema import Table
+from evolvent.memory.engines.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync
 
 _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
 _AT = "postgresql://…?…"

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.memory.cache_files import Files, Saved, new_tag
-from evolvent.memory.graph import Graph, Graphs
-from evolvent.memory.shadow import Shadow
-from evolvent.memory.sqlite import SQLite
-from evolvent.memory.store import Progress, marks
+from evolvent.memory.engines.sqlite import SQLite
+from evolvent.memory.engines.store import Progress, marks
+from evolvent.memory.index.cache_files import Files, Saved, new_tag
+from evolvent.memory.index.graph import Graph, Graphs
+from evolvent.memory.index.shadow import Shadow
 
 _CHECKED = 64
 

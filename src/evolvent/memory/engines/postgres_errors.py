@@ -6,7 +6,7 @@ import psycopg
 import psycopg_pool
 
 from evolvent.core.errors import StoreError
-from evolvent.memory.store import BUSY_TIMEOUT_S
+from evolvent.memory.engines.store import BUSY_TIMEOUT_S
 
 # SQLSTATE, or the first two letters of its class: (what, what to do)
 _STATES = {

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from evolvent.memory import events
 from evolvent.memory.bank import Bank
+from evolvent.memory.engines.store import audit
 from evolvent.memory.events import Point
 from evolvent.memory.items import memory_id
-from evolvent.memory.store import audit
 from evolvent.memory.text import clean_text
 
 # the line of the log that says what a memory became; the index follows the log by these words

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import StoreError
-from evolvent.memory import compact, events, schema
+from evolvent.memory import events
 from evolvent.memory.bank import Bank
+from evolvent.memory.care import compact
+from evolvent.memory.engines import schema
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.policies import Policy, to_dict
 from evolvent.memory.relevance import SHARED_BY, words

@@ -1,0 +1,1 @@
+"""Where memories live: SQLite or PostgreSQL behind one ``Store``; schema, transactions, whose turn it is."""
