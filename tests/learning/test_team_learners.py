@@ -5,10 +5,13 @@ import importlib
 import pytest
 import torch
 
+from evolvent import envs
 from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.envs._vector import vector
 from evolvent.evaluate.live import Live
+from toy_team import Counter
 
 torch.set_num_threads(1)
 ONE_STEP = {"envs": 32, "horizon": 8, "hidden": (32, 32), "eval_every": 0, "lr": 2e-3, "critic_lr": 2e-3}
@@ -90,6 +93,17 @@ def test_spread_gets_better(algo, tmp_path):
     more = {"delta": 0.02, "critic_epochs": 10} if algo == "hatrpo" else {"lr": 1e-3, "epochs": 10}
     summary, _ = train(algo, tmp_path, steps=1600 * 25, critic_lr=1e-3, **SPREAD, **more)
     assert summary["sampled"]["ci95"][0] > summary["baseline"]["ci95"][1]
+
+
+@pytest.mark.parametrize("algo", ["happo", "hatrpo", "mappo", "ippo", "coma"])
+def test_agents_that_die_and_choices_that_close(algo, tmp_path, monkeypatch):
+    """Of two unequal agents one dies early; the other is paid the number of its choice, 2 being open now and then."""
+    monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: vector(Counter, n))
+    settings = {"coma": {"critic_steps": 10, "lr": 4e-3}, "hatrpo": {"delta": 0.05}}.get(algo, {"lr": 2e-3})
+    settings = {"envs": 16, "horizon": 8, "hidden": (16,), "eval_every": 0, "critic_lr": 2e-3, **settings}
+    summary, rows = train(algo, tmp_path, steps=128 * 15, **settings)
+    assert summary["sampled"]["ci95"][0] > summary["baseline"]["ci95"][1]
+    assert all(0 < share < 1 for share in rows[0]["credit"])
 
 
 @pytest.mark.parametrize(
