@@ -15,7 +15,7 @@ evolvent {__version__} - agents that get better from what happens to them
 
   evolvent run ALGO [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--field ...]
   evolvent list [algos|envs|models|credit]      what there is: paper, levels, status, one line
-  evolvent eval DIR [--episodes N]              evaluate what a run learned, frozen
+  evolvent eval DIR [--episodes N] [--env ENV]  evaluate what a run learned, frozen
   evolvent compare DIR ... [--html FILE]        runs against one another, with intervals and paired tests
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, what earned its place, what does harm, and why
   evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   mend it; each act can be undone

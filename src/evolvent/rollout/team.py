@@ -290,9 +290,11 @@ class TeamRun:
 
     def rescue(self) -> None:
         """An environment broke: save what was learned since the last checkpoint."""
-        if self.update > self._first and self.update % self.config.save_every:
-            self._save()
-            self.live.note(f"an environment broke; what was learned in {self.update} updates is saved")
+        if self.update > self._first:
+            if self.update % self.config.save_every:
+                self._save()
+            again = f"go on with --resume {self.folder.path}"
+            self.live.note(f"an environment broke; what was learned in {self.update} updates is saved: {again}")
 
     def _save(self) -> None:
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._parts, {"update": self.update})
