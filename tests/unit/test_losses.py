@@ -76,5 +76,9 @@ def test_advantages_are_normalised_over_the_living():
         for values, alive in groups:
             assert values[alive].mean().item() == pytest.approx(0, abs=1e-9)
             assert values[alive].std(unbiased=False).item() == pytest.approx(1, abs=1e-4)
+    scaled, moved = (normalised(broken, mask, centre=centre) for centre in (False, True))
+    assert scaled[mask].mean() > 0.04
+    assert scaled[mask].std().item() == pytest.approx(moved[mask].std().item())
+    assert (scaled[mask] * adv[mask] > 0).all()  # no sign changes
     one = normalised(adv, mask)
     assert one[..., 0][mask[..., 0]].std() < 0.1 * one[..., 2][mask[..., 2]].std()

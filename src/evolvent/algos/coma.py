@@ -13,8 +13,8 @@ code: 8 copies, lambda 0.8, RMSprop 5e-4 for both, the critic steps often (there
 
 Deviations: entropy weight instead of a floor under the probabilities that decays; actors without recurrence; team
 reward is the mean over agents; targets take the mean of Q' over the agent's own next action, which has less variance
-than its value at the action taken; value targets are normalised, advantages too; time limits are bootstrapped from the
-observation where the attempt stopped, the others' actions there drawn from their policies.
+than its value at the action taken; value targets are normalised, advantages divided by their spread; time limits are
+bootstrapped from the observation where the attempt stopped, the others' actions there drawn from their policies.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def improve(
     config: Config, actors: Actors, rms: torch.optim.RMSprop, batch: Batch, adv_TBA: Tensor
 ) -> dict[str, float]:
     """One step of plain policy gradient; what was seen, for the log."""
-    view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active).flatten(0, 1)
+    view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active, centre=False).flatten(0, 1)
     judged = actors.judge(view.obs, batch.action.flatten(0, 1), available_BAN=view.available)
     gain = masked_mean(adv * judged.logp.sum(-1), view.active)
     entropy = masked_mean(judged.entropy, view.active)

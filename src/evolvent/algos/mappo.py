@@ -17,8 +17,9 @@ each agent has its own actor).
 
 Deviations: time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised
 once a rollout and the critics' last layers are rescaled with them; with separate actors one gradient clip holds for
-all. Optimal baseline: Q sees what the others did (there it sees the own action only), V stays to bootstrap, so that R
-is a lambda-return (there it is the plain discounted return), Q learns from R, and what is not available weighs nothing.
+all. Optimal baseline: Q sees what the others did (there it sees the own action only) and learns from R; V stays to
+bootstrap, so that R is a lambda-return (there it is the plain discounted return); what is not available weighs nothing;
+advantages are divided by their spread but not centred, since their mean would be another baseline.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ def improve(
 ) -> dict[str, float]:
     """Clipped policy gradient for all agents at once; means for the log."""
     seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    adv = normalised(adv_TBA, batch.view.active, per_agent=not config.shared).flatten(0, 1)
+    centre = config.optimal_baseline == "none"
+    adv = normalised(adv_TBA, batch.view.active, per_agent=not config.shared, centre=centre).flatten(0, 1)
     rows_told: list[dict[str, float]] = []
     for _ in range(config.epochs):
         for rows in batch.rows(config.minibatches, generator):

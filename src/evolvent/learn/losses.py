@@ -19,13 +19,16 @@ def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
     return torch.where(mask, x, torch.zeros_like(x)).sum() / mask.sum().clamp(min=1)
 
 
-def normalised(adv: Tensor, mask: Tensor | None = None, *, per_agent: bool = False, eps: float = 1e-5) -> Tensor:
+def normalised(
+    adv: Tensor, mask: Tensor | None = None, *, per_agent: bool = False, centre: bool = True, eps: float = 1e-5
+) -> Tensor:
     """``(A - mean) / (sd + eps)`` over the entries of ``mask``, 0 elsewhere.
 
     Args:
         adv: ``[..., A]``.
         mask: bool ``[..., A]``, who was alive; ``None`` = everybody.
         per_agent: one mean and spread for each agent (last axis) instead of one for all.
+        centre: subtract the mean; it acts as one more baseline, which a baseline chosen with care must not get.
         eps: added to the spread.
     """
     live = torch.ones_like(adv, dtype=torch.bool) if mask is None else mask
@@ -33,7 +36,7 @@ def normalised(adv: Tensor, mask: Tensor | None = None, *, per_agent: bool = Fal
     n = live.sum(dim=axes, keepdim=True).clamp(min=1)
     clean = torch.where(live, adv, torch.zeros_like(adv))
     centred = torch.where(live, clean - clean.sum(dim=axes, keepdim=True) / n, torch.zeros_like(adv))
-    return centred / ((centred**2).sum(dim=axes, keepdim=True).div(n).sqrt() + eps)
+    return (centred if centre else clean) / ((centred**2).sum(dim=axes, keepdim=True).div(n).sqrt() + eps)
 
 
 def clipped_surrogate(
