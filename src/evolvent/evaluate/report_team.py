@@ -11,6 +11,7 @@ from evolvent.evaluate.live import interval, percent
 from evolvent.evaluate.page import page, section, table, text, tiles
 from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.svg import SMALL, Curve, curves, shares, step_ticks
+from evolvent.formulas.statistics import wilson
 
 _COLOURS = (0, 2, 3, 4, 5)  # as many agents get a curve of their own; grey is the level of equal shares
 _PART_WORDS = {
@@ -83,12 +84,21 @@ def _pictures(run: Learning) -> str:
     cards = [f'<div class="card"><h3>Return of an attempt</h3>{picture}</div>']
     if "success_mean" in run.told():
         lines = training(run, "success_mean", "training, actions sampled", 2)
-        x, y = column(run.evaluations, "success_mean")
-        empty = [None] * len(x)
-        lines.append(Curve("evaluation, greedy", x, y, empty, empty, 0, "dots" if len(x) <= 30 else "line"))
+        lines.append(_success(run))
         picture = curves(lines, ticks=ticks, x_label=STEPS, y_label="success")
         cards.append(f'<div class="card"><h3>Success</h3>{picture}</div>')
     return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _success(run: Learning) -> Curve:
+    """Success of the evaluations with its Wilson interval over attempts, where it is a count of them."""
+    x, y = column(run.evaluations, "success_mean")
+    _, tried = column(run.evaluations, "n")
+    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(x)
+    if len(tried) == len(y) and all(abs(p * n - round(p * n)) < 1e-6 for p, n in zip(y, tried, strict=True)):
+        ends = [wilson(round(p * n), n) for p, n in zip(y, tried, strict=True)]
+    mark = "dots" if len(x) <= 30 else "line"
+    return Curve("evaluation, greedy", x, y, [lo for lo, _ in ends], [hi for _, hi in ends], 0, mark)
 
 
 def _small(run: Learning, names: Sequence[str]) -> str:
