@@ -6,7 +6,7 @@ import pytest
 import torch
 from joint_cases import KINDS, Case, case, loud, team_of
 
-from evolvent.bench.marl_reference import PlainJoint
+from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.models.joint import JointPolicy, standardise
 

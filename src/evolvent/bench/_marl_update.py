@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from evolvent.algos import mat
-from evolvent.bench.marl_reference import PlainJoint
+from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.team import Frame, TeamSpec

@@ -21,7 +21,7 @@ from evolvent.algos import happo, mappo, mat
 from evolvent.bench import _marl_update as update
 from evolvent.bench import _marl_whole as whole
 from evolvent.bench._marl_clock import in_turns, ratio
-from evolvent.bench.marl_reference import PlainJoint
+from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
