@@ -109,7 +109,7 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
         critic, q = Critic(steps.state_dim, hidden=config.hidden), mappo.joint_q(config, team)
         adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
         critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in (critic, q)]
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         team.keep(mappo.acting(actors), actors=actors, adam=adam, norm=norm, critic=critic, q=q,
                   critic_adam=critic_adams[0], q_adam=critic_adams[1])  # fmt: skip
 

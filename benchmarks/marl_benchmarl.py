@@ -33,6 +33,7 @@ from evolvent.core.machine import provenance
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.evaluate.live import Live
 from evolvent.models.actors import Actors
+from evolvent.rollout.team import with_fields
 
 HERE = Path(__file__).parent
 # as many gradient steps on both sides: whole batches, and parts of 4,096 joint steps
@@ -81,9 +82,9 @@ def main() -> None:
 
 def ours(want: dict[str, Any], a: argparse.Namespace) -> tuple[np.ndarray, dict[str, Any]]:
     """Seconds ``[iterations - 1, (wall, cpu)]`` of our iterations."""
-    config = mappo.Config(
-        env="vmas:simple_spread", seed=want["seed"], envs=want["envs"], horizon=want["horizon"], ids=False,
-        steps=want["iterations"] * want["envs"] * want["horizon"], epochs=want["epochs"],
+    config = with_fields(
+        mappo.Config(), env="vmas:simple_spread", seed=want["seed"], envs=want["envs"], horizon=want["horizon"],
+        ids=False, steps=want["iterations"] * want["envs"] * want["horizon"], epochs=want["epochs"],
         critic_epochs=want["epochs"], minibatches=want["minibatches"], hidden=tuple(want["hidden"]), lr=want["lr"],
         critic_lr=want["lr"], clip=want["clip"], entropy=want["entropy"], gamma=want["gamma"], trace=want["trace"],
         grad_clip=want["grad_clip"], eval_every=0, eval_episodes=1, device=want["device"],

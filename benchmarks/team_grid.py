@@ -27,6 +27,7 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
+from evolvent.rollout.team import with_fields
 
 HERE = Path(__file__).parent
 POINTS = 240
@@ -95,9 +96,9 @@ def run(
         folder = RunFolder.open(path)
         config = configs.from_json(module.Config, folder.config)
     else:
-        config = module.Config(**{**cell.settings, "seed": seed})
+        config = with_fields(module.Config(), **{**cell.settings, "seed": seed})
         if cell.start is not None:
-            config = replace(config, init=str(folder_of(path.parent.parent, *cell.start, seed)))
+            config = with_fields(config, init=str(folder_of(path.parent.parent, *cell.start, seed)))
         if minutes and "steps" not in cell.settings:
             config = replace(config, steps=steps_in(module, config, minutes, live))
         folder = RunFolder.create(
@@ -113,7 +114,8 @@ def run(
         kept = ({k: v for k, v in m.items() if k == "step" or k.startswith(cell.keep)} for m in updates)
         head["measured"] = [row for row in kept if len(row) > 1]
     return head | {
-        "config": {**configs.to_json(config), "init": "" if cell.start is None else "/".join(cell.start)},
+        # not a path of this machine
+        "config": configs.to_json(with_fields(config, init="" if cell.start is None else "/".join(cell.start))),
         "greedy": summary["greedy"], "sampled": summary["sampled"], "random": summary["baseline"],
         "steps": summary["steps"], "updates": summary["updates"], "curve": curve(updates),
         "evaluations": [_short(m) for m in metrics if m.get("phase") == "eval"],
@@ -132,7 +134,7 @@ def curve(updates: Sequence[dict[str, Any]]) -> list[list[float]]:
 
 def steps_in(module: Any, config: Any, minutes: float, live: Live) -> int:
     """How many environment steps fit into the time, by a trial of three updates."""
-    trial = replace(config, steps=3 * config.envs * config.horizon, eval_every=0, eval_episodes=1)
+    trial = with_fields(config, steps=3 * config.envs * config.horizon, eval_every=0, eval_episodes=1)
     with TemporaryDirectory() as place:
         folder = RunFolder.create(
             Path(place) / "trial", algo="trial", config={}, env=config.env, seed=config.seed, command="trial"

@@ -13,6 +13,7 @@ import torch
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
+from evolvent.rollout.team import with_fields
 
 torch.set_num_threads(1)
 
@@ -20,9 +21,9 @@ torch.set_num_threads(1)
 def returns(algo: str, tmp_path, updates: int, **settings) -> list[float]:
     """Mean return of each update."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
-    config = module.Config(
-        env="permutation:n=4", ids=settings.pop("ids", False), steps=updates * 256, envs=32, horizon=8, epochs=10,
-        eval_every=0, save_every=1000, eval_episodes=8, **settings,
+    config = with_fields(
+        module.Config(), env="permutation:n=4", ids=settings.pop("ids", False), steps=updates * 256, envs=32,
+        horizon=8, epochs=10, eval_every=0, save_every=1000, eval_episodes=8, **settings,
     )  # fmt: skip
     path = tmp_path / f"{algo}-{len(list(tmp_path.iterdir()))}"
     folder = RunFolder.create(path, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test")

@@ -11,6 +11,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.envs._vector import vector
 from evolvent.evaluate.live import Live
+from evolvent.rollout.team import with_fields
 from toy_team import Counter
 
 torch.set_num_threads(1)
@@ -21,7 +22,7 @@ SPREAD = {"env": "spread:n=2,discrete=true", "envs": 64, "horizon": 25, "hidden"
 def train(algo, tmp_path, **settings):
     """Summary and the last line of the log of a run."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
-    config = module.Config(**settings)
+    config = with_fields(module.Config(), **settings)
     folder = RunFolder.create(
         tmp_path / algo, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test"
     )
@@ -82,7 +83,7 @@ def test_mappo_with_the_optimal_baseline_splits_up(tmp_path):
 def test_a_matrix_game_is_learned(algo, tmp_path):
     """Climbing: the safe cells are worth 5 to 7, the best one 11, and missing it costs 30."""
     settings = without(ONE_STEP, "lr") | {"delta": 0.05} if algo == "hatrpo" else ONE_STEP
-    summary, _ = train(algo, tmp_path, env="matrix:climbing", steps=256 * 20, **settings)
+    summary, _ = train(algo, tmp_path, env="matrix:climbing", steps=256 * 12, **settings)
     assert summary["score"]["value"] >= 5.0
     assert summary["baseline"]["value"] < 0.0
 
@@ -110,7 +111,7 @@ def test_agents_that_die_and_choices_that_close(algo, tmp_path, monkeypatch):
     ("algo", "settings"),
     [
         ("mappo", {"optimal_baseline": "exact", "env": "split:n=2"}),
-        ("mappo", {"optimal_baseline": "surrogate", "env": "spread:n=2,limit=5", "ob_samples": 8}),
+        ("mappo", {"optimal_baseline": "surrogate", "env": "spread:n=2,limit=5"}),
         ("coma", {"optimal_baseline": "exact", "env": "split:n=2", "critic_steps": 2}),
         ("coma", {"env": "spread:n=2,limit=5,discrete=true", "critic_steps": 2}),
         ("ippo", {"shared": False, "env": "spread:n=2,limit=5"}),

@@ -8,6 +8,7 @@ import torch
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
+from evolvent.rollout.team import with_fields
 
 torch.set_num_threads(1)
 COMMON = {
@@ -16,7 +17,7 @@ COMMON = {
 CASES = {
     "happo": {"env": "spread:n=2,limit=4", "minibatches": 2},
     "hatrpo": {"env": "spread:n=2,limit=4,discrete=true"},
-    "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "ob_samples": 4, "minibatches": 3},
+    "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "minibatches": 3},
     "ippo": {"env": "spread:n=2,limit=4", "shared": False},
     "coma": {"env": "spread:n=2,limit=4,discrete=true", "critic_steps": 3, "target_every": 5},
 }
@@ -34,7 +35,7 @@ def stable(folder):
 @pytest.mark.parametrize("algo", CASES)
 def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
     module = importlib.import_module(f"evolvent.algos.{algo}")
-    config = module.Config(**COMMON, **CASES[algo])
+    config = with_fields(module.Config(), **COMMON, **CASES[algo])
 
     def make(name):
         return RunFolder.create(

@@ -16,6 +16,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.envs.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
+from evolvent.rollout.team import Plan, with_fields
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
 TEAMS = ("mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma")
@@ -31,9 +32,9 @@ def one_thread():
 
 def config_of(algo, **fields):
     kind = importlib.import_module(f"evolvent.algos.{algo}").Config
-    known = {field.name for field in dataclasses.fields(kind)}
+    known = {field.name for owner in (kind, Plan) for field in dataclasses.fields(owner)}
     small = {"hidden": (8,), "width": 8, "ids": False, **SMALL}
-    return kind(**{**{name: value for name, value in small.items() if name in known}, **fields})
+    return with_fields(kind(), **{**{name: value for name, value in small.items() if name in known}, **fields})
 
 
 def train(path, config, *, resume=False):

@@ -75,8 +75,6 @@ class Config(TeamConfig):
     """Weight of the entropy."""
     grad_clip: float = 10.0
     """Largest norm of a gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -86,7 +84,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         old_q = copy.deepcopy(q).requires_grad_(False)
         rms = torch.optim.RMSprop(actors.parameters(), lr=config.lr, alpha=0.99, eps=1e-5)
         q_rms = torch.optim.RMSprop(q.parameters(), lr=config.critic_lr, alpha=0.99, eps=1e-5)
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         team.keep(acting(actors), actors=actors, q=q, old_q=old_q, norm=norm, rms=rms, q_rms=q_rms)
 
         def expected(view: View) -> Tensor:

@@ -69,8 +69,6 @@ class Config(TeamConfig):
     """Weight of the entropy."""
     grad_clip: float = 10.0
     """Largest norm of a gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
         adams = [torch.optim.Adam(actors.parameters_of(i), lr=config.lr, eps=1e-5) for i in range(n_agents)]
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5)
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         parts = {f"adam_{i}": adam for i, adam in enumerate(adams)}
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam, **parts)
 

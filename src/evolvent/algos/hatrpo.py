@@ -74,8 +74,6 @@ class Config(TeamConfig):
     """Clip range of values."""
     grad_clip: float = 10.0
     """Largest norm of the critic's gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5)
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam)
 
         def value(view: View) -> Tensor:

@@ -69,8 +69,6 @@ class Config(TeamConfig):
     """Weight of the entropy."""
     grad_clip: float = 10.0
     """Largest norm of a gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -83,7 +81,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         ).to(team.device)
         adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
         critic_adam = torch.optim.Adam(critics.parameters(), lr=config.critic_lr, eps=1e-5)
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         team.keep(acting(actors), actors=actors, critics=critics, norm=norm, adam=adam, critic_adam=critic_adam)
 
         def value(view: View) -> Tensor:

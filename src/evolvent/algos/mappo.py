@@ -9,7 +9,7 @@ Paper: Yu et al. 2022, The Surprising Effectiveness of PPO in Cooperative Multi-
 ``optimal_baseline`` (Kuba et al. 2021, arXiv 2108.08612) replaces V(s) as what is subtracted by
 ``b*(s, a^{-i}) = sum_a x(a) Q(s, (a^{-i}, a))``, ``x(a) ∝ pi(a) |grad log pi(a)|²``: the advantage becomes
 ``R - b*``, R the lambda-return. ``surrogate`` takes the gradient with respect to logits (for numbers: with respect to
-mean and spread, by ``ob_samples`` samples), ``exact`` with respect to all weights (choices only; slow).
+mean and spread, by ``OB_SAMPLES`` draws), ``exact`` with respect to all weights (choices only; slow).
 
 One actor plays all agents, as in the paper; ``shared=False`` gives each its own. Other defaults are those of HARL
 (arXiv 2304.09870, its configuration file of mappo: 20 copies x 200 steps, hidden 128 128, 5 epochs, clip 0.2; there
@@ -51,6 +51,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")
 STATUS = "tested"
+OB_SAMPLES = 100  # actions drawn for the baseline of a continuous action
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,6 @@ class Config(TeamConfig):
     """One actor plays all agents."""
     optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
     """What is subtracted from returns: V(s), or the baseline of least variance, by logits or by all weights."""
-    ob_samples: int = 100
-    """Actions drawn for the baseline of a continuous action."""
     hidden: tuple[int, ...] = (128, 128)
     """Widths of actors and critics."""
     epochs: int = 5
@@ -85,8 +84,6 @@ class Config(TeamConfig):
     """Weight of the entropy."""
     grad_clip: float = 10.0
     """Largest norm of a gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -99,7 +96,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
         critics = [critic] if q is None else [critic, q]
         critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in critics]
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         parts = {f"critic_{i}": net for i, net in enumerate(critics)}
         parts |= {f"critic_adam_{i}": net for i, net in enumerate(critic_adams)}
         team.keep(acting(actors), actors=actors, adam=adam, norm=norm, **parts)
@@ -230,7 +227,5 @@ def over_optimal_baseline(
         columns = choice_columns(actors, q, norm, seen, batch.action, exact=exact)
     else:
         seed = int(torch.randint(2**31, (), generator=generator, device=generator.device))
-        columns = number_columns(
-            actors, q, norm, (view.state, view.obs), batch.action, samples=config.ob_samples, seed=seed
-        )
+        columns = number_columns(actors, q, norm, (view.state, view.obs), batch.action, samples=OB_SAMPLES, seed=seed)
     return agent_optimal_baseline.assign(batch.rollout, rule, **columns)

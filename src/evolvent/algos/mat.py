@@ -65,12 +65,8 @@ class Config(TeamConfig):
     """Clip range of ratios and values."""
     entropy: float = 0.01
     """Weight of the entropy."""
-    value_weight: float = 1.0
-    """Weight of the value loss."""
     grad_clip: float = 10.0
     """Largest norm of the gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_team(config, folder, live, resume=resume) as team:
         policy = make_policy(config, team)
         optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5, fused=True)
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         team.keep(acting(policy), policy=policy, optimizer=optimizer, norm=norm)
         for _ in team.updates():
             view = team.view
@@ -151,7 +147,7 @@ def learn(
             gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
             entropy = masked_mean(judged.entropy_BA, view.active)
             optimizer.zero_grad()
-            (config.value_weight * error - gain - config.entropy * entropy).backward()
+            (error - gain - config.entropy * entropy).backward()
             size = nn.utils.clip_grad_norm_(policy.parameters(), config.grad_clip)
             optimizer.step()
             moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)

@@ -66,12 +66,8 @@ class Config(TeamConfig):
     """Clip range of ratios (of actions and of orders) and values."""
     entropy: float = 0.01
     """Weight of the entropy of actions."""
-    value_weight: float = 1.0
-    """Weight of the value loss."""
     grad_clip: float = 10.0
     """Largest norm of the gradient."""
-    value_beta: float = 0.99
-    """Memory of the value normaliser, per rollout."""
     rank_weight: float = 1e-4
     """Weight of the loss of the order (c_rank)."""
 
@@ -109,7 +105,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_team(config, folder, live, resume=resume) as team:
         net = make_net(config, team)
         optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5, fused=True)
-        norm = ValueNorm(config.value_beta)
+        norm = ValueNorm()
         team.keep(acting(net), policy=net, optimizer=optimizer, norm=norm)
         for _ in team.updates():
             view = team.view
@@ -187,7 +183,7 @@ def learn(
                 logp_B[:, None], old_order_logp[rows][:, None], team_mean(adv[rows], view.active), clip=config.clip
             ).mean()
             optimizer.zero_grad()
-            loss = config.value_weight * error - gain - config.entropy * entropy - config.rank_weight * rank_gain
+            loss = error - gain - config.entropy * entropy - config.rank_weight * rank_gain
             loss.backward()
             size = nn.utils.clip_grad_norm_(net.parameters(), config.grad_clip)
             optimizer.step()

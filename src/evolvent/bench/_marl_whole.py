@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from io import StringIO
@@ -19,6 +18,7 @@ from evolvent.core.errors import missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.rollout.steps import View
+from evolvent.rollout.team import with_fields
 from evolvent.rollout.team_eval import random_act
 
 PHASES = ("act", "step", "credit", "learn")
@@ -64,7 +64,7 @@ def against_random(
         (``whole``), medians; ``share_*``: medians over rounds of their ratios to random actions; ``milliseconds`` of
         each part for a step of all copies.
     """
-    config = dataclasses.replace(
+    config = with_fields(
         config, steps=(rounds + 1) * config.envs * config.horizon, eval_every=0, eval_episodes=1, save_every=10**6
     )
     took: list[tuple[float, float]] = []
@@ -93,7 +93,7 @@ def against_random(
         "share_collect": _share(free_wall, collect), "share_whole": _share(free_wall, whole),
         "milliseconds": {name: round(1e3 * float(np.median(rows[name])) / config.horizon, 3) for name in PHASES},
     }  # fmt: skip
-    if config.workers or config.device != "cpu":  # others work too: this process's own time says little
+    if config.plan.workers or config.plan.device != "cpu":  # others work too: this process's own time says little
         return told
     own = {"random_cpu": _rate(free_cpu), "whole_cpu": _rate(whole_cpu), "share_whole_cpu": _share(free_cpu, whole_cpu)}
     return told | own

@@ -28,6 +28,7 @@ from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.models.action_heads import BLOCKED
 from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint import JointPolicy
+from evolvent.rollout.team import with_fields
 
 COPIES, WIDTH, MANY = 32, 64, 1024
 SHAPES = {3: (64, 9), 10: (289, 17), 27: (1288, 36)}
@@ -234,7 +235,7 @@ def _whole_runs(seed: int, device: str, rounds: int) -> dict[str, Callable[[], d
         places["mamujoco"] = few | {"env": robot}, lambda: whole.team_random(robot, 16, 50, workers=2), 50
 
     def work(algo: Any, settings: dict[str, Any], random: Callable[[], Any], steps: int) -> dict[str, Any]:
-        return whole.against_random(algo, algo.Config(**settings), random, steps, rounds)
+        return whole.against_random(algo, with_fields(algo.Config(), **settings), random, steps, rounds)
 
     return {
         f"{algo.__name__.rpartition('.')[2]}_{name}": functools.partial(work, algo, *place)

@@ -48,7 +48,7 @@ def diff(a: Any, b: Any) -> dict[str, tuple[Any, Any]]:
 
     Both may be dataclass instances or what ``to_json`` gave.
     """
-    left, right = _flat(a), _flat(b)
+    left, right = flat(a), flat(b)
     out: dict[str, tuple[Any, Any]] = {}
     for path in [*left, *(path for path in right if path not in left)]:
         x, y = left.get(path, ...), right.get(path, ...)
@@ -151,12 +151,13 @@ def _items(kind: Any, args: tuple[Any, ...], value: Sequence[Any], where: str) -
     return items if kind is list else tuple(items)
 
 
-def _flat(cfg: Any, prefix: str = "") -> dict[str, Any]:
+def flat(cfg: Any, prefix: str = "") -> dict[str, Any]:
+    """Fields of a dataclass, or of what ``to_json`` gave, by dotted path: ``{"plan.device": "cpu"}``."""
     table = cast("Mapping[str, Any]", cfg) if isinstance(cfg, Mapping) else _to_plain(cfg)
     out: dict[str, Any] = {}
     for name, value in (unescape(dict(table)) if isinstance(cfg, Mapping) and not prefix else table).items():
         if isinstance(value, Mapping) and value:
-            out |= _flat(value, f"{prefix}{name}.")
+            out |= flat(value, f"{prefix}{name}.")
         else:
             out[f"{prefix}{name}"] = value
     return out

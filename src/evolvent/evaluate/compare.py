@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.config import flat
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
@@ -168,8 +169,8 @@ def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The algorithm's name, and in brackets the settings that tell runs of the same algorithm apart."""
     names: list[str] = []
     for setting in settings:
-        twins = [other["config"] for other in settings if other["algo"] == setting["algo"]]
-        fields = setting["config"]
+        twins = [flat(other["config"]) for other in settings if other["algo"] == setting["algo"]]
+        fields = flat(setting["config"])
         telling = [f for f in fields if any(twin.get(f) != fields[f] for twin in twins)]
         names.append(setting["algo"] + (f" ({', '.join(f'{f}={fields[f]}' for f in telling)})" if telling else ""))
     return names

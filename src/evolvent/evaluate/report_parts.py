@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evolvent.core.config import flat
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.page import fold, table, text
 
@@ -50,7 +51,7 @@ def configuration(manifest: Mapping[str, Any]) -> str:
     about.append(["commit", f"{commit['id']}{' with local changes' if commit['dirty'] else ''}" if commit else None])
     about += [[name, value] for name, value in manifest.get("machine", {}).items()]
     about += [[name, value] for name, value in manifest.get("versions", {}).items()]
-    fields = [[name, value if value != "" else None] for name, value in manifest["config"].items()]
+    fields = [[name, value if value != "" else None] for name, value in flat(manifest["config"]).items()]
     return fold("Every field", table(["field", "value"], fields, left=(0, 1))) + fold(
         "Command, code, machine, versions", table(["", ""], about, left=(0, 1))
     )

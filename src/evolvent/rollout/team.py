@@ -19,9 +19,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -36,13 +36,32 @@ from evolvent.core.team import TeamEnv
 from evolvent.evaluate import png
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
-from evolvent.rollout.freed_memory import keep_freed_memory
 from evolvent.rollout.steps import Batch, Steps, View
 from evolvent.rollout.team_eval import Act, play, random_act, summarise
 from evolvent.rollout.team_film import film
 from evolvent.rollout.team_weights import start_from
 
 Phase = Literal["act", "step", "credit", "learn"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes about it: nothing here belongs to an algorithm."""
+
+    workers: int | Literal["ray"] = 0
+    """Processes that step the copies; 0 = this one; ray = actors on a Ray cluster."""
+    device: str = "cpu"
+    """Where networks live: cpu, cuda."""
+    threads: int = 1
+    """Threads of torch; networks of this size are fastest with one."""
+    eval_every: int = 50
+    """Updates between evaluations; 0 = only at the end."""
+    eval_episodes: int = 32
+    """Attempts of an evaluation."""
+    save_every: int = 50
+    """Updates between checkpoints; the environments restart there, so that a resumed run repeats the numbers."""
+    init: str = ""
+    """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +78,24 @@ class TeamConfig:
     """Copies of the environment."""
     horizon: int = 100
     """Steps of each copy between two updates (T)."""
-    workers: int | Literal["ray"] = 0
-    """Processes that step the copies; 0 = this one; ray = actors on a Ray cluster."""
-    device: str = "cpu"
-    """Where networks live: cpu, cuda."""
     ids: bool = True
     """Append the agent's number (one-hot) to its observation."""
     gamma: float = 0.99
     """Discount per step."""
     trace: float = 0.95
     """Trace decay of the advantage estimate (lambda)."""
-    eval_every: int = 50
-    """Updates between evaluations; 0 = only at the end."""
-    eval_episodes: int = 32
-    """Attempts of an evaluation."""
-    save_every: int = 50
-    """Updates between checkpoints; the environments restart there, so that a resumed run repeats the numbers."""
-    init: str = ""
-    """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
+    plan: Plan = Plan()
+    """Workers, device, evaluations, checkpoints."""
+
+
+C = TypeVar("C", bound=TeamConfig)
+
+
+def with_fields(config: C, **changed: Any) -> C:
+    """The configuration with some fields changed, those of its plan too: flat, as on the command line."""
+    of_plan = {field.name for field in fields(Plan)} & changed.keys()
+    plan = replace(config.plan, **{name: changed.pop(name) for name in of_plan})
+    return replace(config, plan=plan, **changed)
 
 
 class TeamRun:
@@ -91,7 +110,7 @@ class TeamRun:
 
     def __init__(self, config: TeamConfig, env: TeamEnv, folder: RunFolder, live: Live, *, resume: bool) -> None:
         self.config, self.env, self.folder, self.live = config, env, folder, live
-        self.device = torch.device(config.device)
+        self.device = torch.device(config.plan.device)
         self.steps = Steps(env.team, config.horizon, config.envs, ids=config.ids, device=self.device)
         self.generator = torch.Generator(self.device)
         self.update = 0
@@ -123,8 +142,8 @@ class TeamRun:
             self.live.note(f"continuing after update {self.update} of {self.total}")
         self._first = self.update
         if self.update == 0:
-            if self.config.init:
-                self.live.note(start_from(Path(self.config.init), parts, self.config.env))
+            if self.config.plan.init:
+                self.live.note(start_from(Path(self.config.plan.init), parts, self.config.env))
             chance = self.play(random_act(self.env.team), "random")
             self.folder.log(0, phase="random", **summarise(chance))
 
@@ -136,13 +155,13 @@ class TeamRun:
         """
         with self.folder.interrupt:
             while self.update < self.total:
-                if self.update % self.config.save_every == 0 or self.update == self._first:
+                if self.update % self.config.plan.save_every == 0 or self.update == self._first:
                     self._restart()
                 self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
                 self.steps.begin()
                 yield self.update
                 if self.folder.interrupt.requested and self.update < self.total:
-                    saved = self.update // self.config.save_every * self.config.save_every
+                    saved = self.update // self.config.plan.save_every * self.config.plan.save_every
                     self.live.note(
                         f"stopped after update {self.update}; a resumed run goes on after its last checkpoint, that of "
                         f"update {max(saved, self._first)}, and repeats the numbers"
@@ -211,9 +230,9 @@ class TeamRun:
         self._tell(row)
         self._finished, self._info = [], {}
         self._seconds = dict.fromkeys(self._seconds, 0.0)
-        if config.eval_every and self.update % config.eval_every == 0 and self.update < self.total:
+        if config.plan.eval_every and self.update % config.plan.eval_every == 0 and self.update < self.total:
             self.evaluate()
-        if self.update % config.save_every == 0 or self.update == self.total:
+        if self.update % config.plan.save_every == 0 or self.update == self.total:
             self._save()
 
     # ---------------------------------------------------------------------------------------------- judging
@@ -249,10 +268,10 @@ class TeamRun:
     def play(self, act: Act, how: str) -> dict[str, np.ndarray]:
         """Attempts of fresh copies, ``how`` = ``greedy``, ``sampled`` or ``random``; columns as ``team_eval.play``."""
         config = self.config
-        env = envs.load_team(config.env, min(config.eval_episodes, 32))
+        env = envs.load_team(config.env, min(config.plan.eval_episodes, 32))
         try:
             return play(
-                env, act, self.steps, episodes=config.eval_episodes, greedy=how == "greedy",
+                env, act, self.steps, episodes=config.plan.eval_episodes, greedy=how == "greedy",
                 generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"),
             )  # fmt: skip
         finally:
@@ -291,7 +310,7 @@ class TeamRun:
     def rescue(self) -> None:
         """An environment broke: save what was learned since the last checkpoint."""
         if self.update > self._first:
-            if self.update % self.config.save_every:
+            if self.update % self.config.plan.save_every:
                 self._save()
             again = f"go on with --resume {self.folder.path}"
             self.live.note(f"an environment broke; what was learned in {self.update} updates is saved: {again}")
@@ -323,17 +342,21 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
     Raises:
         BadInput: settings that do not fit together.
     """
-    for name in ("steps", "envs", "horizon", "eval_episodes", "save_every"):
-        if getattr(config, name) < 1:
-            raise BadInput("a setting is too small", got=getattr(config, name), expected=">= 1", where=f"--{name}")
-    if config.device.startswith("cuda") and not torch.cuda.is_available():
-        raise BadInput("no GPU is at hand", got=config.device, expected="cpu", where="--device")
-    keep_freed_memory()
-    env = envs.load_team(config.env, config.envs, workers=config.workers)
+    plan = config.plan
+    sizes = {"steps": config.steps, "envs": config.envs, "horizon": config.horizon}
+    sizes |= {"eval-episodes": plan.eval_episodes, "save-every": plan.save_every, "threads": plan.threads}
+    for name, size in sizes.items():
+        if size < 1:
+            raise BadInput("a setting is too small", got=size, expected=">= 1", where=f"--{name}")
+    if plan.device.startswith("cuda") and not torch.cuda.is_available():
+        raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
+    env = envs.load_team(config.env, config.envs, workers=plan.workers)
+    before = torch.get_num_threads()
+    torch.set_num_threads(plan.threads)
     try:
         run = TeamRun(config, env, folder, live, resume=resume)
-        between = config.save_every * config.horizon
-        if env.team.limit > between and config.save_every < run.total:
+        between = plan.save_every * config.horizon
+        if env.team.limit > between and plan.save_every < run.total:
             raise BadInput(
                 "attempts would never end: the environments restart with every checkpoint", got=f"{between} steps",
                 expected=f"at least the {env.team.limit} steps of an attempt", where="--save-every x --horizon",
@@ -344,6 +367,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
             run.rescue()
             raise
     finally:
+        torch.set_num_threads(before)
         env.close()
 
 

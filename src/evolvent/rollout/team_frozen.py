@@ -38,10 +38,9 @@ def evaluate_team(
         ModelError: the weights do not fit the team of ``env``.
     """
     trained = from_json(kind, folder.config)
-    count = trained.eval_episodes if episodes is None else episodes
-    config = dataclasses.replace(
-        trained, env=env or trained.env, envs=min(count, 32), workers=0, eval_episodes=count, init=""
-    )
+    count = trained.plan.eval_episodes if episodes is None else episodes
+    plan = dataclasses.replace(trained.plan, workers=0, eval_episodes=count, init="")
+    config = dataclasses.replace(trained, env=env or trained.env, envs=min(count, 32), plan=plan)
     with open_team(config, folder, live) as run:
         act, parts = build(config, run)
         state = load_parts(folder.path, parts, trained.env, config.env)
