@@ -38,7 +38,7 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(scripts, tmp_path, monkey
     again = run(team_grid, [first, later], tmp_path, monkeypatch)
     assert again[0] == rows[0]
     assert [(row["arm"], row["seed"]) for row in again[1:]] == [("tuned", 0), ("scratch", 1), ("tuned", 1)]
-    assert again[1]["config"]["init"] == "two/scratch"
+    assert again[1]["config"]["plan"]["init"] == "two/scratch"
     assert len(again[2]["curve"]) == 2
     assert again[1]["commit"]
     assert again[1]["command"].endswith("--seeds 0")
