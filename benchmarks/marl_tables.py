@@ -180,15 +180,18 @@ def _bench(found: Row) -> list[str]:
         )
     out += [
         "", "Whole runs, environment steps a second (published settings but for the sizes), against random actions. "
-        "Parts: act / step / credit / learn on the clock, ms a step of all copies.", "",
-        "| run | random | all | share, all | acting and stepping, share on the clock | parts |",
-        "|---|---|---|---|---|---|",
+        "Parts: act / step / credit / learn on the clock, ms a step of all copies. "
+        "*At most*: the share if acting and learning were matrix products only, at the measured rate.", "",
+        "| run | random | all | share, all | at most | acting and stepping, share on the clock | parts |",
+        "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for name, told in r["whole"].items():
         parts = " / ".join(f"{value:.2f}" for value in told["milliseconds"].values())
         share = told.get("share_whole_cpu", told["share_whole"])
         rates = " | ".join(f"{told.get(f'{part}_cpu', told[part]):,}" for part in ("random", "whole"))
-        out.append(f"| {name.replace('_', ', ')} | {rates} | {share:.1%} | {told['share_collect']:.1%} | {parts} |")
+        most, collect = r["most_possible"].get(f"{name}_share_whole"), told["share_collect"]
+        shares = f"{share:.1%} | {'–' if most is None else f'{most:.1%}'} | {collect:.1%}"
+        out.append(f"| {name.replace('_', ', ')} | {rates} | {shares} | {parts} |")
     checks = [f"{name.replace('_', ' ')}: {'reached' if ok else '**not reached**'}" for name, ok in r["checks"].items()]
     return [*out, "", "Targets. " + "; ".join(checks) + ".", ""]
 

@@ -69,6 +69,16 @@ def test_the_plain_advantage_is_ours_where_nothing_is_cut_off():
     np.testing.assert_allclose(update.plain_gae(rollout)(), want, atol=1e-3)
 
 
+def test_a_share_is_not_more_than_its_products_allow():
+    """A slower environment leaves more time for the products of acting, and those of learning come on top."""
+    runs = {"mat_mamujoco": {"random": 16_000}}
+    found = bench._ceilings(runs, 3)
+    assert set(found) == {"mat_mamujoco_share_collect", "mat_mamujoco_share_whole"}
+    assert 0 < found["mat_mamujoco_share_whole"] < found["mat_mamujoco_share_collect"] < 1
+    slower = bench._ceilings({"mat_mamujoco": {"random": 160}}, 3)
+    assert slower["mat_mamujoco_share_whole"] > found["mat_mamujoco_share_whole"]
+
+
 def test_a_whole_run_is_measured_between_stretches_of_random_actions():
     from evolvent.algos import mat
 

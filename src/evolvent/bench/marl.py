@@ -63,8 +63,9 @@ def run(
 
     Returns:
         ``ratios``, ``milliseconds`` (acting: of one step of 32 copies; update: of one pass over 20 steps of 32
-        copies), ``most_possible``: the ratio that ours would reach if all its time were matrix products at the rate
-        measured here, ``whole``: runs against random actions, ``checks``: what of the targets is reached.
+        copies), ``most_possible``: the ratio, or the share of random actions' speed, that ours would reach if all its
+        time were matrix products at the rate measured here (CPU only), ``whole``: runs against random actions,
+        ``checks``: what of the targets is reached.
     """
     say = progress or (lambda text: None)
     if device.startswith("cuda") and not torch.cuda.is_available():
@@ -85,6 +86,8 @@ def run(
         for name, measure in _whole_runs(seed, device, max(2, rounds // 5)).items():
             say(f"whole run: {name}")
             result["whole"][name] = measure()
+        if device == "cpu":
+            result["most_possible"] |= _ceilings(result["whole"], rounds)
     finally:
         torch.set_num_threads(threads)
     result["load_after"] = [round(x, 1) for x in os.getloadavg()]
@@ -242,6 +245,34 @@ def _whole_runs(seed: int, device: str, rounds: int) -> dict[str, Callable[[], d
         for algo in (mat, happo, mappo)
         for name, place in places.items()
     }
+
+
+def _ceilings(runs: dict[str, dict[str, Any]], rounds: int) -> dict[str, float]:
+    """Shares of random actions' speed that MAT could reach if only its matrix products took time.
+
+    One step of all copies costs the environment's own time, the products of acting, and those of ``epochs`` passes.
+    """
+    found: dict[str, float] = {}
+    # copies, agents, what an agent sees with its number, numbers it acts with
+    sizes = {"mat_spread": (MANY, 3, 20, 2), "mat_vmas": (MANY, 3, 17, 2), "mat_mamujoco": (16, 6, 13, 1)}
+    for name, (copies, n, width, dims) in sizes.items():
+        if name not in runs:
+            continue
+        team = TeamSpec(tuple(f"agent{i}" for i in range(n)), width, (ActionSpec(dims=dims),) * n)
+        policy, obs = JointPolicy(team, width, width=WIDTH), torch.randn(copies, n, width)
+        action = policy.act(obs).action
+
+        def learn(policy: JointPolicy = policy, obs: torch.Tensor = obs, action: torch.Tensor = action) -> None:
+            judged = policy.judge(obs, action)
+            (judged.logp_BAP.sum() + judged.value_BA.sum()).backward()
+
+        rate = 1e9 * _gflop_per_s(team, rounds)
+        act_s = update.flops(lambda policy=policy, obs=obs: policy.act(obs)) / rate
+        learn_s = mat.Config().epochs * update.flops(learn) / rate
+        env_s = copies / runs[name].get("random_cpu", runs[name]["random"])
+        found[f"{name}_share_collect"] = round(env_s / (env_s + act_s), 4)
+        found[f"{name}_share_whole"] = round(env_s / (env_s + act_s + learn_s), 4)
+    return found
 
 
 def _checks(result: dict[str, Any]) -> dict[str, bool]:
