@@ -25,11 +25,13 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.optimal_baseline import number_columns
+from evolvent.learn.ppo import improve_together
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint_q import JointQ
 from evolvent.rollout.steps import Batch
 from evolvent.rollout.team import open_team
+from evolvent.rollout.team_eval import acting
 
 Config = mappo.Config
 EVERY, PARTS, SAMPLES = 10, 50, 100
@@ -110,7 +112,7 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
         adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
         critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in (critic, q)]
         norm = ValueNorm()
-        team.keep(mappo.acting(actors), actors=actors, adam=adam, norm=norm, critic=critic, q=q,
+        team.keep(acting(actors), actors=actors, adam=adam, norm=norm, critic=critic, q=q,
                   critic_adam=critic_adams[0], q_adam=critic_adams[1])  # fmt: skip
 
         def value(view: Any) -> Tensor:
@@ -129,7 +131,9 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
                 ledger = mappo.over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             told = measure(config, actors, q, norm, batch, team.generator) if update % EVERY == EVERY - 1 else {}
             with team.clock("learn"):  # LEARN
-                told |= mappo.improve(config, actors, adam, batch, batch.credit(ledger), team.generator)
+                told |= improve_together(
+                    config, actors, adam, batch, mappo.scaled(config, batch, ledger), team.generator
+                )
                 told |= mappo.learn_values(
                     config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator
                 )

@@ -39,7 +39,7 @@ from evolvent.models.actors import Actors
 from evolvent.models.joint_q import JointQ
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 1705.08926"
@@ -143,15 +143,6 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared)
     q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden)
     return actors.to(team.device), q.to(team.device)
-
-
-def acting(actors: Actors) -> Act:
-    """How the team plays in an evaluation."""
-
-    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
-
-    return act
 
 
 @torch.no_grad()

@@ -29,13 +29,13 @@ from torch import Tensor, nn
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic
+from evolvent.learn.critic import fit_critic, team_targets
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2109.11251"
@@ -119,15 +119,6 @@ def make_actors(config: Config, team: TeamRun) -> Actors:
     return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden).to(team.device)
 
 
-def acting(actors: Actors) -> Act:
-    """How the team plays in an evaluation."""
-
-    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
-
-    return act
-
-
 def improve_in_turn(
     config: Config, actors: Actors, adams: list[torch.optim.Adam], batch: Batch, adv_TBA: Tensor,
     generator: torch.Generator,
@@ -169,16 +160,10 @@ def learn_values(
     generator: torch.Generator,
 ) -> float:  # fmt: skip
     """Fit the critic to the lambda-returns of the team; the mean loss."""
-    alive, value = batch.view.active, norm.denormalise(batch.value[..., 0])
-    # the same advantage for all who were alive, 0 for the others
-    adv = adv_TBA.mean(-1) if alive is None else adv_TBA.sum(-1) / alive.sum(-1).clamp(min=1)
-    mask = None if alive is None else alive.any(-1)
-    target = value + adv
-    norm.update(target, mask=mask, head=critic.head)
+    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
     passes = (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
     state = batch.view.state.flatten(0, 1)
     return fit_critic(
-        lambda rows: critic(state[rows]), adam, norm.normalise(target).flatten(), passes,
-        old_value=norm.normalise(value).flatten(), clip=config.clip, grad_clip=config.grad_clip,
-        mask=None if mask is None else mask.flatten(),
+        lambda rows: critic(state[rows]), adam, target, passes, old_value=old, clip=config.clip,
+        grad_clip=config.grad_clip, mask=mask,
     )  # fmt: skip

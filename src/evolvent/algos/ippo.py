@@ -18,7 +18,6 @@ once a rollout and the critics' last layers are rescaled with them; no recurrenc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -28,12 +27,13 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic
-from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
+from evolvent.learn.losses import normalised
+from evolvent.learn.ppo import improve_together
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2011.09533"
@@ -99,7 +99,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
-                told = improve(config, actors, adam, batch, adv, team.generator)
+                scaled = normalised(adv, batch.view.active, per_agent=not config.shared)
+                told = improve_together(config, actors, adam, batch, scaled, team.generator)
                 told["value_loss"] = learn_values(config, critics, critic_adam, norm, batch, adv, team.generator)
             team.log(ledger, **told)
         return team.finish("ippo")
@@ -118,39 +119,6 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
 def make_actors(config: Config, team: TeamRun) -> Actors:
     """One actor for each agent, or one for all."""
     return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
-
-
-def acting(actors: Actors) -> Act:
-    """How the team plays in an evaluation."""
-
-    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
-
-    return act
-
-
-def improve(
-    config: Config, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
-) -> dict[str, float]:
-    """Clipped policy gradient for all agents at once; means for the log."""
-    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    adv = normalised(adv_TBA, batch.view.active, per_agent=not config.shared).flatten(0, 1)
-    rows_told: list[dict[str, float]] = []
-    for _ in range(config.epochs):
-        for rows in batch.rows(config.minibatches, generator):
-            view = seen[rows]
-            judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
-            gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
-            gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
-            adam.zero_grad()
-            (-gain - config.entropy * entropy).backward()
-            size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
-            adam.step()
-            moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
-            rows_told.append(
-                {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
-            )
-    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
 
 
 def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:

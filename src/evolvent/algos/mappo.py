@@ -26,26 +26,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic
-from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
+from evolvent.learn.critic import fit_critic, team_targets
+from evolvent.learn.losses import normalised
 from evolvent.learn.optimal_baseline import choice_columns, number_columns
+from evolvent.learn.ppo import improve_together
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint_q import JointQ
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act
+from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2103.01955"
@@ -116,7 +116,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
                 ledger = plain if q is None else over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             with team.clock("learn"):  # LEARN
-                told = improve(config, actors, adam, batch, batch.credit(ledger), team.generator)
+                told = improve_together(config, actors, adam, batch, scaled(config, batch, ledger), team.generator)
                 told |= learn_values(config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator)
             team.log(ledger, **told)
         return team.finish("mappo")
@@ -137,38 +137,10 @@ def make_actors(config: Config, team: TeamRun) -> Actors:
     return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
 
 
-def acting(actors: Actors) -> Act:
-    """How the team plays in an evaluation."""
-
-    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
-
-    return act
-
-
-def improve(
-    config: Config, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
-) -> dict[str, float]:
-    """Clipped policy gradient for all agents at once; means for the log."""
-    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
+    """Normalised advantages; over the optimal baseline they are not centred."""
     centre = config.optimal_baseline == "none"
-    adv = normalised(adv_TBA, batch.view.active, per_agent=not config.shared, centre=centre).flatten(0, 1)
-    rows_told: list[dict[str, float]] = []
-    for _ in range(config.epochs):
-        for rows in batch.rows(config.minibatches, generator):
-            view = seen[rows]
-            judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
-            gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
-            gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
-            adam.zero_grad()
-            (-gain - config.entropy * entropy).backward()
-            size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
-            adam.step()
-            moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
-            rows_told.append(
-                {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
-            )
-    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+    return normalised(batch.credit(ledger), batch.view.active, per_agent=not config.shared, centre=centre)
 
 
 def learn_values(
@@ -176,22 +148,17 @@ def learn_values(
     adv_TBA: Tensor, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
-    alive, value = batch.view.active, norm.denormalise(batch.value[..., 0])
-    # the same advantage for all who were alive, 0 for the others
-    adv = adv_TBA.mean(-1) if alive is None else adv_TBA.sum(-1) / alive.sum(-1).clamp(min=1)
-    mask = None if alive is None else alive.any(-1)
-    target = value + adv
-    norm.update(target, mask=mask, head=[critic.head] if q is None else [critic.head, q.head])
-    target, seen, action = norm.normalise(target).flatten(), batch.view.flat(), batch.action.flatten(0, 1)
+    heads = [critic.head] if q is None else [critic.head, q.head]
+    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, heads)
+    seen, action = batch.view.flat(), batch.action.flatten(0, 1)
 
     def passes() -> Iterator[Tensor | slice]:
         return (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
 
     told = {
         "value_loss": fit_critic(
-            lambda rows: critic(seen.state[rows]), adams[0], target, passes(),
-            old_value=norm.normalise(value).flatten(), clip=config.clip, grad_clip=config.grad_clip,
-            mask=None if mask is None else mask.flatten(),
+            lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,
+            grad_clip=config.grad_clip, mask=mask,
         )
     }  # fmt: skip
     if q is not None:

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from evolvent.learn.losses import masked_mean, value_loss
+from evolvent.learn.value_norm import ValueNorm
 
 Rows = Tensor | slice
+
+
+def team_targets(
+    norm: ValueNorm, value_TB: Tensor, adv_TBA: Tensor, active_TBA: Tensor | None, heads: Sequence[nn.Linear]
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """What one critic of a team should say, what it said and which steps count, flat ``[T*B]``, on its own scale.
+
+    The targets are the lambda-returns of the team; the normaliser takes them in and the heads are rescaled with it.
+
+    Args:
+        norm: of the critic's values.
+        value_TB: what it said when acting, on its scale.
+        adv_TBA: advantages in units of reward, the same for all who were alive, 0 for the others.
+        active_TBA: who was alive; ``None`` = everybody.
+        heads: last layers of the critics on this scale.
+    """
+    value = norm.denormalise(value_TB)
+    adv = adv_TBA.mean(-1) if active_TBA is None else adv_TBA.sum(-1) / active_TBA.sum(-1).clamp(min=1)
+    mask = None if active_TBA is None else active_TBA.any(-1)
+    target = value + adv
+    norm.update(target, mask=mask, head=heads)
+    old = norm.normalise(value).flatten()
+    return norm.normalise(target).flatten(), old, None if mask is None else mask.flatten()
 
 
 def fit_critic(

@@ -12,6 +12,7 @@ from torch import Tensor
 from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamEnv, TeamSpec
 from evolvent.formulas.statistics import stratified_bootstrap
+from evolvent.models.actors import Actors
 from evolvent.rollout.steps import Steps, View
 
 Act = Callable[[View, bool, torch.Generator], Tensor]
@@ -79,6 +80,15 @@ def random_act(team: TeamSpec) -> Act:
             parts.append(drawn[..., None].float())
         parts.append(torch.rand(*batch, team.dims, generator=generator, device=device) * 2 - 1)
         return torch.cat(parts, dim=-1)
+
+    return act
+
+
+def acting(actors: Actors) -> Act:
+    """How a team of separate or shared actors plays."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
 
     return act
 

@@ -1,0 +1,68 @@
+"""Proximal policy optimisation of a team's separate or shared actors, all agents at once (MAPPO, IPPO).
+
+    L = mean[ min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of an action of pi / pi_old
+
+Paper: Schulman et al. 2017 (arXiv 1707.06347); in teams Yu et al. 2022 (arXiv 2103.01955).
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean
+from evolvent.models.actors import Actors
+from evolvent.rollout.steps import Batch
+
+
+class Settings(Protocol):
+    """What a configuration must say."""
+
+    @property
+    def epochs(self) -> int: ...  # noqa: D102
+    @property
+    def minibatches(self) -> int: ...  # noqa: D102
+    @property
+    def clip(self) -> float: ...  # noqa: D102
+    @property
+    def entropy(self) -> float: ...  # noqa: D102
+    @property
+    def grad_clip(self) -> float: ...  # noqa: D102
+
+
+def improve_together(
+    config: Settings, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
+) -> dict[str, float]:
+    """Several passes over a rollout.
+
+    Args:
+        config: passes, minibatches, clip range, weight of the entropy, largest gradient.
+        actors: who acted.
+        adam: optimizer of their parameters.
+        batch: the rollout.
+        adv_TBA: advantages, already normalised.
+        generator: of the minibatches.
+
+    Returns:
+        Means for the log: policy_loss, entropy, grad_norm, clipped.
+    """
+    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    adv, told = adv_TBA.flatten(0, 1), list[dict[str, float]]()
+    for _ in range(config.epochs):
+        for rows in batch.rows(config.minibatches, generator):
+            view = seen[rows]
+            judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
+            gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
+            gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
+            adam.zero_grad()
+            (-gain - config.entropy * entropy).backward()
+            size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
+            adam.step()
+            moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
+            told.append(
+                {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
+            )
+    return {name: fmean(row[name] for row in told) for name in told[0]}
