@@ -49,14 +49,16 @@ def games(rows: Sequence[Row]) -> list[str]:
         "Share of right attempts over the five updates before (1,280 attempts a seed, actions drawn), mean [each "
         "seed]; and of 256 greedy attempts in the end. Chance of agents that are alike and independent: .094 in "
         "permutation, at most .125 in split.", "",
-        "| game | arm | update 40 | update 80 | last update | greedy |", "|---|---|---|---|---|---|",
+        "| game | arm | .95 first reached, update | update 40 | update 80 | last update | greedy |",
+        "|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for task, arm, mine in _groups(rows):
         last = mine[0]["updates"]
         cells = [_each([_around(row, update) for row in mine]) for update in (40, 80, last)]
         cells[2] = f"{last}: {cells[2]}" if last > 80 else ""
         greedy = _each([row["greedy"]["value"] for row in mine])
-        out.append(f"| {task} | `{arm}` | " + " | ".join(cells) + f" | {greedy} |")
+        first = ", ".join(_first(row, 0.95) for row in mine)
+        out.append(f"| {task} | `{arm}` | {first} | " + " | ".join(cells) + f" | {greedy} |")
     return out
 
 
@@ -233,6 +235,12 @@ def _around(row: Row, update: int) -> float:
     size = row["steps"] / row["updates"]
     told = [value for step, value in row["curve"] if update - 5 < step / size <= update]
     return float(np.mean(told)) if told else float("nan")
+
+
+def _first(row: Row, enough: float) -> str:
+    """The first update whose last five were right so often, or a dash."""
+    reached = (u for u in range(5, row["updates"] + 1) if _around(row, u) >= enough)
+    return str(next(reached, "–"))
 
 
 def _at(row: Row, share: float) -> float:
