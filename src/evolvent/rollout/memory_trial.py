@@ -140,8 +140,10 @@ def _separation(memory: Memory, world: Bandit, policy: Policy) -> dict[str, floa
         for item in (*recall.items, *recall.omitted):
             scores.setdefault(world.role(item.body, cluster, o.passes - 1), []).append(item.score)
         rest = [x for role, some in scores.items() if role not in ("good", "background") for x in some]
-        every += _wins(scores["good"], rest)
-        companions += _wins(scores["good"], scores.get("companion", []))
+        # beside what is known to harm there may be no place for it: then it stands below all that is there
+        good = scores.get("good", [-np.inf])
+        every += _wins(good, rest)
+        companions += _wins(good, scores.get("companion", []))
     return {
         "separation": float(np.mean(every)) if every else None,
         "separation_companion": float(np.mean(companions)) if companions else None,
