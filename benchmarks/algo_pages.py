@@ -8,6 +8,8 @@ A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; e
 import re
 from pathlib import Path
 
+from marl_tables import table_of
+
 from evolvent import catalogue
 
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
@@ -15,8 +17,17 @@ PAGES = Path(__file__).parent.parent / "docs" / "algos"
 
 def main() -> None:
     """Write the parts into the pages."""
-    page = PAGES / "README.md"
-    page.write_text(filled(page.read_text("utf-8"), {"index": index()}), "utf-8")
+    for page in sorted(PAGES.glob("*.md")):
+        page.write_text(filled(page.read_text("utf-8"), parts_of(page.stem)), "utf-8")
+
+
+def parts_of(stem: str) -> dict[str, str]:
+    """The generated parts of a page."""
+    if stem == "README":
+        return {"index": index()}
+    rows = table_of(stem)
+    told = [*rows, "", "Greedy play, means over seeds; learning curves and the rest in [results](../results/marl.md)."]
+    return {"results": "\n".join(told) if rows else "None published yet: see [results](../results/marl.md)."}
 
 
 def filled(text: str, parts: dict[str, str]) -> str:

@@ -1,15 +1,29 @@
 """Pages that are generated stand in the docs as their generators write them now."""
 
-import importlib.util
+import importlib
 import json
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
 def test_the_speed_page_is_that_of_its_result_file():
-    spec = importlib.util.spec_from_file_location("speed_page", ROOT / "benchmarks" / "speed_page.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module("speed_page")
     written = (ROOT / "docs" / "results" / "memory-speed.md").read_text("utf-8")
     assert written == module.page(json.loads(module.SOURCE.read_text("utf-8")))
+
+
+def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
+    module = importlib.import_module("algo_pages")
+    pages = sorted(module.PAGES.glob("*.md"))
+    assert len(pages) >= 8
+    for page in pages:
+        written = page.read_text("utf-8")
+        assert written == module.filled(written, module.parts_of(page.stem)), f"run benchmarks/algo_pages.py: {page}"

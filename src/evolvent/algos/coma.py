@@ -44,7 +44,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 1705.08926"
 LEVELS = ("agent", "step")
-STATUS = "tested"
+STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)

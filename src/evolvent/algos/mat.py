@@ -38,7 +38,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")
-STATUS = "tested"
+STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)

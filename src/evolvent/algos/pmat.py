@@ -41,7 +41,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2502.16496"
 LEVELS = ("agent", "step")
-STATUS = "tested"
+STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
