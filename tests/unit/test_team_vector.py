@@ -102,7 +102,8 @@ def test_a_worker_that_dies_is_named():
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts things behind itself ignores it
 sys.path.insert(0, {tests!r})
 import numpy as np
 from toy_team import counters
@@ -131,7 +132,11 @@ def test_an_interrupt_ends_the_workers_in_silence(tmp_path):
     assert run.stdout.readline() == "ready\n"
     time.sleep(0.1)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the parent and every worker get it
-    out, err = run.communicate(timeout=60)
+    try:
+        out, err = run.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(run.pid, signal.SIGKILL)
+        raise
     assert (out, err, run.returncode) == ("closed\n", "", 0)
 
 
