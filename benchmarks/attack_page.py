@@ -19,13 +19,15 @@ SHORT = """## In short
   attack. From five poisoned lessons on, memlift recovers faster and further than MemRL. Most of that comes from
   *withholding* what was seen to fail; leaving lessons out by chance adds to it against wrong conventions, and nothing
   over all passes that could be told from zero against injected instructions.
-- **Source weights** help a little, and only where many poisoned lessons come under one source. With five lessons or one
-  there is nothing to see, and an adversary who signs every lesson with another name is not slowed at all.
-- **Quarantine by source** is worth more, and it is the part that can do damage: where the adversary writes under a
-  source that honest lessons have too, honest lessons go out with it and success falls. Taking the descendants along
-  matters when the agent has made the poison its own.
-- **Nothing here withstands a flood**: more poisoned copies of one kind of task than the pool holds keep the good lesson
-  from even being a candidate, because candidates are chosen by similarity alone.
+- **Source weights** matter where many poisoned lessons come under one source, most of all in a flood of copies of one
+  kind of task. With five lessons or one there is nothing to see, and an adversary who signs every lesson with another
+  name is not slowed at all.
+- **Quarantine by source** adds little once recall itself gives no place to what is known to harm: poison is then shown
+  so seldom that few of its lessons gather the four failures that raise an alarm. Before that change it was worth .04 to
+  .07, and it did damage where honest lessons came under the same source (LOG.md).
+- **A flood is survived slowly**: more poisoned copies of one kind of task than the pool holds keep the good lesson from
+  being a candidate. memlift lets go of copies that are known to harm, but each must first be seen to fail a few times;
+  the published policies never let go.
 """
 INTRO = """# A measured attack on the memory
 
