@@ -219,7 +219,7 @@ def _rank(bank: Bank, request: Request, records: _Records, sims: np.ndarray, see
 class _Judged(NamedTuple):
     value: float  # with the prior of its source
     effect: lift.Effect
-    n_source: float  # outcomes of the source behind that prior; 0 where the start was given on purpose
+    n_source: float  # tried memories of the source behind that prior; 0 where the start was given on purpose
 
 
 def _judge(

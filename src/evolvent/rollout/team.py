@@ -48,8 +48,8 @@ Phase = Literal["act", "step", "credit", "learn"]
 class Plan:
     """How a run goes about it: nothing here belongs to an algorithm."""
 
-    workers: int | Literal["ray"] = 0
-    """Processes that step the copies; 0 = this one; ray = actors on a Ray cluster."""
+    workers: int | str = 0
+    """Processes that step the copies; 0 = this one; ray, or ray:N = actors on a Ray cluster."""
     device: str = "cpu"
     """Where networks live: cpu, cuda."""
     threads: int = 1
