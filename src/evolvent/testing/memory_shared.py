@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evolvent.memory.memory import Memory
-from evolvent.testing.memory_credit import make, values
+from evolvent.memory.policies import preset
+from evolvent.testing.memory_credit import OPEN, make, values
 
 Factory = Callable[..., Memory]
 KILLS = 50
@@ -53,7 +54,9 @@ def processes_share_a_store(factory: Factory) -> None:
             _, errors = child.communicate(timeout=120)
             assert child.returncode == 0, errors
         _consistent(memory, settled=100, items=105)
-        assert memory.recall("note 1 1 24", k=1).items[0].key == "note 1 1 24", "another process's memory was not seen"
+        # By similarity alone: what the notes are worth depends on how the processes took turns.
+        found = memory.recall("note 1 1 24", k=1, policy=preset("rag", **OPEN)).items[0].key
+        assert found == "note 1 1 24", f"another process's memory was not seen, got {found!r}"
 
 
 def killed_processes_leave_a_consistent_store(factory: Factory) -> None:
