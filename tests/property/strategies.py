@@ -24,13 +24,18 @@ def episodes(draw, max_nodes: int = 8) -> Episode:
         parent = draw(st.none() | st.integers(-1, ep.n_nodes - 1))
         match draw(st.sampled_from(["observe", "act", "act", "act", "tool", "recall", "component"])):
             case "observe":
-                ep.observe(draw(text), agent=draw(names), parent=parent)
+                seen = draw(st.lists(st.integers(0, 2**31 - 1), max_size=3))
+                ep.observe(draw(text), agent=draw(names), token_ids=np.array(seen, np.int32), parent=parent)
             case "act":
                 n = draw(st.integers(0, 4))
                 ids = draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=n, max_size=n))
                 logp = draw(st.just(()) | st.lists(st.floats(width=32), min_size=n, max_size=n))
                 ids_K, logp_K = np.array(ids, np.int32), np.array(logp, np.float32)
-                ep.act(draw(text), agent=draw(names), token_ids=ids_K, logp=logp_K, reward=draw(rewards), parent=parent)
+                others = draw(st.just(()) | st.just((ids_K, np.array([7, 8], np.int32))))
+                ep.act(
+                    draw(text), agent=draw(names), token_ids=ids_K, logp=logp_K, reward=draw(rewards), choices=others,
+                    parent=parent,
+                )  # fmt: skip
             case "tool":
                 arguments = draw(st.dictionaries(text, json_values, max_size=2))
                 ep.tool(draw(text), arguments, draw(text), agent=draw(names), parent=parent)
@@ -41,6 +46,8 @@ def episodes(draw, max_nodes: int = 8) -> Episode:
                 ep.recall(draw(text), ids[:cut], omitted=ids[cut:], propensity=odds, parent=parent)
             case "component":
                 ep.component(draw(names), parent=parent)
+    for name in draw(st.lists(st.sampled_from(["value", "entropy"]), unique=True)):
+        ep.note(name, draw(st.lists(st.floats(width=32), min_size=ep.n_tokens, max_size=ep.n_tokens)))
     if draw(st.booleans()):
         flags = {"terminated": draw(st.booleans()), "truncated": draw(st.booleans()), "valid": draw(st.booleans())}
         ep.end(success=draw(st.none() | st.booleans()), source=draw(text), **flags)

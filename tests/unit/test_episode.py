@@ -151,3 +151,28 @@ def test_refuses_another_schema():
     record = sample().to_dict() | {"schema": 99}
     with pytest.raises(BadInput, match="another schema"):
         Episode.from_dict(record)
+
+
+def test_the_context_of_a_decision_is_the_tokens_on_its_branch():
+    ep = Episode("task")
+    first = ep.observe("question", token_ids=[1, 2])
+    act = ep.act("call", token_ids=[3], logp=[-0.5])
+    ep.observe("result", token_ids=[4, 5])
+    ep.act("answer", token_ids=[6, 7], logp=[-0.1, -0.2])
+    ep.act("another answer", token_ids=[8], parent=first)
+    ep.observe("a new beginning", token_ids=[9], parent=-1)
+    ep.act("x", token_ids=[10])
+    assert [ep.context_ids(t).tolist() for t in range(4)] == [[1, 2], [1, 2, 3, 4, 5], [1, 2], [9]]
+    assert ep.seen_ids.tolist() == [1, 2, 4, 5, 9] and act == 1
+
+
+def test_choices_and_notes_are_checked():
+    ep = Episode("task")
+    ep.act("go", token_ids=[1, 2], choices=[[1, 2], [3]])
+    with pytest.raises(BadInput, match="not among its choices"):
+        ep.act("go", token_ids=[1], choices=[[1, 2], [3]])
+    with pytest.raises(BadInput, match="one number for every token"):
+        ep.note("value", [0.0])
+    ep.note("value", [0.5, 1.0])
+    assert ep.choices(0) == [[1, 2], [3]]
+    assert ep.notes["value"].tolist() == [0.5, 1.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,3 +49,14 @@ def tokens(token_ids: ArrayLike, logp: ArrayLike) -> tuple[np.ndarray, np.ndarra
             where="Episode.act",
         )
     return ids.astype(np.int32, copy=False), logps
+
+
+def choices_of(choices: Sequence[ArrayLike], token_ids: np.ndarray) -> list[list[int]]:
+    """Token ids of each allowed action as lists; the one that was taken must be among them."""
+    options = [tokens(ids, ())[0].tolist() for ids in choices]
+    if options and token_ids.tolist() not in options:
+        raise BadInput(
+            "the action is not among its choices", got=token_ids.tolist(), expected=f"one of {options}",
+            where="Episode.act",
+        )  # fmt: skip
+    return options

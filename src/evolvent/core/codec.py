@@ -45,34 +45,33 @@ def decode_episode(line: str | bytes, *, where: str = "decode_episode") -> Episo
 def save_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     """Write ``episodes`` to the JSONL file ``path``, replacing it atomically.
 
-    Token arrays of long episodes go to ``<stem>.<hash>.npz`` beside it: ``token_ids`` int32 and ``logp`` float32, one
-    after the other, found by the ``tokens`` entry of the line. The name follows the content, so an interrupted save
-    leaves the old pair intact.
+    Token arrays of long episodes go to ``<stem>.<hash>.npz`` beside it: ``token_ids`` int32, ``logp`` float32, the
+    notes (float32, NaN where an episode has none of that name) and ``seen_ids`` int32, one episode after the other,
+    found by the ``tokens`` entry of the line. The name follows the content, so an interrupted save leaves the old
+    pair intact.
     """
     path = Path(path)
     records: list[dict[str, Any]] = []
-    ids: list[np.ndarray] = [np.empty(0, np.int32)]
-    logps: list[np.ndarray] = [np.empty(0, np.float32)]
-    start = 0
+    kept: list[Episode] = []
+    start = seen = 0
     for episode in episodes:
-        inline = episode.n_tokens <= INLINE_TOKENS
+        inline = episode.n_tokens + len(episode.seen_ids) <= INLINE_TOKENS
         record = episode.to_dict(inline_tokens=inline)
         if not inline:
-            record["tokens"] = {"file": "", "start": start}
-            start += episode.n_tokens
-            ids.append(episode.token_ids)
-            logps.append(episode.logp)
+            record["tokens"] = {"file": "", "start": start, "seen": seen}
+            start, seen = start + episode.n_tokens, seen + len(episode.seen_ids)
+            kept.append(episode)
         records.append(record)
-    all_ids, all_logp, blob = np.concatenate(ids), np.concatenate(logps), ""
-    if start:
-        blob = f"{path.stem}.{_digest(all_ids, all_logp)}.npz"
+    columns, blob = _columns(kept), ""
+    if kept:
+        blob = f"{path.stem}.{_digest(columns)}.npz"
         for record in records:
             if "tokens" in record:
                 record["tokens"]["file"] = blob
     lines = [_line(record, record["id"]) + "\n" for record in records]  # before anything is written: it may refuse
-    if start:
+    if kept:
         buffer = io.BytesIO()
-        np.savez(buffer, token_ids=all_ids, logp=all_logp)
+        np.savez(buffer, **cast("dict[str, Any]", columns))
         _replace(path.with_name(blob), buffer.getvalue())
     _replace(path, "".join(lines).encode("utf-8"))
     for old in path.parent.glob(f"{path.stem}.????????????.npz"):
@@ -97,14 +96,33 @@ def load_episodes(path: str | Path) -> list[Episode]:
                 continue
             where = f"{path}:{number}"
             record = _parse(line, where)
-            tokens = None
+            columns = None
             if "tokens" in record:
-                name, at = record["tokens"]["file"], int(record["tokens"]["start"])
+                at = record["tokens"]
+                name = at["file"]
                 if name not in blobs:
                     blobs[name] = _read_blob(path.with_name(Path(name).name), where)
-                tokens = {key: array[at:] for key, array in blobs[name].items()}
-            episodes.append(_build(record, where, tokens))
+                columns = {
+                    key: array[int(at.get("seen", 0) if key == "seen_ids" else at["start"]) :]
+                    for key, array in blobs[name].items()
+                }
+            episodes.append(_build(record, where, columns))
     return episodes
+
+
+def _columns(episodes: list[Episode]) -> dict[str, np.ndarray]:
+    """The arrays of all ``episodes``, one after the other; ``seen_ids`` and notes only where there are any."""
+    if not episodes:
+        return {}
+    columns = {
+        "token_ids": np.concatenate([e.token_ids for e in episodes]),
+        "logp": np.concatenate([e.logp for e in episodes]),
+    }
+    for name in sorted({name for e in episodes for name in e.notes}):
+        gaps = [e.notes.get(name, np.full(e.n_tokens, np.nan, np.float32)) for e in episodes]
+        columns[f"note.{name}"] = np.concatenate(gaps)
+    seen_ids = np.concatenate([e.seen_ids for e in episodes])
+    return columns | ({"seen_ids": seen_ids} if len(seen_ids) else {})
 
 
 def _line(record: dict[str, Any], name: str) -> str:
@@ -133,11 +151,9 @@ def _parse(line: str | bytes, where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", record)
 
 
-def _build(record: dict[str, Any], where: str, tokens: dict[str, np.ndarray] | None) -> Episode:
+def _build(record: dict[str, Any], where: str, columns: dict[str, np.ndarray] | None) -> Episode:
     try:
-        if tokens is None:
-            return Episode.from_dict(record)
-        return Episode.from_dict(record, token_ids=tokens["token_ids"], logp=tokens["logp"])
+        return Episode.from_dict(record, columns=columns)
     except KeyError as err:
         raise BadInput("episode lacks a field", got=sorted(record), expected=err.args[0], where=where) from err
 
@@ -145,19 +161,22 @@ def _build(record: dict[str, Any], where: str, tokens: dict[str, np.ndarray] | N
 def _read_blob(path: Path, where: str) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as blob:
-            arrays = {name: blob[name] for name in ("token_ids", "logp")}
+            arrays = {name: blob[name] for name in blob.files}
+        if not {"token_ids", "logp"} <= arrays.keys():
+            raise KeyError(sorted(arrays))
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as err:
         raise BadInput(
             "token file cannot be read", got=f"{path}: {err}", where=where, do="keep the .npz beside its .jsonl"
         ) from err
-    digest = _digest(arrays["token_ids"], arrays["logp"])
+    digest = _digest(arrays)
     if path.name.split(".")[-2] != digest:
         raise BadInput("token file does not match its name", got=digest, expected=path.name, where=where)
     return arrays
 
 
-def _digest(token_ids: np.ndarray, logp: np.ndarray) -> str:
-    return hashlib.sha256(token_ids.tobytes() + logp.tobytes()).hexdigest()[:12]
+def _digest(columns: dict[str, np.ndarray]) -> str:
+    """Of the arrays in their order in the file."""
+    return hashlib.sha256(b"".join(array.tobytes() for array in columns.values())).hexdigest()[:12]
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evolvent.core.checks import check_text, finite, tokens
+from evolvent.core import episode_dict
+from evolvent.core.checks import check_text, choices_of, finite, tokens
 from evolvent.core.errors import BadInput
-from evolvent.core.strict_json import escape, plain, unescape
+from evolvent.core.strict_json import plain
 
-SCHEMA = 1
 KINDS = ("observation", "action", "tool", "recall", "component")
 
 
@@ -30,7 +30,8 @@ class Node:
     """A view of one node: ``parent`` is -1 at a root, ``step`` the index of the decision (actions only).
 
     ``text`` is the observation, the action, the tool's result, the receipt of the recall or the component's name;
-    ``data`` holds what else a tool call (name, arguments) or a recall (shown, omitted, propensity) carries.
+    ``data`` holds what else a tool call (name, arguments), a recall (shown, omitted, propensity) or an action that was
+    chosen from a list (choices: the token ids of each) carries.
     """
 
     index: int
@@ -91,13 +92,25 @@ class Episode:
         self._data: dict[int, dict[str, Any]] = {}
         # one entry per decision
         self._step_node, self._reward, self._n_tokens = array("i"), array("d"), array("i")
-        # one entry per token
+        # one entry per sampled token
         self._token_ids, self._logp = array("i"), array("f")
+        self._notes: dict[str, np.ndarray] = {}
+        # tokens of the context: those of each node, by node
+        self._seen_ids, self._seen_span = array("i"), dict[int, tuple[int, int]]()
 
     # -------------------------------------------------------------------------------------------------- build
-    def observe(self, text: str, *, agent: str = "agent", parent: int | None = None) -> int:
-        """What ``agent`` saw."""
-        return self._node(0, text, agent, parent)
+    def observe(self, text: str, *, agent: str = "agent", token_ids: ArrayLike = (), parent: int | None = None) -> int:
+        """What ``agent`` saw; ``token_ids`` int ``[P]`` are the tokens that it added to the model's context.
+
+        The context of a decision is the tokens on the way from the root to it (``context_ids``): ``parent=-1`` starts
+        a new one, otherwise a conversation goes on, the sampled tokens of its decisions included.
+        """
+        ids, _ = tokens(token_ids, ())
+        node = self._node(0, text, agent, parent)
+        if len(ids):
+            self._seen_span[node] = (len(self._seen_ids), len(self._seen_ids) + len(ids))
+            self._seen_ids.frombytes(ids.tobytes())
+        return node
 
     def act(
         self,
@@ -107,6 +120,7 @@ class Episode:
         token_ids: ArrayLike = (),
         logp: ArrayLike = (),
         reward: float = 0.0,
+        choices: Sequence[ArrayLike] = (),
         parent: int | None = None,
     ) -> int:
         """A decision, which is one step.
@@ -117,11 +131,14 @@ class Episode:
             token_ids: int ``[K]`` as sampled.
             logp: ``[K]`` natural log-probabilities as sampled, or empty where not known (stored as NaN).
             reward: what followed it, finite; more can come later by ``add_reward``.
+            choices: token ids of every action that was allowed, the one taken among them; empty = any text was.
             parent: index of the node it follows; the last node by default.
         """
         ids, logps = tokens(token_ids, logp)
-        value = finite(reward, "Episode.act")
+        value, options = finite(reward, "Episode.act"), choices_of(choices, ids)
         node = self._node(1, text, agent, parent)
+        if options:
+            self._data[node] = {"choices": options}
         self._step_node.append(node)
         self._reward.append(value)
         self._n_tokens.append(len(ids))
@@ -181,6 +198,19 @@ class Episode:
         if step >= self.n_steps or (node is not None and self._step_node[step] != node):
             raise BadInput("node is not a decision", got=node, expected="an index that act() returned", where=self.id)
         self._reward[step] = finite(self._reward[step] + value, "Episode.add_reward")
+
+    def note(self, name: str, values: ArrayLike) -> None:
+        """Keep one number for every sampled token, such as ``"value"`` of a critic or ``"entropy"``: ``[K]``.
+
+        Allowed after ``end``; a note of the same name is replaced. NaN = not known.
+        """
+        column = np.asarray(values, dtype=np.float32)
+        if not name.isidentifier() or column.shape != (self.n_tokens,):
+            raise BadInput(
+                "not one number for every token", got=f"{name!r} {column.shape}",
+                expected=f"a name and ({self.n_tokens},)", where=f"Episode {self.id}, note",
+            )  # fmt: skip
+        self._notes[name] = column.copy()
 
     def end(
         self,
@@ -252,6 +282,42 @@ class Episode:
         return np.array(self._logp, dtype=np.float32)
 
     @property
+    def notes(self) -> Mapping[str, np.ndarray]:
+        """What was noted for the sampled tokens: float32 ``[K]`` by name."""
+        return {name: column.copy() for name, column in self._notes.items()}
+
+    def context_ids(self, step: int) -> np.ndarray:
+        """Tokens that the model saw before decision ``step``: int32 ``[P]``."""
+        before = self._parent[self._step_node[step]]
+        return np.empty(0, np.int32) if before < 0 else self.tokens_to(before)
+
+    def tokens_to(self, node: int) -> np.ndarray:
+        """Tokens of the observations and decisions from the root down to ``node``, itself included: int32 ``[P]``."""
+        starts = np.concatenate([[0], np.cumsum(self._n_tokens)])
+        parts = [np.empty(0, np.int32)]
+        for index in self.branch(node):
+            if self._kind[index] == 1:
+                at = bisect_left(self._step_node, index)
+                parts.append(np.array(self._token_ids[starts[at] : starts[at + 1]], dtype=np.int32))
+            elif index in self._seen_span:
+                parts.append(np.array(self._seen_ids[slice(*self._seen_span[index])], dtype=np.int32))
+        return np.concatenate(parts)
+
+    def choices(self, step: int) -> list[list[int]]:
+        """Token ids of every action that decision ``step`` was chosen from; empty where any text was allowed."""
+        return [list(ids) for ids in self._data.get(self._step_node[step], {}).get("choices", ())]
+
+    def seen_tokens(self, node: int) -> int:
+        """How many tokens the observation at ``node`` added to the context."""
+        start, end = self._seen_span.get(node, (0, 0))
+        return end - start
+
+    @property
+    def seen_ids(self) -> np.ndarray:
+        """Tokens of all observations in order of recording: int32 ``[P]``."""
+        return np.array(self._seen_ids, dtype=np.int32)
+
+    @property
     def token_step(self) -> np.ndarray:
         """Decision that each token belongs to: int32 ``[K]``."""
         return np.repeat(np.arange(self.n_steps, dtype=np.int32), self._n_tokens)
@@ -300,70 +366,27 @@ class Episode:
     def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
         """Strict JSON types; ``json.dumps`` of it is one line of ``episodes.jsonl``.
 
-        With ``inline_tokens=False`` decisions carry only ``n_tokens``; ``codec`` keeps the arrays elsewhere.
+        With ``inline_tokens=False`` nodes carry only ``n_tokens``; ``codec`` keeps the arrays elsewhere.
         """
-        nodes: list[dict[str, Any]] = []
-        at = 0
-        for node in self.nodes:
-            row: dict[str, Any] = {"kind": node.kind, "text": node.text, "agent": node.agent, "parent": node.parent}
-            row.update(node.data)
-            if node.step is not None:
-                n = self._n_tokens[node.step]
-                row["reward"] = self._reward[node.step]
-                if inline_tokens:
-                    row["token_ids"] = self._token_ids[at : at + n].tolist()
-                    row["logp"] = self._logp[at : at + n].tolist()
-                else:
-                    row["n_tokens"] = n
-                at += n
-            nodes.append(row)
-        head = {name: getattr(self, name) for name in ("id", "task_id", "env", "seed", "group", "meta")}
-        flags = {name: getattr(self, name) for name in ("terminated", "truncated", "success", "source", "valid")}
-        return escape({"schema": SCHEMA, **head, "end": flags if self.ended else None, "nodes": nodes})
+        return episode_dict.to_dict(self, inline_tokens=inline_tokens)
 
     @classmethod
-    def from_dict(
-        cls, record: Mapping[str, Any], *, token_ids: np.ndarray | None = None, logp: np.ndarray | None = None
-    ) -> Episode:
-        """The inverse of ``to_dict``; the arrays are those left out by ``inline_tokens=False``.
+    def from_dict(cls, record: Mapping[str, Any], *, columns: Mapping[str, np.ndarray] | None = None) -> Episode:
+        """The inverse of ``to_dict``; ``columns`` are the arrays left out by ``inline_tokens=False``:
+        ``token_ids``, ``logp``, ``seen_ids`` and the notes, which may be longer than needed.
 
         Raises:
             BadInput: another schema version, or a record that breaks a rule of building.
         """
-        if record.get("schema") != SCHEMA:
-            raise BadInput(
-                "episode was written with another schema",
-                got=record.get("schema"),
-                expected=SCHEMA,
-                where="Episode.from_dict",
-                do="read it with the version of evolvent that wrote it",
-            )
-        d = unescape(dict(record))
-        ep = cls(d["task_id"], env=d["env"], seed=d["seed"], group=d["group"], meta=d["meta"], id=d["id"])
-        at = 0
-        for row in d["nodes"]:
-            kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
-            if kind == "action":
-                ids, logps = row.get("token_ids", ()), row.get("logp", ())
-                if "n_tokens" in row and token_ids is not None and logp is not None:
-                    span = slice(at, at := at + row["n_tokens"])
-                    ids, logps = token_ids[span], logp[span]
-                ep.act(text, agent=who, token_ids=ids, logp=logps, reward=row["reward"], parent=parent)
-            elif kind == "tool":
-                ep.tool(row["name"], row["arguments"], text, agent=who, parent=parent)
-            elif kind == "recall":
-                ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
-            else:
-                ep._node(_kind_code(kind), text, who, parent)
-        if d["end"] is not None:
-            ep.end(**d["end"])
-        return ep
+        return episode_dict.from_dict(cls, record, columns)
 
     def __eq__(self, other: object) -> bool:
         """Equal records; NaN equals NaN."""
         if not isinstance(other, Episode):
             return NotImplemented
         same = self._token_ids == other._token_ids and np.array_equal(self.logp, other.logp, equal_nan=True)
+        same = same and self._seen_ids == other._seen_ids and self._notes.keys() == other._notes.keys()
+        same = same and all(np.array_equal(c, other._notes[n], equal_nan=True) for n, c in self._notes.items())
         return same and self.to_dict(inline_tokens=False) == other.to_dict(inline_tokens=False)
 
     __hash__ = None  # type: ignore[assignment]  # mutable
@@ -392,9 +415,3 @@ class Episode:
     def _check_index(self, node: int, where: str) -> None:
         if not 0 <= node < len(self._text):
             raise BadInput("no such node", got=node, expected=f"0 … {len(self._text) - 1}", where=where)
-
-
-def _kind_code(kind: str) -> int:
-    if kind not in KINDS:
-        raise BadInput("unknown kind of node", got=kind, expected=KINDS, where="Episode.from_dict")
-    return KINDS.index(kind)
