@@ -1,0 +1,61 @@
+"""What the small text environments share: splits, names that must be known, the answer to a step after the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.protocols import Task, Turn
+from evolvent.envs import closest
+
+SPLITS = ("train", "heldout")
+
+
+def known(value: str, names: Sequence[str], what: str, where: str) -> str:
+    """``value`` if it is one of ``names``.
+
+    Raises:
+        BadInput: it is not; names the closest ones.
+    """
+    if value not in names:
+        raise BadInput(f"unknown {what}", got=value, expected=closest(value, names), where=where)
+    return value
+
+
+def check_request(split: str, n: int, where: str) -> None:
+    """Refuse a split that does not exist and a negative number of tasks.
+
+    Raises:
+        BadInput: either of them.
+    """
+    known(split, SPLITS, "split", where)
+    if n < 0:
+        raise BadInput("a negative number of tasks", got=n, expected="0 or more", where=where)
+
+
+def check_limit(steps: int, least: int, where: str) -> int:
+    """``steps`` if an attempt can be solved in them.
+
+    Raises:
+        BadInput: fewer than ``least``.
+    """
+    if steps < least:
+        raise BadInput("the step limit is too small", got=steps, expected=f"{least} or more", where=where)
+    return steps
+
+
+def numbered(name: str, text: str, kind: str, split: str, n: int) -> list[Task]:
+    """``n`` tasks of a world that is always the same: only their names differ, and those of the splits."""
+    check_request(split, n, f"{name}.tasks")
+    return [Task(f"{name}/{split}/{i}", text, kind, split, seed=i) for i in range(n)]
+
+
+def playing(turn: Turn | None, where: str) -> Turn:
+    """The turn that a step answers.
+
+    Raises:
+        EnvError: there was no reset, or the attempt is over.
+    """
+    if turn is None or turn.done:
+        raise EnvError("no attempt is going on", where=f"{where}.step", do="call reset(task) first")
+    return turn
