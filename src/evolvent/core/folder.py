@@ -118,6 +118,11 @@ class RunFolder:
             folder._resume_from(row)
         return folder
 
+    @property
+    def seconds(self) -> float:
+        """Seconds that the run has taken so far, those before a resumption included."""
+        return time.monotonic() - self._started
+
     def manifest(self) -> dict[str, Any]:
         """The content of ``config.json``: algo, env, seed, config, command, commit, versions, machine."""
         return read_object(self.path / "config.json", "a run folder made by `evolvent run`")

@@ -1,0 +1,205 @@
+"""Attempts as coroutines: each asks the model and goes on when it is answered; what waits is answered as one batch.
+
+A *player* is a generator that yields an ``Ask`` for every decision, is sent a ``Said``, and returns its ``Episode``.
+One attempt by one agent is ``play``; a workflow of several agents is another player. ``run_players`` lets any number of
+them go on side by side: in lockstep, or on threads, so that a slow tool holds up nobody but its own attempt. Draws come
+from the seed in each ``Ask``, so the numbers do not depend on who waited together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Env, Task, Turn
+from evolvent.core.seeding import seed_tree
+
+PATIENCE_S = 0.01
+"""How long the model waits, once somebody asks, for others to ask too: a batch costs little more than one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """A decision that is wanted: int32 tokens ``context [P]`` and, if it is a choice, those of the allowed actions.
+
+    ``room`` is the number of tokens that the answer may have; ``adapter`` says whose weights answer.
+    """
+
+    context: np.ndarray
+    seed: int
+    room: int
+    stop: tuple[str, ...] = ()
+    choices: tuple[np.ndarray, ...] = ()
+    adapter: str = "policy"
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """The answer: its tokens *as sampled* ``[K]``, what is known of each of them, and the index if it was a choice.
+
+    ``finish`` is "stop" or "length"; ``notes`` are numbers per token for ``Episode.note``.
+    """
+
+    text: str
+    token_ids: np.ndarray
+    logp: np.ndarray
+    finish: str = "stop"
+    choice: int = -1
+    notes: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+
+
+Player = Generator[Ask, Said, Episode]
+
+
+class Speaker(Protocol):
+    """How situations become tokens (see ``rollout.speaker``)."""
+
+    def first(self, env: Env, turn: Turn) -> np.ndarray:
+        """The whole context of a decision: instructions and situation, int32 ``[P]``."""
+        ...
+
+    def more(self, env: Env, turn: Turn, last: int) -> np.ndarray:
+        """What a new situation adds to a conversation whose last token is ``last``, int32 ``[P]``."""
+        ...
+
+    def command(self, text: str) -> np.ndarray:
+        """The tokens of an allowed action, int32 ``[K]``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one attempt may cost; reaching a limit truncates it, and ``meta["stop"]`` says which."""
+
+    turns: int = 0
+    """Decisions; 0 = as many as the environment allows."""
+    tokens: int = 0
+    """Sampled tokens over all decisions; 0 = no limit."""
+    context: int = 0
+    """Tokens of context and answer together; 0 = no limit."""
+    answer: int = 0
+    """Tokens of one answer; 0 = what the environment asks for."""
+
+    def spent(self, turns: int, tokens: int) -> str:
+        """The limit that is reached, or nothing."""
+        if self.turns and turns >= self.turns:
+            return "turns"
+        return "tokens" if self.tokens and tokens >= self.tokens else ""
+
+
+def play(
+    env: Env, task: Task, speaker: Speaker, *, seed: int, group: str, budget: Budget = Budget(),
+    transcript: bool = False,
+) -> Player:  # fmt: skip
+    """One attempt by one agent.
+
+    Args:
+        env: the environment, used by this attempt alone.
+        task: what to attempt.
+        speaker: turns what the environment shows into tokens.
+        seed: of the draws; the environment starts from the task's own seed.
+        group: attempts that are compared with one another.
+        budget: limits.
+        transcript: the conversation goes on from turn to turn; otherwise every decision starts from a fresh prompt.
+
+    The observation where an attempt was cut off is the last node, so that a critic can value it.
+    ``meta["finish"]`` lists how each answer ended; a completion that was cut off is ``"length"``.
+    """
+    episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
+    turn, stop, notes = env.reset(task, task.seed), "", dict[str, list[np.ndarray]]()
+    while not turn.done:
+        fresh = not transcript or episode.n_steps == 0
+        context = _see(episode, env, turn, speaker, fresh=fresh)
+        stop = budget.spent(episode.n_steps, episode.n_tokens)
+        room = budget.answer or env.max_tokens
+        if budget.tokens:
+            room = min(room, budget.tokens - episode.n_tokens)
+        if budget.context:
+            room = min(room, budget.context - len(context))
+        if stop or room < 1:
+            stop = stop or "context"
+            break
+        choices = tuple(speaker.command(text) for text in turn.admissible or ())
+        said = yield Ask(context, seed_tree(seed, episode.n_steps), room, env.stop, choices)
+        action = said.text.strip() if turn.admissible is None else turn.admissible[said.choice]
+        episode.act(action, token_ids=said.token_ids, logp=said.logp, choices=choices)
+        episode.meta["finish"].append(said.finish)
+        for name, values in said.notes.items():
+            notes.setdefault(name, []).append(values)
+        turn = env.step(action)
+        episode.add_reward(turn.reward)
+    if turn.truncated and not stop:
+        _see(episode, env, turn, speaker, fresh=not transcript)
+    for name, columns in notes.items():
+        episode.note(name, np.concatenate(columns))
+    episode.meta["stop"] = stop or "env"
+    episode.end(
+        terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
+    )
+    return episode
+
+
+def run_players(
+    players: Sequence[Player],
+    answer: Callable[[Sequence[Ask]], Sequence[Said]],
+    *,
+    workers: int = 0,
+    heard: Callable[[int], None] = lambda done: None,
+) -> list[Episode | EnvError]:
+    """Let all players go on until each has returned its episode.
+
+    Args:
+        players: attempts.
+        answer: the model: answers a batch of asks in order.
+        workers: threads on which environments work; 0 = none, all in lockstep.
+        heard: called with the number of finished attempts.
+
+    Returns:
+        In the order of ``players``: the episode, or the error of an environment that broke.
+    """
+    results: list[Episode | EnvError | None] = [None] * len(players)
+    sent: dict[int, Said | None] = dict.fromkeys(range(len(players)))
+    running: dict[Future[Ask | Episode | EnvError], int] = {}
+    finished = 0
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        while sent or running:
+            if workers:
+                running |= {pool.submit(_advance, players[i], said): i for i, said in sent.items()}
+                wait(running, return_when=FIRST_COMPLETED)
+                ready, _ = wait(running, timeout=PATIENCE_S)
+                moved = {running.pop(future): future.result() for future in ready}
+            else:
+                moved = {i: _advance(players[i], said) for i, said in sent.items()}
+            asks: dict[int, Ask] = {}
+            for i in sorted(moved):
+                outcome = moved[i]
+                if isinstance(outcome, Ask):
+                    asks[i] = outcome
+                else:
+                    results[i] = outcome
+                    finished += 1
+            heard(finished)
+            sent = dict(zip(asks, answer(list(asks.values())), strict=True)) if asks else {}
+    return [result for result in results if result is not None]
+
+
+def _advance(player: Player, said: Said | None) -> Ask | Episode | EnvError:
+    try:
+        return next(player) if said is None else player.send(said)
+    except StopIteration as done:
+        return done.value
+    except EnvError as error:
+        return error
+
+
+def _see(episode: Episode, env: Env, turn: Turn, speaker: Speaker, *, fresh: bool) -> np.ndarray:
+    """Record what is seen; returns the whole context."""
+    ids = speaker.first(env, turn) if fresh else speaker.more(env, turn, int(episode.token_ids[-1]))
+    node = episode.observe(turn.observation, token_ids=ids, parent=-1 if fresh else None)
+    return ids if fresh else episode.tokens_to(node)

@@ -1,0 +1,156 @@
+"""Attempts as coroutines: what the record holds, budgets, conversations, environments that break or are slow."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Task, Turn
+from evolvent.rollout.players import Ask, Budget, Said, play, run_players
+
+
+class Countdown:
+    """Say the number that is shown, until it is zero."""
+
+    name, instructions, labels, stop, max_tokens = "countdown", "Count.\n", ("N", "Said"), ("\n",), 4
+    reward_range = (0.0, 3.0)
+
+    def __init__(self, start=3, limit=9, commands=False, breaks_at=-1, wait=None):
+        self.start, self.limit, self.commands, self.breaks_at, self.wait = start, limit, commands, breaks_at, wait
+
+    def reset(self, task, seed=0):
+        self.now, self.steps = self.start, 0
+        return self._turn(0.0)
+
+    def step(self, action):
+        self.steps += 1
+        if self.wait is not None:
+            assert self.wait.wait(timeout=20), "the others were held up"
+        if self.steps == self.breaks_at:
+            raise EnvError("it broke", where=self.name)
+        right = action == str(self.now)
+        self.now -= right
+        return self._turn(float(right))
+
+    def _turn(self, reward):
+        options = ("0", "1", "2", "3") if self.commands else None
+        return Turn(f"{self.now}", options, reward, terminated=self.now == 0, truncated=self.steps >= self.limit,
+                    success=self.now == 0)  # fmt: skip
+
+
+class Letters:
+    """One token a character."""
+
+    def first(self, env, turn):
+        return np.array([ord(c) for c in f"{env.instructions}{turn.observation}"], np.int32)
+
+    def more(self, env, turn, last):
+        return np.array([ord(c) for c in f";{turn.observation}"], np.int32)
+
+    def command(self, text):
+        return np.array([ord(c) for c in text], np.int32)
+
+
+def says_what_it_sees(asks):
+    """Repeats the last character of the context; a choice is the index of it."""
+    out = []
+    for ask in asks:
+        last = int(ask.context[-1])
+        chosen = [i for i, ids in enumerate(ask.choices) if ids.tolist() == [last]]
+        notes = {"entropy": np.array([0.5], np.float32)}
+        out.append(Said(chr(last), np.array([last]), np.array([-0.5]), "stop", chosen[0] if chosen else -1, notes))
+    return out
+
+
+def attempt(env, **settings):
+    return play(env, Task("t", "count"), Letters(), seed=1, group="g", **settings)
+
+
+def text(ids):
+    return "".join(map(chr, ids))
+
+
+def test_fresh_prompts_and_what_is_recorded():
+    (episode,) = run_players([attempt(Countdown())], says_what_it_sees)
+    assert episode.success and episode.terminated and episode.total_reward == 3.0 and episode.meta["stop"] == "env"
+    assert [text(episode.context_ids(t)) for t in range(3)] == ["Count.\n3", "Count.\n2", "Count.\n1"]
+    assert text(episode.token_ids) == "321" and episode.notes["entropy"].tolist() == [0.5] * 3
+    assert episode.meta["finish"] == ["stop"] * 3 and episode.group == "g"
+
+
+def test_a_conversation_holds_the_sampled_tokens():
+    (episode,) = run_players([attempt(Countdown(), transcript=True)], says_what_it_sees)
+    assert [text(episode.context_ids(t)) for t in range(3)] == ["Count.\n3", "Count.\n33;2", "Count.\n33;22;1"]
+
+
+def test_choices_are_recorded_and_followed():
+    (episode,) = run_players([attempt(Countdown(commands=True))], says_what_it_sees)
+    assert episode.success and episode.choices(0) == [[48], [49], [50], [51]]
+
+
+@pytest.mark.parametrize(
+    ("budget", "stop", "steps"),
+    [(Budget(turns=2), "turns", 2), (Budget(tokens=1), "tokens", 1), (Budget(context=8), "context", 0)],
+)
+def test_a_budget_truncates_and_says_so(budget, stop, steps):
+    (episode,) = run_players([attempt(Countdown(), budget=budget)], says_what_it_sees)
+    assert (episode.meta["stop"], episode.n_steps) == (stop, steps)
+    assert episode.truncated and not episode.terminated
+    last = list(episode.nodes)[-1]
+    assert last.kind == "observation" and text(episode.tokens_to(last.index)) == f"Count.\n{3 - steps}"
+
+
+def test_rooms_shrink_with_the_budget():
+    rooms = []
+
+    def note(asks):
+        rooms.extend(ask.room for ask in asks)
+        return says_what_it_sees(asks)
+
+    run_players([attempt(Countdown(), budget=Budget(tokens=3, answer=2))], note)
+    assert rooms == [2, 2, 1]
+
+
+def test_a_limit_of_the_environment_leaves_the_last_observation():
+    (episode,) = run_players([attempt(Countdown(limit=2))], says_what_it_sees)
+    assert episode.truncated and [n.kind for n in episode.nodes][-2:] == ["action", "observation"]
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_broken_environment_takes_only_its_own_attempt(workers):
+    envs = [Countdown(), Countdown(breaks_at=2), Countdown(start=1)]
+    heard = []
+    first, broken, last = run_players(
+        [attempt(env) for env in envs], says_what_it_sees, workers=workers, heard=heard.append
+    )
+    assert first.success and last.success and isinstance(broken, EnvError) and heard[-1] == 3
+
+
+def test_a_slow_tool_holds_up_nobody_but_its_own_attempt():
+    others_done = threading.Event()
+
+    def heard(done):
+        if done == 2:
+            others_done.set()
+
+    envs = [Countdown(wait=others_done), Countdown(), Countdown()]
+    episodes = run_players([attempt(env) for env in envs], says_what_it_sees, workers=3, heard=heard)
+    assert all(e.success for e in episodes)
+
+
+def test_draws_do_not_depend_on_who_waits_together():
+    def seeds(n, workers):
+        seen = {}
+
+        def note(asks: list[Ask]):
+            for ask in asks:
+                seen.setdefault(ask.seed, 0)
+                seen[ask.seed] += 1
+            return says_what_it_sees(asks)
+
+        run_players([play(Countdown(), Task("t", ""), Letters(), seed=s, group="") for s in range(n)], note,
+                    workers=workers)  # fmt: skip
+        return set(seen)
+
+    assert seeds(2, 0) < seeds(3, 0) == seeds(3, 2) and len(seeds(3, 0)) == 9
