@@ -38,8 +38,9 @@ class EnvRow:
 
 
 def load(spec: str) -> Env:
-    """Make an environment of tasks from ``"name"`` or ``"name:key=value,key=value"``.
+    """Make an environment of tasks from ``"name"`` or ``"name:VARIANT,key=value,key=value"``.
 
+    A first part without ``=`` is the variant, e.g. ``"babyai:GoToObj,long=true"``, where the environment has one.
     Values take the type of the option: ``true``/``false``, integers, numbers, text (which may hold commas).
 
     Raises:
@@ -97,9 +98,10 @@ def available() -> list[EnvRow]:
 
 
 def closest(name: str, names: Sequence[str]) -> str:
-    """What to expect instead of ``name``: the nearest names, and all of them."""
+    """What to expect instead of ``name``: the nearest names, and all of them (of a long list some)."""
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    return f"{' or '.join(near)} (of {', '.join(names)})" if near else f"one of {', '.join(names)}"
+    known = ", ".join(names) if len(names) <= 40 else f"{', '.join(names[:10])} and {len(names) - 10} more"
+    return f"{' or '.join(near)} (of {known})" if near else f"one of {known}"
 
 
 def _check_kind(name: str, kind: str, where: str) -> None:
