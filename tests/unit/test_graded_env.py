@@ -1,0 +1,57 @@
+"""Prompts and a reward function of one's own: what it must return, and what is said when it does not."""
+
+import pytest
+
+from evolvent import envs
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.testing.env import check_env
+
+GOOD = """
+PROMPTS = [{"prompt": f"{i} + 1 =", "answer": str(i + 1)} for i in range(10)]
+INSTRUCTIONS = "Add.\\n"
+def reward(completion, prompt, answer):
+    return float(completion.strip() == answer)
+"""
+
+
+def made(tmp_path, code):
+    path = tmp_path / "my_task.py"
+    path.write_text(code)
+    return envs.load(f"graded:{path}")
+
+
+def test_it_keeps_the_promises_of_an_environment(tmp_path):
+    env = made(tmp_path, GOOD)
+    assert "attempts" in check_env(env, n=2)
+    task = env.tasks("train", 1, 0)[0]
+    env.reset(task)
+    turn = env.step(f" {int(task.text.split()[0]) + 1}")
+    assert turn.success and turn.reward == 1.0 and turn.terminated
+    assert len({t.text for t in env.tasks("train", 8, 0)}) == 8 and len(env.tasks("heldout", 2, 0)) == 2
+
+
+@pytest.mark.parametrize("value", ["None", "'1'", "float('nan')", "2.0", "1 / 0"])
+def test_a_reward_that_is_none_is_named(tmp_path, value):
+    env = made(tmp_path, f'PROMPTS = [{{"prompt": "x"}}] * 5\ndef reward(completion, prompt): return {value}')
+    env.reset(env.tasks("train", 1, 0)[0])
+    with pytest.raises(EnvError, match="reward"):
+        env.step("anything")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import nowhere_to_be_found", "does not run"),
+        ("def reward(completion, prompt): return 1", "no prompts"),
+        ("PROMPTS = [{'prompt': 'x'}]", "no reward function"),
+        ("PROMPTS = [{'question': 'x'}]\ndef reward(c, p): return 1", "not a prompt"),
+    ],
+)
+def test_a_file_that_lacks_something_is_refused(tmp_path, code, said):
+    with pytest.raises(BadInput, match=said):
+        made(tmp_path, code)
+
+
+def test_no_such_file():
+    with pytest.raises(BadInput, match="no such file"):
+        envs.load("graded:nowhere.py")
