@@ -9,6 +9,9 @@ from evolvent.testing.env import check_env
 SPECS = (
     "microwave",
     "microwave:long=true",
+    "household",
+    "household:entertainment,long=true",
+    "household:food,item=washing_plate,swap=true",
     "arithmetic",
     "arithmetic:smallest,shots=0",
     "arithmetic:addition",
@@ -56,6 +59,10 @@ def test_a_negative_number_of_tasks_and_a_step_before_reset_are_refused(spec):
         ("microwave:longer=true", "long"),
         ("microwave:step_limit=2", "3 or more"),
         ("arithmetic:larges", "largest"),
+        ("household:foot", "food"),
+        ("household:food,item=pizzas", "pizza"),
+        ("household:entertainment,item=pizza", "no other items"),
+        ("household:entertainment,step_limit=10", "11 or more"),
         ("arithmetic:largest,shots=9", "0 to 8"),
     ],
 )

@@ -1,0 +1,150 @@
+"""The two worlds of ``household``: what can be done where, what it needs, what is seen, and the goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+ROOMS = ("living room", "kitchen", "bathroom", "bedroom")
+_SNACKS, _PLACES = ("chips", "milk"), ("coffee table", "TV", "sofa")
+Move = tuple[str, ...]  # a key of the phrases and the names that go into it
+
+
+class World(Protocol):
+    """A state that names the moves offered, makes one, describes itself and knows its goal."""
+
+    @property
+    def goal(self) -> str: ...
+    def moves(self) -> list[Move]: ...
+    def make(self, move: Move) -> None: ...
+    def seen(self) -> str: ...
+    def solved(self) -> bool: ...
+
+
+@dataclass
+class Heating:
+    """Food Preparation: the thing must end up in the closed machine. Ten commands, six steps at best."""
+
+    verb: str
+    item: str
+    machine: str
+    room: str = "kitchen"
+    near: str = ""
+    where: str = "table"
+    is_open: bool = False
+
+    @property
+    def goal(self) -> str:
+        """What is asked."""
+        return f"{self.verb} the {self.item} in the {self.machine}"
+
+    def moves(self) -> list[Move]:
+        """Walking to the other rooms; in the kitchen also what can be done there."""
+        moves = _to_rooms(self.room)
+        if self.room == "kitchen":
+            at_item, at_machine = self.near == self.item, self.near == self.machine
+            if self.where == "hand" or (self.where == "table" and not at_item):
+                moves.append(("walk", self.item))
+            moves += [] if at_machine else [("walk", self.machine)]
+            moves += [("grab", self.item)] if self.where == "table" and at_item else []
+            if at_machine:
+                moves += [("put in", self.item, self.machine)] if self.where == "hand" else []
+                moves += [("open", self.machine), ("close", self.machine)]
+        return moves
+
+    def make(self, move: Move) -> None:
+        """Nothing can be put through a closed door, and what is in the hand need not be walked to."""
+        kind, name = move[0], move[1]
+        if name in ROOMS:
+            self.room, self.near = name, ""
+        elif kind == "walk" and not (name == self.item and self.where == "hand"):
+            self.near = name
+        elif kind == "grab":
+            self.where = "hand"
+        elif kind == "put in" and self.is_open:
+            self.where = "machine"
+        elif kind in ("open", "close"):
+            self.is_open = kind == "open"
+
+    def seen(self) -> str:
+        """The room, what is in it, the door, the hand, what is near."""
+        hand = f"You hold the {self.item}." if self.where == "hand" else "You hold nothing."
+        if self.room != "kitchen":
+            return f"You are in the {self.room}, where nothing is of use. {hand}"
+        door = f"the {self.machine}, which is {'open' if self.is_open else 'shut'}"
+        what = f"the {self.item} in {door}" if self.where == "machine" else f"the {self.item} and {door}"
+        by = f" You are beside the {self.near}." if self.near else ""
+        return f"You are in the kitchen and see {what}. {hand}{by}"
+
+    def solved(self) -> bool:
+        """In the machine, and the machine closed."""
+        return self.where == "machine" and not self.is_open
+
+
+@dataclass
+class Leisure:
+    """Entertainment: sit on the sofa before the running TV with both snacks in reach. Seventeen commands, eleven steps.
+
+    Both hands are full after grabbing, and a switch needs a free one: a snack has to go on the coffee table.
+    """
+
+    room: str = "kitchen"
+    near: str = ""
+    where: dict[str, str] = field(default_factory=lambda: dict.fromkeys(_SNACKS, "kitchen"))
+    is_on: bool = False
+    sits: bool = False
+
+    @property
+    def goal(self) -> str:
+        """What is asked."""
+        return "enjoy the chips and the milk while watching TV"
+
+    def moves(self) -> list[Move]:
+        """Walking, and what the place one stands at is for."""
+        moves = _to_rooms(self.room)
+        if self.room == "kitchen":
+            left = [snack for snack in _SNACKS if self.where[snack] == "kitchen"]
+            moves += [("grab" if self.near == snack else "walk", snack) for snack in left]
+        if self.room == "living room":
+            moves += [("walk", place) for place in _PLACES if place != self.near]
+            if self.near == "coffee table":
+                moves += [("put on", snack, "coffee table") for snack in _SNACKS if self.where[snack] == "hand"]
+            elif self.near == "TV":
+                moves += [("switch on", "TV"), ("switch off", "TV")]
+            elif self.near == "sofa":
+                moves += [("sit", "sofa"), ("stand", "sofa")]
+        return moves
+
+    def make(self, move: Move) -> None:
+        """Nobody walks while sitting, and nobody switches with both hands full."""
+        kind, name = move[0], move[1]
+        if kind == "walk" and not self.sits:
+            self.room, self.near = (name, "") if name in ROOMS else (self.room, name)
+        elif kind == "grab":
+            self.where[name] = "hand"
+        elif kind == "put on":
+            self.where[name] = "coffee table"
+        elif kind in ("switch on", "switch off") and {*self.where.values()} != {"hand"}:
+            self.is_on = kind == "switch on"
+        elif kind in ("sit", "stand"):
+            self.sits = kind == "sit"
+
+    def seen(self) -> str:
+        """The room, the snacks, the TV, the hands, what is near."""
+        held = " and ".join(f"the {snack}" for snack in _SNACKS if self.where[snack] == "hand") or "nothing"
+        left = " and ".join(f"the {snack}" for snack in _SNACKS if self.where[snack] == self.room)
+        by = f" You are {'on' if self.sits else 'beside'} the {self.near}." if self.near else ""
+        if self.room == "living room":
+            on = " and ".join(f"the {snack}" for snack in _SNACKS if self.where[snack] == "coffee table")
+            table = f"a coffee table with {on}" if on else "a coffee table"
+            left = f"{table}, a sofa and a TV, which is {'on' if self.is_on else 'off'}"
+        here = f" and see {left}" if left else ", where nothing is of use"
+        return f"You are in the {self.room}{here}. You hold {held}.{by}"
+
+    def solved(self) -> bool:
+        """On the sofa, TV running, each snack in the hand or on the coffee table."""
+        return self.sits and self.is_on and "kitchen" not in self.where.values()
+
+
+def _to_rooms(room: str) -> list[Move]:
+    return [("walk", other) for other in ROOMS if other != room]
