@@ -12,7 +12,9 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import LEVELS, Ledger
 from evolvent.testing._broken import broken as _broken
-from evolvent.testing.exact import configured, finding, measure
+from evolvent.testing._kinds import give_kinds
+from evolvent.testing.exact import NOTES, GradientReport, configured, finding, measure
+from evolvent.testing.exact_tokens import Critic, measure_tokens
 from evolvent.testing.rollout_credit import check_rollout_rule
 
 Assign = Callable[[Sequence[Episode]], Ledger]
@@ -30,8 +32,10 @@ def check_credit(rule: Any, config: Any = None) -> list[str]:
     Checked: the declarations; one ledger address for every unit; purity (same input, same output, input unchanged);
     nothing to do for no episodes; invalid episodes unscored and without influence; nodes that decide nothing make no
     difference. For token, step, agent and component credit: the order of the episodes makes no difference. For token,
-    step and agent credit: other groups make no difference. For token and step credit: the exact gradient is what
-    ``UNBIASED`` declares, neither better nor worse.
+    step and agent credit: other groups make no difference (unless the rule says ``SCOPE = "batch"``, it pools over all
+    it is given), and the exact gradient is what ``UNBIASED`` declares, neither better nor worse. Token and agent rules
+    are shown tasks with tokens inside actions and agents in turn (``testing.exact_tokens``), once with an arbitrary
+    critic, which ``UNBIASED`` and ``CLAIMS`` are about, and once with the exact one for ``CLAIMS_EXACT_CRITIC``.
 
     A rule over rollouts declares ``RECORD = "rollout"`` and is checked by ``testing.rollout_credit`` instead: purity,
     who is absent is not scored, environments and attempts do not know of each other, and the exact gradient of a small
@@ -43,8 +47,10 @@ def check_credit(rule: Any, config: Any = None) -> list[str]:
     _declarations(rule)
     if getattr(rule, "RECORD", "episode") == "rollout":
         return ["declarations", *check_rollout_rule(rule, config)]
-    assign = configured(rule, config, lambda e: np.linspace(0.3, -0.4, e.n_steps + 1))
     level = rule.LEVEL
+    # rules for tokens and agents read the critic's notes instead
+    critic = (lambda e: np.linspace(0.3, -0.4, e.n_steps + 1)) if level == "step" else None
+    assign = configured(rule, config, critic)
     done = ["declarations"]
     for check in (_pure, _empty, _invalid, _padding):
         check(rule, assign)
@@ -53,20 +59,30 @@ def check_credit(rule: Any, config: Any = None) -> list[str]:
         _order(rule, assign)
         done.append("order")
     if level in ("token", "step", "agent"):
-        _groups(rule, assign)
-        done.append("groups")
-    if level in ("token", "step") and config is None:
-        claims = [(None, rule.UNBIASED), *getattr(rule, "CLAIMS", ())]
-        for settings, claim in claims:
-            reports = measure(rule, settings, seeds=range(3))
-            found = finding(reports)
-            if found != claim or type(found) is not type(claim):
-                worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
-                _broken(
-                    rule, "the exact gradient is not what is declared", f"{found}: {worst}", f"{claim} ({settings})"
-                )
-        done.append("exact gradient")
+        if getattr(rule, "SCOPE", "group") == "group":
+            _groups(rule, assign)
+            done.append("groups")
+        if config is None:
+            _exact(rule)
+            done.append("exact gradient")
     return done
+
+
+def _exact(rule: Any) -> None:
+    claims: list[tuple[Critic, Any, Any]] = [("wrong", None, rule.UNBIASED)]
+    claims.extend(("wrong", *claim) for claim in getattr(rule, "CLAIMS", ()))
+    claims.extend(("exact", *claim) for claim in getattr(rule, "CLAIMS_EXACT_CRITIC", ()))
+    for critic, settings, claim in claims:
+        reports: list[GradientReport]
+        if rule.LEVEL == "step" and critic == "wrong":
+            reports = measure(rule, settings, seeds=range(3))
+        else:
+            reports = measure_tokens(rule, settings, seeds=range(3), critic=critic)
+        found = finding(reports)
+        if found != claim or type(found) is not type(claim):
+            worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
+            told = f"{claim} ({settings}, {critic} critic)"
+            _broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", told)
 
 
 def sample_episodes() -> list[Episode]:
@@ -83,7 +99,8 @@ def sample_episodes() -> list[Episode]:
 
 
 def _attempt(rng: np.random.Generator, n: int, *, steps: int, group: str, mask: int, padding: bool = False) -> Episode:
-    ep = Episode(f"{group} task", group=group, id=f"e{n}")
+    cut = n % 5 == 0
+    ep = Episode(f"{group} task", group=group, id=f"e{n}", meta={"final_value": 0.2} if cut else None)
     for i, name in enumerate(("planner", "critic")):
         if mask >> i & 1:
             ep.component(name)
@@ -105,7 +122,11 @@ def _attempt(rng: np.random.Generator, n: int, *, steps: int, group: str, mask: 
             logp=-rng.random(tokens),
             reward=float(rng.normal()),
         )
-    ep.end(terminated=n % 5 != 0, truncated=n % 5 == 0, success=n % 2 == 0)
+    noted = np.random.default_rng([n, 7])
+    for name in ("entropy", *NOTES):
+        ep.note(name, noted.random(ep.n_tokens))
+    give_kinds(ep, lambda name: float(np.random.default_rng([n, *name.encode()]).normal()), budget=2 + n % 2)
+    ep.end(terminated=not cut, truncated=cut, success=n % 2 == 0)
     return ep
 
 

@@ -25,21 +25,30 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
+from evolvent.testing._kinds import embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
 TOLERANCE = 1e-9
+NOTES = ("value", "expected_q", "kl", "prm_logp", "q1", "q2", "v1", "v2")
+
+
+FORCED = -1
 
 
 @dataclass(frozen=True)
 class Path:
-    """One trajectory: per decision its tokens as (choice point, option 0 or 1), its state before, its reward."""
+    """One trajectory: per decision its tokens as (choice point, option 0 or 1), its state before, its reward.
+
+    A token that had to come is (``FORCED``, 0). ``agents`` says who decided; empty = one agent.
+    """
 
     steps: tuple[tuple[tuple[int, int], ...], ...]
     states: tuple[str, ...]
     rewards: tuple[float, ...]
+    agents: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SmallTask:
     """A task small enough to enumerate.
 
@@ -53,19 +62,23 @@ class SmallTask:
     @property
     def probability_N(self) -> np.ndarray:
         """Probability of each trajectory ``[N]``; sums to 1."""
-        p = 1.0 / (1.0 + np.exp(-self.logit_D))
+        p = self._odds()
         return np.array(
             [math.prod(float(p[d] if c else 1.0 - p[d]) for step in path.steps for d, c in step) for path in self.paths]
         )
 
+    def _odds(self) -> np.ndarray:
+        """Probability of option 1 at each choice point, and last (index ``FORCED``) of a token that had to come: 0."""
+        return np.append(1.0 / (1.0 + np.exp(-self.logit_D)), 0.0)
+
     def scores_KD(self, path: int) -> np.ndarray:
         """``grad log pi`` of every token of a trajectory, ``[K, D]``."""
-        p = 1.0 / (1.0 + np.exp(-self.logit_D))
+        p = self._odds()
         tokens = [token for step in self.paths[path].steps for token in step]
         out = np.zeros((len(tokens), len(p)))
         for k, (d, option) in enumerate(tokens):
             out[k, d] = option - p[d]
-        return out
+        return out[:, :FORCED]
 
     @property
     def true_gradient_D(self) -> np.ndarray:
@@ -75,16 +88,27 @@ class SmallTask:
         return (self.probability_N * returns) @ score_ND
 
     def episode(self, path: int, *, group: str, id: str) -> Episode:
-        """The record of one trajectory, with token ids and log-probabilities."""
-        p = 1.0 / (1.0 + np.exp(-self.logit_D))
+        """The record of one trajectory, with token ids, log-probabilities and what rules read from the notes.
+
+        Notes: the entropy of each token's choice; ``NOTES`` otherwise arbitrary (wrong on purpose), the same wherever
+        the tokens so far are the same.
+        """
+        p, tokens, past = self._odds(), self.paths[path], ()
         ep = Episode(f"task{self.seed}", group=group, id=id)
-        for state, step, reward in zip(
-            self.paths[path].states, self.paths[path].steps, self.paths[path].rewards, strict=True
-        ):
-            ep.observe(state)
+        entropy: list[float] = []
+        for t, (state, step, reward) in enumerate(zip(tokens.states, tokens.steps, tokens.rewards, strict=True)):
+            agent = tokens.agents[t] if tokens.agents else "agent"
+            ep.observe(state, agent=agent)
+            text = "stop" if step[0][1] else "ab"[step[1][1]]
             logp = [math.log(p[d] if option else 1.0 - p[d]) for d, option in step]
-            ep.act("stop" if step[0][1] else "ab"[step[1][1]], token_ids=[2 * d + c for d, c in step], logp=logp)
-            ep.add_reward(reward)
+            ids = [2 * (d % len(p)) + option for d, option in step]
+            ep.act(text, agent=agent, token_ids=ids, logp=logp, reward=reward)
+            entropy += [_entropy(float(p[d])) for d, _ in step]
+            past += tuple(step)
+        ep.note("entropy", entropy)
+        for name in NOTES:
+            ep.note(name, [_arbitrary(self.seed, f"{name}{past[:k]}") for k in range(len(past))])
+        give_kinds(ep, lambda name: _arbitrary(self.seed, name))
         ep.end(terminated=True)
         return ep
 
@@ -94,7 +118,11 @@ class SmallTask:
         return np.array([_arbitrary(self.seed, state) for state in states])
 
 
-@lru_cache(maxsize=4096)
+def _entropy(p: float) -> float:
+    return -sum(x * math.log(x) for x in (p, 1.0 - p) if x > 0.0)
+
+
+@lru_cache(maxsize=65536)
 def _arbitrary(seed: int, state: str) -> float:
     return float(np.random.default_rng([seed, *state.encode()]).normal())
 
@@ -145,12 +173,11 @@ class GradientReport:
 
 
 @lru_cache(maxsize=32)
-def _all_groups(seed: int, group_size: int) -> tuple[list[Episode], list[tuple[int, ...]], np.ndarray]:
+def _all_groups(task: SmallTask, group_size: int) -> tuple[list[Episode], list[tuple[int, ...]], np.ndarray]:
     """Every unordered group of trajectories, its episodes one after another, and its probability.
 
     Unordered is enough: a rule must treat members alike in any order (``check_credit`` tests that).
     """
-    task = small_task(seed)
     groups = list(combinations_with_replacement(range(len(task.paths)), group_size))
     p = task.probability_N
     ways = [math.factorial(group_size) / math.prod(math.factorial(c) for c in Counter(g).values()) for g in groups]
@@ -162,7 +189,13 @@ def _all_groups(seed: int, group_size: int) -> tuple[list[Episode], list[tuple[i
 
 
 def exact_gradient(
-    assign: Callable[[Sequence[Episode]], Ledger], level: str, *, seed: int = 0, group_size: int = 3
+    assign: Callable[[Sequence[Episode]], Ledger],
+    level: str,
+    *,
+    seed: int = 0,
+    group_size: int = 3,
+    task: SmallTask | None = None,
+    batch: bool = False,
 ) -> GradientReport:
     """Expected gradient of a rule on one small task, over all groups of one size.
 
@@ -171,27 +204,28 @@ def exact_gradient(
         level: "token" or "step": which credit weights ``grad log pi``.
         seed: of the task.
         group_size: G.
+        task: default ``small_task(seed)``.
+        batch: the rule pools over all it is given: call it group by group.
 
     Raises:
         BadInput: another level, or a step without credit.
     """
     if level not in ("token", "step"):
         raise BadInput("only token and step credit feed a policy gradient here", got=level, where="testing.exact")
-    task = small_task(seed)
-    episodes, groups, weight = _all_groups(seed, group_size)
-    ledger = assign(episodes)
-    credit = ledger.values(level)
-    if level == "step":
-        credit = credit[ledger.parent_index("token", "step")]
+    task = task or small_task(seed)
+    episodes, groups, weight = _all_groups(task, group_size)
+    parts = [episodes[i : i + group_size] for i in range(0, len(episodes), group_size)] if batch else [episodes]
+    credit = np.concatenate([_of_tokens(assign(part), level) for part in parts])
     if np.isnan(credit).any():
         raise BadInput("a valid step was not scored", got=int(np.isnan(credit).sum()), where="testing.exact")
+    path_E = np.array(groups).ravel()
     scores = [task.scores_KD(n) for n in range(len(task.paths))]
-    estimate_ND, at = np.zeros((len(groups), len(task.logit_D))), 0
-    for row, group in enumerate(groups):
-        for n in group:
-            k = len(scores[n])
-            estimate_ND[row] += credit[at : at + k] @ scores[n] / group_size
-            at += k
+    starts_E = np.cumsum([0] + [len(scores[n]) for n in path_E.tolist()])[:-1]
+    sum_ED = np.empty((len(path_E), len(task.logit_D)))
+    for n, score_KD in enumerate(scores):
+        rows = np.flatnonzero(path_E == n)
+        sum_ED[rows] = credit[starts_E[rows, None] + np.arange(len(score_KD))] @ score_KD
+    estimate_ND = sum_ED.reshape(len(groups), group_size, -1).mean(axis=1)
     expected, true = weight @ estimate_ND, task.true_gradient_D
     norm = float(np.linalg.norm(true))
     length = float(np.linalg.norm(expected))
@@ -205,6 +239,12 @@ def exact_gradient(
     )
 
 
+def _of_tokens(ledger: Ledger, level: str) -> np.ndarray:
+    """What each token is weighted with: its own credit, or that of its step."""
+    credit = ledger.values(level)
+    return credit[ledger.parent_index("token", "step")] if level == "step" else credit
+
+
 def measure(
     rule: Any, config: Any = None, *, seeds: Iterable[int] = range(5), group_sizes: Sequence[int] = (2, 3)
 ) -> list[GradientReport]:
@@ -216,8 +256,11 @@ def measure(
         seeds: tasks.
         group_sizes: group sizes.
     """
+    batch = getattr(rule, "SCOPE", "group") == "batch"
     return [
-        exact_gradient(configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size)
+        exact_gradient(
+            configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size, batch=batch
+        )
         for seed in seeds
         for size in group_sizes
     ]
@@ -226,13 +269,14 @@ def measure(
 def configured(
     rule: Any, config: Any = None, critic: Callable[[Episode], Any] | None = None
 ) -> Callable[[Sequence[Episode]], Ledger]:
-    """The rule with its configuration (default where ``None``), and with ``critic`` where it needs one."""
+    """The rule with its configuration (default where ``None``), and with ``critic`` or an embedder where it needs one."""
     if config is None and hasattr(rule, "Config"):
         config = rule.Config()
     if config is None:
         return rule.assign
-    if is_dataclass(config) and any(f.name == "critic" for f in fields(config)) and config.critic is None:  # type: ignore[attr-defined]
-        config = replace(config, critic=critic)  # type: ignore[type-var]
+    for name, stand_in in (("critic", critic), ("embed", embed)):
+        if is_dataclass(config) and any(f.name == name and getattr(config, name) is None for f in fields(config)):
+            config = replace(config, **{name: stand_in})  # type: ignore[type-var]
     return lambda episodes: rule.assign(episodes, config)
 
 

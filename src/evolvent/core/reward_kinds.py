@@ -1,0 +1,104 @@
+"""Rewards of several kinds: besides the reward of its task an episode may carry others, each with a name.
+
+    episode.meta["rewards"] = {"format": [1.0, 0.0, 1.0], "budget": 0.5}
+
+A list has one finite number for every decision, a single number belongs to the attempt as a whole. They stand beside
+the reward of ``Episode.act`` and ``add_reward``, which is the task's own and alone makes ``total_reward``: a kind counts
+only where a credit rule or an algorithm asks for it by name. This module is the one place that knows the layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+
+KEY = "rewards"
+
+
+def keep_reward(episode: Episode, kind: str, values: ArrayLike) -> None:
+    """Keep one kind of reward, after the last decision; one that was kept before is replaced.
+
+    Args:
+        episode: whose; allowed after ``end`` too.
+        kind: name, such as "format", "progress" or "test:3".
+        values: ``[T]``, one for every decision, or a single number for the whole attempt.
+
+    Raises:
+        BadInput: another number of values, or one that is not finite.
+    """
+    checked = _checked(episode, kind, values)
+    kinds = dict(_kinds(episode))
+    kinds[kind] = checked.tolist()
+    episode.meta[KEY] = kinds
+
+
+def reward_kinds(episode: Episode) -> list[str]:
+    """Names of the kinds that an episode carries, in order of keeping."""
+    return list(_kinds(episode))
+
+
+def rewards_of(episode: Episode, kind: str) -> np.ndarray:
+    """One kind for every decision: float64 ``[T]``.
+
+    Raises:
+        BadInput: the episode does not carry it, or only one number for the whole attempt, or values that do not fit.
+    """
+    values = _read(episode, kind)
+    if values.ndim == 0:
+        raise BadInput(
+            "one number for the whole attempt where one for every decision is needed",
+            got=f"{kind!r}: {float(values):g}", expected=f"{episode.n_steps} numbers", where=_where(episode),
+        )  # fmt: skip
+    return values
+
+
+def reward_total(episode: Episode, kind: str) -> float:
+    """The sum of one kind over the decisions, or its single number.
+
+    Raises:
+        BadInput: as ``rewards_of``.
+    """
+    return math.fsum(np.atleast_1d(_read(episode, kind)).tolist())
+
+
+def _read(episode: Episode, kind: str) -> np.ndarray:
+    kinds = _kinds(episode)
+    if kind not in kinds:
+        raise BadInput(
+            "the episode does not carry this kind of reward",
+            got=f"{kind!r}, it has {list(kinds)}", where=_where(episode),
+            do="core.reward_kinds.keep_reward(episode, kind, values) before the credit is worked out",
+        )  # fmt: skip
+    return _checked(episode, kind, kinds[kind])
+
+
+def _kinds(episode: Episode) -> Mapping[str, Any]:
+    kinds = episode.meta.get(KEY, {})
+    if not isinstance(kinds, dict):
+        raise BadInput("rewards are not by kind", got=kinds, expected="{name: numbers}", where=_where(episode))
+    return cast("dict[str, Any]", kinds)
+
+
+def _checked(episode: Episode, kind: str, values: Any) -> np.ndarray:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array([np.nan])
+    if numbers.shape not in ((), (episode.n_steps,)) or not np.isfinite(numbers).all():
+        raise BadInput(
+            f"rewards of kind {kind!r} do not fit the episode",
+            got=values, expected=f"{episode.n_steps} finite numbers, one a decision, or a single one",
+            where=_where(episode), do="end(valid=False) marks an attempt that could not be judged",
+        )  # fmt: skip
+    return numbers
+
+
+def _where(episode: Episode) -> str:
+    return f'Episode {episode.id}, meta["{KEY}"]'

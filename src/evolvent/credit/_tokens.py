@@ -1,0 +1,137 @@
+"""What rules for tokens and for agents in turn share: values before each token or decision, and one walk back.
+
+Values come from ``episode.notes["value"]``, one number for every sampled token: the critic's value of the prefix
+*before* the token. After an attempt that ended by the task's rules nothing follows and the value is 0; after one that
+was cut off it is ``episode.meta["final_value"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import valid_rows
+from evolvent.formulas.returns import gae
+
+Critic = Callable[[Episode], ArrayLike]
+
+
+def noted(episode: Episode, name: str, where: str) -> np.ndarray:
+    """What was noted under ``name`` for every sampled token: float64 ``[K]``, all of it known."""
+    notes = episode.notes
+    if name not in notes or np.isnan(notes[name]).any():
+        raise BadInput(
+            f"no {name!r} for every token", got=sorted(notes) if name not in notes else "NaN among them",
+            expected=f"episode.note({name!r}, [{episode.n_tokens}])", where=f"{where}, episode {episode.id}",
+        )  # fmt: skip
+    return notes[name].astype(np.float64)
+
+
+def first_tokens(episode: Episode, where: str) -> np.ndarray:
+    """Index of the first token of each decision: ``[T]``."""
+    size_T = episode.tokens_per_step_T
+    if not size_T.all():
+        raise BadInput(
+            "a decision has no tokens", got=f"decision {int(np.argmin(size_T))}",
+            where=f"{where}, episode {episode.id}", do="record act(token_ids=…) as sampled, or use a rule for steps",
+        )  # fmt: skip
+    return np.cumsum(size_T) - size_T
+
+
+def last_tokens(episode: Episode, where: str) -> np.ndarray:
+    """Which tokens end their decision: bool ``[K]``."""
+    out = np.zeros(episode.n_tokens, np.bool_)
+    out[np.append(first_tokens(episode, where)[1:], episode.n_tokens)[: episode.n_steps] - 1] = True
+    return out
+
+
+def token_rewards(episode: Episode, where: str) -> np.ndarray:
+    """Rewards on the last token of each decision: float64 ``[K]``."""
+    out = np.zeros(episode.n_tokens)
+    out[last_tokens(episode, where)] = episode.rewards_T
+    return out
+
+
+def is_cut(episode: Episode) -> bool:
+    """The attempt was stopped by a limit, not by the task's rules: something would have followed."""
+    return episode.truncated and not episode.terminated
+
+
+def final_value(episode: Episode, where: str) -> float:
+    """What stands in for all that follows the record: 0, or ``meta["final_value"]`` of an attempt that was cut."""
+    if not is_cut(episode):
+        return 0.0
+    value = episode.meta.get("final_value")
+    if not isinstance(value, int | float) or not np.isfinite(value):
+        raise BadInput(
+            "a truncated episode needs the value of its last observation", got=value,
+            expected='a number in episode.meta["final_value"]', where=f"{where}, episode {episode.id}",
+        )  # fmt: skip
+    return float(value)
+
+
+def token_values(episode: Episode, critic: Critic | None, where: str) -> np.ndarray:
+    """Value before each token and, last, after the record: float64 ``[K + 1]``."""
+    if critic is None:
+        return np.append(noted(episode, "value", where), final_value(episode, where))
+    return _given(episode, critic, episode.n_tokens, where)
+
+
+def decision_values(episode: Episode, critic: Critic | None, where: str) -> np.ndarray:
+    """Value before each decision (the note at its first token) and, last, after the record: float64 ``[T + 1]``."""
+    if critic is None:
+        value_K = noted(episode, "value", where)
+        return np.append(value_K[first_tokens(episode, where)], final_value(episode, where))
+    return _given(episode, critic, episode.n_steps, where)
+
+
+def _given(episode: Episode, critic: Critic, n: int, where: str) -> np.ndarray:
+    value = np.asarray(critic(episode), dtype=np.float64)
+    if value.shape not in ((n,), (n + 1,)) or not np.isfinite(value).all():
+        raise BadInput(
+            "the critic's values do not fit the episode", got=value.shape, expected=f"({n},) or ({n + 1},), finite",
+            where=f"{where}, episode {episode.id}",
+        )  # fmt: skip
+    after = float(value[n]) if len(value) > n and is_cut(episode) else final_value(episode, where)
+    return np.append(value[:n], after)
+
+
+def walk(
+    episodes: Sequence[Episode],
+    level: str,
+    values: Callable[[Episode], np.ndarray],
+    rewards: Callable[[Episode], np.ndarray],
+    discounts: Callable[[Episode], tuple[np.ndarray, np.ndarray]],
+) -> Ledger:
+    """GAE over the units of ``level`` of every valid episode, each with its own discount and trace.
+
+    Args:
+        episodes: those to credit.
+        level: "token" or "step".
+        values: ``[N + 1]`` of an episode with N units.
+        rewards: ``[N]``.
+        discounts: discount and trace from each unit to the next, ``[N]`` each.
+    """
+    ledger = Ledger.for_episodes(episodes)
+    rows = [i for i in valid_rows(episodes) if episodes[i].n_steps]
+    adv = np.full(ledger.size(level), np.nan)
+    if rows:
+        value = [values(episodes[i]) for i in rows]
+        pairs = [discounts(episodes[i]) for i in rows]
+        ends = np.concatenate([np.arange(len(v) - 1) == len(v) - 2 for v in value])
+        adv[np.isin(ledger.episode_index(level), rows)] = gae(
+            np.concatenate([rewards(episodes[i]) for i in rows]),
+            np.concatenate([v[:-1] for v in value]),
+            np.concatenate([v[1:] for v in value]),
+            gamma=np.concatenate([gamma for gamma, _ in pairs]),
+            trace=np.concatenate([trace for _, trace in pairs]),
+            # the value after the record is 0 or a bootstrap already: all that is left is to cut
+            truncated_T=ends,
+        )
+    ledger.set(level, adv)
+    return ledger
