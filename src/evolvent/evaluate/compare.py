@@ -41,7 +41,7 @@ _FEW_SEEDS = 5
 class Arm:
     """The runs of one setting: ``scores`` by run, and the outcome lines of all runs (``run`` names the seed).
 
-    Of team runs there is ``learned`` instead of outcome lines, one for each run.
+    Of runs with updates (teams, language models) there is ``learned`` instead of outcome lines, one for each run.
     """
 
     name: str
@@ -259,7 +259,7 @@ def _table(group: Sequence[Standing]) -> tuple[list[str], list[list[object]]]:
         return _COLUMNS, [_cells(s) for s in group]
     common = compare_team.common_step([s.arm for s in group])
     rows = [compare_team.cells(s.arm, s.ci95, s.interval_over, s.better, common) for s in group]
-    return compare_team.columns(common), rows
+    return compare_team.columns([s.arm for s in group], common), rows
 
 
 def _cells(s: Standing) -> list[object]:
@@ -286,7 +286,7 @@ def _notes(standings: Iterable[Standing]) -> list[str]:
             teams = [s.arm for s in group]
             out += [note for note in compare_team.notes(teams, compare_team.common_step(teams)) if note not in out]
     if any(s.interval_over == "attempts" for s in standings):
-        out.append("One seed: its interval is over attempts of the frozen team and says nothing about seeds.")
+        out.append("One seed: its interval is over attempts after learning and says nothing about seeds.")
     if any(s.interval_over == "tasks" for s in standings):
         out.append("One seed: its interval is over tasks (resampled within each kind) and says nothing about seeds.")
     if any(1 < len(s.arm.seeds) < _FEW_SEEDS for s in standings):

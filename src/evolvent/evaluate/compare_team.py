@@ -1,4 +1,7 @@
-"""Comparison of team runs: learning curves over environment steps with intervals over seeds, and their table."""
+"""Comparison of runs with updates: learning curves over their steps with intervals over seeds, and their table.
+
+Steps are environment steps of teams and attempts of language models.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Protocol
 
-from evolvent.evaluate.learning import STEPS, Learning, chance_level, judged
+from evolvent.evaluate.learning import Learning, chance_level, judged
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.svg import Curve, Mark, count, curves, step_ticks
 from evolvent.formulas.statistics import iqm, stratified_bootstrap, student_interval
@@ -56,7 +59,9 @@ def picture(arms: Sequence[TeamArm], styles: Sequence[int]) -> str:
     lines = [curve(arm, style) for arm, style in zip(arms, styles, strict=True)]
     chance = next((run.chance for arm in arms for run in arm.learned if run.chance), None)
     last = max((run.last_step for arm in arms for run in arm.learned), default=0)
-    return curves([*chance_level(chance), *lines], ticks=step_ticks(last), x_label=STEPS, y_label="return", rates=False)
+    return curves(
+        [*chance_level(chance), *lines], ticks=step_ticks(last), x_label=_unit(arms), y_label="return", rates=False
+    )
 
 
 def interval_of(arm: TeamArm) -> tuple[tuple[float, float], str]:
@@ -73,10 +78,11 @@ def common_step(arms: Sequence[TeamArm]) -> int | None:
     return min(lengths) if len(lengths) > 1 else None
 
 
-def columns(common: int | None) -> list[str]:
+def columns(arms: Sequence[TeamArm], common: int | None) -> list[str]:
     """Headings of the table."""
-    at = [] if common is None else [f"IQM at {count(common)} steps"]
-    return ["arm", "seeds", "steps", "mean [95 % t]", "IQM [95 %]", "over", *at, "P(better)"]
+    unit = _unit(arms).removeprefix("environment ")
+    at = [] if common is None else [f"IQM at {count(common)} {unit}"]
+    return ["arm", "seeds", unit, "mean [95 % t]", "IQM [95 %]", "over", *at, "P(better)"]
 
 
 def cells(
@@ -100,8 +106,8 @@ def notes(arms: Sequence[TeamArm], common: int | None) -> list[str]:
     ]
     if common is not None:
         out.append(
-            f"The runs are not equally long: at {common:,} steps all of them are compared by their last evaluation "
-            "until then; scores and P(better) are those of the ends."
+            f"The runs are not equally long: at {common:,} {_unit(arms)} all of them are compared by their last "
+            "evaluation until then; scores and P(better) are those of the ends."
         )
     return out
 
@@ -111,6 +117,11 @@ def _at(arm: TeamArm, step: int) -> str | None:
     until = [[value for at, value in _scores(run).items() if at <= step] for run in arm.learned]
     last = [values[-1] for values in until if values]
     return f"{float(iqm(last)):.4g}" if len(last) == len(arm.learned) else None
+
+
+def _unit(arms: Sequence[TeamArm]) -> str:
+    """What the steps of these runs are; arms of one environment count the same."""
+    return next((run.unit for arm in arms for run in arm.learned), "steps")
 
 
 def _scores(run: Learning) -> dict[int, float]:

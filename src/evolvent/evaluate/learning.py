@@ -1,4 +1,7 @@
-"""What a team run's ``metrics.jsonl`` says: updates, evaluations and the random baseline, as columns for pictures."""
+"""What ``metrics.jsonl`` of a run with updates says: updates, evaluations, random baseline, as columns for pictures.
+
+Teams count environment steps, language models attempts; everything else is named alike.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,15 @@ from typing import Any
 import numpy as np
 
 from evolvent.evaluate.svg import Curve
+from evolvent.formulas.statistics import wilson
 
 Row = dict[str, Any]
-STEPS = "environment steps"
+STEPS, ATTEMPTS = "environment steps", "attempts"
 PARTS = ("act", "step", "credit", "learn")
-_NO_LOSS = {"t", "step", "update", "return", "attempts", "steps_per_s", "credit", *(f"{part}_s" for part in PARTS)}
+_NO_LOSS = {
+    "t", "step", "update", "return", "attempts", "credit", "broken", "tokens", "updates",
+    *(f"{part}_s" for part in PARTS), *(f"{what}_per_s" for what in ("steps", "sampled", "trained")),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -24,11 +31,13 @@ class Learning:
         updates: one line an update.
         evaluations: greedy attempts of the frozen team: ``value``, ``ci95``, ``n``.
         chance: the same of random actions, before anything was learned; ``None`` where it is missing.
+        unit: what ``step`` counts, in words.
     """
 
     updates: tuple[Row, ...]
     evaluations: tuple[Row, ...]
     chance: Row | None
+    unit: str = STEPS
 
     def losses(self) -> list[str]:
         """Names of the numbers that the learner told, in its order; none of the bookkeeping."""
@@ -43,17 +52,23 @@ class Learning:
 
     @property
     def last_step(self) -> int:
-        """Environment steps done."""
+        """Steps done, in ``unit``."""
         return max((int(row["step"]) for row in (*self.updates, *self.evaluations)), default=0)
 
 
 def is_team(rows: Sequence[Row]) -> bool:
-    """Whether these are the lines of a team run."""
+    """Whether these are the lines of a run with updates: a team's, or a language model's."""
     return any("update" in row or row.get("phase") == "random" for row in rows[:8])
+
+
+def is_language(rows: Sequence[Row]) -> bool:
+    """Whether these are the lines of a run that trains a language model; its first line says so already."""
+    return is_team(rows) and any("sampled_per_s" in row or "cut_mean" in row for row in rows[:8])
 
 
 def learning(rows: Iterable[Row]) -> Learning:
     """The lines of a run, sorted; of several lines about the same step and kind the last one counts."""
+    rows = list(rows)
     updates: dict[int, Row] = {}
     evaluations: dict[int, Row] = {}
     chance: Row | None = None
@@ -68,6 +83,7 @@ def learning(rows: Iterable[Row]) -> Learning:
         tuple(updates[step] for step in sorted(updates)),
         tuple(evaluations[step] for step in sorted(evaluations)),
         chance,
+        ATTEMPTS if is_language(rows) else STEPS,
     )
 
 
@@ -121,6 +137,23 @@ def judged(run: Learning, label: str, style: int) -> Curve:
     x, y = [float(row["step"]) for row in rows], [float(row["value"]) for row in rows]
     mark = "dots" if len(rows) <= 30 else "line"
     return Curve(label, x, y, [lo for lo, _ in ends], [hi for _, hi in ends], style, mark)
+
+
+def judged_success(run: Learning, label: str, style: int) -> Curve:
+    """Success of the evaluations with its Wilson interval over attempts, where it is a count of them."""
+    rows = [row for row in run.evaluations if isinstance(row.get("success_mean"), int | float)]
+    x, y = column(rows, "success_mean")
+    ends = [success_interval(row) or (None, None) for row in rows]
+    mark = "dots" if len(x) <= 30 else "line"
+    return Curve(label, x, y, [lo for lo, _ in ends], [hi for _, hi in ends], style, mark)
+
+
+def success_interval(row: Row) -> tuple[float, float] | None:
+    """Wilson interval of ``success_mean`` over ``n`` attempts; ``None`` where it is no count of them."""
+    share, n = row.get("success_mean"), row.get("n")
+    if share is None or not n or abs(share * n - round(share * n)) > 1e-6:
+        return None
+    return wilson(round(share * n), n)
 
 
 def chance_level(row: Row | None, label: str = "random actions") -> list[Curve]:

@@ -6,17 +6,13 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evolvent.evaluate.learning import PARTS, STEPS, Learning, chance_level, column, credit, judged, seconds, training
-from evolvent.evaluate.live import interval, percent
-from evolvent.evaluate.page import page, section, table, text, tiles
-from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
-from evolvent.evaluate.svg import SMALL, Curve, curves, shares, step_ticks
-from evolvent.formulas.statistics import wilson
+from evolvent.evaluate.learning import Learning, credit, seconds
+from evolvent.evaluate.learning_parts import evaluations, pictures, score, small, time_split
+from evolvent.evaluate.page import page, section, text
+from evolvent.evaluate.report_parts import configuration, foot, head, title
+from evolvent.evaluate.svg import Curve, curves, shares, step_ticks
 
 _COLOURS = (0, 2, 3, 4, 5)  # as many agents get a curve of their own; grey is the level of equal shares
-_PART_WORDS = {
-    "act": "choosing actions", "step": "the environment", "credit": "working out credit", "learn": "changing weights",
-}  # fmt: skip
 _READING = (
     "Scores are mean returns of whole attempts of the frozen team with a 95 % bootstrap interval over attempts. "
     "Points are single updates; the line through them is a mean over neighbours on both sides: nothing is shifted."
@@ -35,19 +31,22 @@ def render(manifest: Mapping[str, Any], summary: Mapping[str, Any], run: Learnin
     agents = _agents(summary, run)
     updates = f"{len(run.updates)} updates" if run.updates else "no update yet"
     facts = [f"seed {manifest['seed']}", f"{len(agents)} agents" if agents else ""]
-    facts += [f"{run.last_step:,} {STEPS}", updates]
+    facts += [f"{run.last_step:,} {run.unit}", updates]
+    figures = score(
+        summary, run, judged_as="return, greedy", sampled="return, actions sampled", chance="return, random actions"
+    )
     return page(
         title(manifest),
         [
             head(manifest, summary, facts),
-            _score(summary, run),
-            _pictures(run),
+            f'<div class="hero">{"".join(figures)}</div>' if figures else "",
+            pictures(run, trained="training, actions sampled", judged_as="evaluation, greedy", chance="random actions"),
             section("What it does", _behaviour(picture)),
             section("Who earned the advantage", _credit(run, agents)),
-            section("Learning in numbers", _small(run, run.losses())),
-            section("What the environment tells", _small(run, [n for n in run.told() if n != "success_mean"])),
+            section("Learning in numbers", small(run, run.losses())),
+            section("What the environment tells", small(run, [n for n in run.told() if n != "success_mean"])),
             section("Where the time goes", _time(run)),
-            section("Evaluations", _evaluations(summary, run)),
+            section("Evaluations", evaluations(summary, run, sampled="actions sampled", chance="random actions")),
             section("Configuration", configuration(manifest)),
             foot(manifest, _READING),
         ],
@@ -60,83 +59,6 @@ def _agents(summary: Mapping[str, Any], run: Learning) -> list[str]:
     return named or [f"agent {i}" for i in range(count)]
 
 
-# ------------------------------------------------------------------------------------------------ score and curves
-def _score(summary: Mapping[str, Any], run: Learning) -> str:
-    score = summary.get("score")
-    if not score and run.evaluations:
-        score = {**run.evaluations[-1], "name": f"return, greedy, after {run.evaluations[-1]['step']:,} steps"}
-    shown = [figure(score, rates=False)] if score and score.get("value") is not None else []
-    sampled = summary.get("sampled") or {}
-    if sampled.get("value") is not None:
-        shown.append(figure({**sampled, "name": "return, actions sampled"}, rates=False, minor=True))
-    if run.chance and run.chance.get("value") is not None:
-        shown.append(figure({**run.chance, "name": "return, random actions"}, rates=False, minor=True))
-    return f'<div class="hero">{"".join(shown)}</div>' if shown else ""
-
-
-def _pictures(run: Learning) -> str:
-    if not run.updates:
-        return ""
-    ticks = step_ticks(run.last_step)
-    lines = training(run, "return", "training, actions sampled", 2)
-    lines += [*chance_level(run.chance), judged(run, "evaluation, greedy", 0)]
-    picture = curves(lines, ticks=ticks, x_label=STEPS, y_label="return", rates=False)
-    cards = [f'<div class="card"><h3>Return of an attempt</h3>{picture}</div>']
-    if "success_mean" in run.told():
-        lines = training(run, "success_mean", "training, actions sampled", 2)
-        lines.append(_success(run))
-        picture = curves(lines, ticks=ticks, x_label=STEPS, y_label="success")
-        cards.append(f'<div class="card"><h3>Success</h3>{picture}</div>')
-    return f'<div class="cards">{"".join(cards)}</div>'
-
-
-def _success(run: Learning) -> Curve:
-    """Success of the evaluations with its Wilson interval over attempts, where it is a count of them."""
-    x, y = column(run.evaluations, "success_mean")
-    _, tried = column(run.evaluations, "n")
-    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(x)
-    if len(tried) == len(y) and all(abs(p * n - round(p * n)) < 1e-6 for p, n in zip(y, tried, strict=True)):
-        ends = [wilson(round(p * n), n) for p, n in zip(y, tried, strict=True)]
-    mark = "dots" if len(x) <= 30 else "line"
-    return Curve("evaluation, greedy", x, y, [lo for lo, _ in ends], [hi for _, hi in ends], 0, mark)
-
-
-def _small(run: Learning, names: Sequence[str]) -> str:
-    """One small picture for each of ``names``."""
-    cards: list[str] = []
-    for name in names:
-        x, _ = column(run.updates, name)
-        if len(x) > 1:
-            said = name.removesuffix("_mean").replace("_", " ")
-            lines = training(run, name, "", 0)
-            picture = curves(
-                lines, ticks=step_ticks(run.last_step), x_label=STEPS, y_label=said, rates=False, size=SMALL
-            )
-            cards.append(f"<div><h3>{text(said)}</h3>{picture}</div>")
-    return f'<div class="small-cards">{"".join(cards)}</div>' if cards else ""
-
-
-def _evaluations(summary: Mapping[str, Any], run: Learning) -> str:
-    rows: list[list[object]] = []
-    for name, row in [("random actions", run.chance), *(("greedy", row) for row in run.evaluations)]:
-        if row is not None:
-            rows.append([name, f"{int(row['step']):,}", *_judged_cells(row)])
-    if summary.get("sampled"):
-        rows.append(["actions sampled", f"{run.last_step:,}", *_judged_cells(summary["sampled"])])
-    most = 12
-    if len(rows) > most:  # the ends, and every k-th between them
-        keep = -(-(len(rows) - 3) // (most - 3))
-        rows = [row for i, row in enumerate(rows) if i in (0, 1) or i >= len(rows) - 2 or i % keep == 0]
-    return table(["", STEPS, "return [95 %]", "success", "length", "attempts"], rows)
-
-
-def _judged_cells(row: Mapping[str, Any]) -> list[object]:
-    success = row.get("success_mean")
-    said = percent(success) if success is not None else None
-    return [interval(row["value"], row.get("ci95"), rate=False), said, row.get("length_mean"), row.get("n")]
-
-
-# ------------------------------------------------------------------------------------------------ other parts
 def _behaviour(picture: bytes) -> str:
     if not picture:
         return ""
@@ -160,12 +82,12 @@ def _credit(run: Learning, agents: Sequence[str]) -> str:
         lines = [Curve(a, x, per_cent[a], empty, empty, _COLOURS[i], "line") for i, a in enumerate(agents)]
         level = Curve("equal shares", [0.0], [100 / len(agents)], [None], [None], 1, "level")
         picture = curves(
-            [*lines, level], ticks=step_ticks(run.last_step), x_label=STEPS, y_label="share in %", rates=False,
+            [*lines, level], ticks=step_ticks(run.last_step), x_label=run.unit, y_label="share in %", rates=False,
             zero=True,
         )  # fmt: skip
     else:
         ticks = [(step / run.last_step, said) for step, said in step_ticks(run.last_step)]
-        picture = shares([(agent, over[agent]) for agent in agents], ticks=ticks, x_label=STEPS)
+        picture = shares([(agent, over[agent]) for agent in agents], ticks=ticks, x_label=run.unit)
     said = (
         "Each agent's share of the absolute advantage, every update counted alike: how much there was to learn from "
         f"what it did, not how well it played. Equal shares would be {100 / len(agents):.1f} %."
@@ -192,27 +114,11 @@ def _credit_table(total: Mapping[str, float], thirds: Mapping[str, Sequence[floa
 
 
 def _time(run: Learning) -> str:
-    spent = seconds(run)
-    whole = sum(spent.values())
+    whole = sum(seconds(run).values())
     if whole <= 0:
         return ""
-    styles = dict(zip(PARTS, (0, 1, 4, 2), strict=True))
-    pieces = "".join(
-        f'<span class="s{styles[part]}" style="width:{100 * spent[part] / whole:.2f}%"></span>' for part in PARTS
-    )
-    keys = "".join(f'<span class="key s{styles[p]}">{p} {100 * spent[p] / whole:.0f} %</span>' for p in PARTS)
-    x, speed = column(run.updates, "steps_per_s")
-    _, per_update = column(run.updates, "update")
-    facts: dict[str, object] = {
+    facts = {
         "environment steps a second": f"{run.updates[-1]['step'] / whole:,.0f}",
-        "seconds an update": whole / max(len(per_update), 1),
-        **{f"{part}: {_PART_WORDS[part]}, s": spent[part] for part in PARTS},
+        "seconds an update": whole / len(run.updates),
     }
-    bar = f'<div class="legend">{keys}</div><div class="split">{pieces}</div>{tiles(facts)}'
-    if len(x) < 2 or max(speed) <= 0:
-        return bar
-    lines = training(run, "steps_per_s", "", 0)
-    picture = curves(
-        lines, ticks=step_ticks(run.last_step), x_label=STEPS, y_label="steps a second", rates=False, size=SMALL
-    )
-    return f'{bar}<div class="small-cards"><div><h3>environment steps a second</h3>{picture}</div></div>'
+    return time_split(run, facts) + small(run, ["steps_per_s"], {"steps_per_s": "environment steps a second"})
