@@ -3,8 +3,8 @@
     episode.meta["rewards"] = {"format": [1.0, 0.0, 1.0], "budget": 0.5}
 
 A list has one finite number for every decision, a single number belongs to the attempt as a whole. They stand beside
-the reward of ``Episode.act`` and ``add_reward``, which is the task's own and alone makes ``total_reward``: a kind counts
-only where a credit rule or an algorithm asks for it by name. This module is the one place that knows the layout.
+the reward of ``Episode.act`` and ``add_reward``, which is the task's own and alone makes ``total_reward``: a kind
+counts only where a credit rule or an algorithm asks for it by name. This module is the one place that knows the layout.
 """
 
 from __future__ import annotations

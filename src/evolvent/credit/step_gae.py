@@ -10,7 +10,11 @@ defaults the critic's errors bend the gradient a little (cosine 0.998 to 0.9997 
 test). After termination the next value is 0. After truncation it is the critic's value of the observation where the
 attempt stopped, so the critic must give T + 1 values for such an episode. Needs no group.
 
-Deviations: none; a critic has to be given, there is no silent V = 0.
+Without a critic the values noted while sampling are read: ``episode.notes["value"]`` at the first token of each
+decision, and ``episode.meta["final_value"]`` for an attempt that was cut. That is the action-level advantage of
+TWOSOME, which ``token_bad`` is compared with.
+
+Deviations: none; values have to be there, there is no silent V = 0.
 """
 
 from __future__ import annotations
@@ -22,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
+from evolvent.credit._critic import episode_gae
 from evolvent.credit._group import valid_rows
-from evolvent.formulas.returns import gae
+from evolvent.credit._turns import by_turn, turns_to_ledger
 
 LEVEL = "step"
 UNBIASED = False
@@ -36,7 +40,7 @@ class Config:
     """Settings of GAE."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the value of the last observation."""
+    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last observation's; ``None`` reads the notes."""
     gamma: float = 0.99
     """Discount per step."""
     trace: float = 0.95
@@ -53,40 +57,10 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: no critic, a critic that returns another number of values, or a truncated episode without the value
             of its last observation.
     """
-    ledger = Ledger.for_episodes(episodes)
-    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
-    for i in valid_rows(episodes):
-        value, after = _values(episodes[i], config)
-        ends = np.arange(len(value)) == len(value) - 1
-        adv[np.searchsorted(owner, i) : np.searchsorted(owner, i, "right")] = gae(
-            episodes[i].rewards_T,
-            value,
-            after,
-            gamma=config.gamma,
-            trace=config.trace,
-            terminated_T=ends & (not episodes[i].truncated),
-            truncated_T=ends & episodes[i].truncated,
-        )
-    ledger.set("step", adv)
-    return ledger
+    rows = valid_rows(episodes)
 
+    def adv(episode: Episode) -> np.ndarray:
+        where, gamma, trace = "credit.step_gae", config.gamma, config.trace
+        return episode_gae(episode, episode.rewards_T, config.critic, where, gamma=gamma, trace=trace)
 
-def _values(episode: Episode, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """Value before and after each step, ``[T]`` each; 0 after the last step of an attempt that really ended."""
-    if config.critic is None:
-        raise BadInput(
-            "GAE needs a critic",
-            expected="Config(critic=function from an episode to values [T])",
-            where="credit.step_gae",
-            do="give one, or use step_return_to_go",
-        )
-    v = np.asarray(config.critic(episode), dtype=np.float64)
-    if v.shape not in ((episode.n_steps,), (episode.n_steps + 1,)) or (episode.truncated and len(v) == episode.n_steps):
-        raise BadInput(
-            "the critic's values do not fit the episode",
-            got=v.shape,
-            expected=f"({episode.n_steps + 1},)" + ("" if episode.truncated else f" or ({episode.n_steps},)"),
-            where=f"credit.step_gae, episode {episode.id}",
-            do="a truncated episode also needs the value of its last observation",
-        )
-    return v[: episode.n_steps], np.append(v, 0.0)[1 : episode.n_steps + 1]
+    return turns_to_ledger(episodes, rows, by_turn(episodes, rows, adv))

@@ -8,12 +8,19 @@ Unbiased: the others were drawn independently of attempt i, so their mean is a b
 actions. The group is the episodes with one ``group`` (or task); an attempt without others keeps its whole return
 (baseline 0).
 
-Deviations: none. ``step_leave_one_out_to_go`` is the same with reward to go, as a rule at lower variance.
+LOOP (Chen et al. 2025, arXiv 2502.01600) leaves out attempts whose advantage is small: ``drop_below=0.01``. That is
+biased as far as what it drops does not average out.
+
+Deviations: LOOP leaves such attempts out of the batch, here their credit is 0; a learner that skips zero advantages
+does the same. ``step_leave_one_out_to_go`` is the rule with reward to go, as a rule at lower variance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
@@ -24,8 +31,20 @@ LEVEL = "step"
 UNBIASED = True
 
 
-def assign(episodes: Sequence[Episode]) -> Ledger:
+@dataclass(frozen=True)
+class Config:
+    """Settings of leave-one-out."""
+
+    drop_below: float = 0.0
+    """Advantages smaller than this in size count 0; 0.01 in LOOP."""
+
+
+CLAIMS = ((Config(drop_below=0.5), False),)
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """The advantage of its episode on every step of the valid episodes, in units of reward."""
     rows = valid_rows(episodes)
     ret = totals(episodes, rows)
-    return to_steps(episodes, rows, ret - leave_one_out(ret, labels(episodes, rows)))
+    adv = ret - leave_one_out(ret, labels(episodes, rows))
+    return to_steps(episodes, rows, np.where(np.abs(adv) < config.drop_below, 0.0, adv))

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import labels, valid_rows
+from evolvent.credit._turns import by_turn, turns_to_ledger
 from evolvent.formulas.baselines import leave_one_out
 from evolvent.formulas.returns import discounted
 
@@ -29,16 +28,6 @@ UNBIASED = True
 
 def assign(episodes: Sequence[Episode]) -> Ledger:
     """Credit of every step of the valid episodes, in units of reward."""
-    ledger = Ledger.for_episodes(episodes)
-    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
     rows = valid_rows(episodes)
-    # one row an episode, zeros after its end, so that a column is a turn
-    ret_NT = np.zeros((len(rows), max((episodes[i].n_steps for i in rows), default=0)))
-    for row, i in enumerate(rows):
-        ret_NT[row, : episodes[i].n_steps] = discounted(episodes[i].rewards_T)
-    adv_NT = ret_NT - leave_one_out(ret_NT, labels(episodes, rows))
-    for row, i in enumerate(rows):
-        start = np.searchsorted(owner, i)
-        adv[start : start + episodes[i].n_steps] = adv_NT[row, : episodes[i].n_steps]
-    ledger.set("step", adv)
-    return ledger
+    ret_NT = by_turn(episodes, rows, lambda e: discounted(e.rewards_T))
+    return turns_to_ledger(episodes, rows, ret_NT - leave_one_out(ret_NT, labels(episodes, rows)))

@@ -41,6 +41,37 @@ def group_std(x_N: ArrayLike, group: Sequence[object] | None = None, ddof: int =
     return np.sqrt(spread)[label]
 
 
+def weighted_mean(
+    x_N: ArrayLike, weight_N: ArrayLike, group: Sequence[object] | None = None, *, without_own: bool = False
+) -> np.ndarray:
+    """Weighted mean of each member's group ``[N]``, or of the *others* in it (0 for a member without others).
+
+    Args:
+        x_N: values ``[N]``.
+        weight_N: >= 0, such as the number of tokens (OPO, arXiv 2505.23585); a group that weighs nothing has mean 0.
+        group: who belongs together.
+        without_own: leave the member itself out.
+    """
+    x, label, size = _grouped(x_N, group, "weighted_mean")
+    w = np.asarray(weight_N, dtype=np.float64)
+    if w.shape != x.shape or x.ndim != 1 or not (w >= 0.0).all():
+        raise BadInput("weights do not fit", got=(x.shape, w.shape), where="formulas.baselines.weighted_mean")
+    sums = np.bincount(label, w * x, len(size))[label], np.bincount(label, w, len(size))[label]
+    own = (w * x, w) if without_own else (np.zeros_like(x), np.zeros_like(x))
+    top, bottom = sums[0] - own[0], sums[1] - own[1]
+    there = (bottom > 0.0) & ((size[label] > 1) | (not without_own))
+    return np.where(there, top / np.where(there, bottom, 1.0), 0.0)
+
+
+def log_avg_exp(x_N: ArrayLike, group: Sequence[object] | None = None, *, tau: float) -> np.ndarray:
+    """``tau log mean exp(x / tau)`` of each member's group ``[N]``: the mean (large tau) to the maximum (small)."""
+    x, label, size = _grouped(x_N, group, "log_avg_exp")
+    top = np.full(len(size), -np.inf)
+    np.maximum.at(top, label, x)
+    soft = np.bincount(label, np.exp((x - top[label]) / tau), len(size)) / size
+    return (top + tau * np.log(soft))[label]
+
+
 def running_ema(x_T: ArrayLike, alpha: float, start: float = 0.0) -> np.ndarray:
     """The EMA *before* each return is seen, ``[T]``: a baseline that does not contain the return it is used for."""
     x = np.asarray(x_T, dtype=np.float64)

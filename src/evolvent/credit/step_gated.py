@@ -1,0 +1,62 @@
+"""Gated accumulation: rewards for good manners count only once what matters was achieved (G-RA).
+
+Paper: Gated Reward Accumulation for long-horizon agents (arXiv 2508.10548).
+
+    R = R_out + 1[R_out > gate] sum_t r^low_t
+    A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        for every step of attempt i
+
+Summed without the gate, immediate rewards (form, use of tools, a critic of steps) are farmed and the outcome
+forgotten. Here for a chain: the return of the attempt comes first, then each entry of ``levels`` in turn, a sum of
+kinds of reward (``core.reward_kinds``); ``gates[k]`` has to be exceeded for level k + 1 to count. Biased by the
+division, and as far as the lower levels are not part of the return (cosine 0.63 to 0.96 on five random tasks of the
+exact test, groups of three, where they are arbitrary). The group is the episodes with one ``group`` (or task); an
+attempt without others, or a group of equal sums, gets 0.
+
+Deviations: the chain is ours, with one level it is the paper's rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.core.reward_kinds import reward_total
+from evolvent.credit._group import labels, to_steps, valid_rows
+from evolvent.formulas.baselines import group_mean, group_std
+from evolvent.formulas.process_rewards import gated_total
+
+LEVEL = "step"
+UNBIASED = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of G-RA."""
+
+    levels: tuple[tuple[str, ...], ...] = (("format",),)
+    """Kinds of reward below the outcome, the level that matters most first."""
+    gates: tuple[float, ...] = (0.0,)
+    """What each level, from the outcome on, must exceed for the next to count; one for each of ``levels``."""
+    eps: float = 1e-6
+    """Added to the standard deviation."""
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
+    """The advantage of its episode on every step of the valid episodes, in standard deviations.
+
+    Raises:
+        BadInput: an attempt that lacks a kind of reward, or another number of gates than of levels.
+    """
+    rows = valid_rows(episodes)
+    group, total = labels(episodes, rows), np.array([_total(episodes[i], config) for i in rows], dtype=np.float64)
+    return to_steps(episodes, rows, (total - group_mean(total, group)) / (group_std(total, group, 1) + config.eps))
+
+
+def _total(episode: Episode, config: Config) -> float:
+    low = [math.fsum(reward_total(episode, kind) for kind in kinds) for kinds in config.levels]
+    return gated_total([episode.total_reward, *low], config.gates)

@@ -1,0 +1,41 @@
+"""Shifted mean: the return of an attempt against a baseline held below the mean of its group (AsymRE).
+
+Paper: Arnal et al. 2025 (*Asymmetric REINFORCE for off-Policy Reinforcement Learning*, arXiv 2506.20520).
+
+    A_i = R_i - (1/G sum_j R_j + shift)        for every step of attempt i, shift < 0
+
+A baseline under the mean pushes successes up more than it pushes failures down. On policy that changes nothing in
+expectation: like the group mean it is unbiased up to scale, exactly (G-1)/G, since a constant is a baseline too. Off
+policy, with stale data, it is what keeps the policy from being driven away from everything it used to do. The group is
+the episodes with one ``group`` (or task); an attempt without others gets ``-shift``.
+
+Deviations: for an attempt without others a released trainer takes 0 for the mean, here its own return is the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import labels, to_steps, totals, valid_rows
+from evolvent.formulas.baselines import group_mean
+
+LEVEL = "step"
+UNBIASED = "up to scale"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of AsymRE's baseline."""
+
+    shift: float = -0.1
+    """Added to the mean, in units of reward."""
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
+    """The advantage of its episode on every step of the valid episodes, in units of reward."""
+    rows = valid_rows(episodes)
+    ret = totals(episodes, rows)
+    return to_steps(episodes, rows, ret - group_mean(ret, labels(episodes, rows)) - config.shift)

@@ -1,0 +1,72 @@
+"""Advantage of an utterance under two critics, the lower of each pair: the actor's weight in ArCHer.
+
+Paper: Zhou et al. 2024, "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL", arXiv 2402.19446.
+
+    A_t = min(Q1, Q2)(o_t, a_t) - min(V1, V2)(o_t)          for every token of the utterance a_t
+
+Biased by default: no reward enters but through the critics (with arbitrary ones the cosine is anything, down to
+ARCHER_COS in the exact test). With exact critics and gamma = 1 in their training it is unbiased. Needs no group.
+
+Needs ``notes["q1"]``, ``["q2"]``, ``["v1"]``, ``["v2"]``, read at the first token of each decision, or the critics.
+
+Deviations: the released actor draws fresh utterances at replayed observations; here the recorded one is judged, so a
+run that replays records what it draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import valid_rows
+from evolvent.credit._tokens import first_tokens, noted
+
+LEVEL = "step"
+UNBIASED = False
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of ArCHer's advantage."""
+
+    critics: Callable[[Episode], ArrayLike] | None = None
+    """Q1, Q2, V1, V2 of every decision, ``[4, T]``; ``None`` reads the notes."""
+
+
+_WHERE = "credit.step_utterance_critic"
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
+    """Advantage of every decision of the valid episodes, in the units of the critics.
+
+    Raises:
+        BadInput: notes missing, or critics that give other than ``[4, T]``.
+    """
+    ledger = Ledger.for_episodes(episodes)
+    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
+    for i in valid_rows(episodes):
+        q1, q2, v1, v2 = _judged(episodes[i], config)
+        start = np.searchsorted(owner, i)
+        adv[start : start + episodes[i].n_steps] = np.minimum(q1, q2) - np.minimum(v1, v2)
+    ledger.set("step", adv)
+    return ledger
+
+
+def _judged(episode: Episode, config: Config) -> np.ndarray:
+    """Q1, Q2, V1, V2: float64 ``[4, T]``."""
+    if config.critics is None:
+        first = first_tokens(episode, _WHERE)
+        return np.stack([noted(episode, name, _WHERE)[first] for name in ("q1", "q2", "v1", "v2")])
+    judged = np.asarray(config.critics(episode), dtype=np.float64)
+    if judged.shape != (4, episode.n_steps) or not np.isfinite(judged).all():
+        raise BadInput(
+            "the critics do not fit the episode", got=judged.shape, expected=f"(4, {episode.n_steps}), finite",
+            where=f"{_WHERE}, episode {episode.id}",
+        )  # fmt: skip
+    return judged

@@ -1,0 +1,105 @@
+"""What to learn from next, and with which weight: categories of tasks, groups that teach, rewards that compete, fading.
+
+Pure functions; the loop that calls them keeps the state (values of categories, weights of rewards, the step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.errors import BadInput
+from evolvent.formulas.selection import softmax
+
+
+def category_values(value: Mapping[str, float], adv: Mapping[str, ArrayLike], *, alpha: float) -> dict[str, float]:
+    """Self-evolving curriculum (SEC, arXiv 2505.14970): ``Q ← alpha mean|A| + (1 - alpha) Q`` per category.
+
+    |A| is largest where success is neither sure nor hopeless, so it is the reward of picking the category.
+
+    Args:
+        value: Q of every category.
+        adv: advantages of this step by category; one without any keeps its Q.
+        alpha: step size.
+
+    Raises:
+        BadInput: a category that has no value.
+    """
+    unknown = sorted(set(adv) - set(value))
+    if unknown:
+        raise BadInput("unknown category", got=unknown, expected=sorted(value), where="formulas.curricula")
+    out = dict(value)
+    for name, numbers in adv.items():
+        size = np.abs(np.asarray(numbers, dtype=np.float64))
+        if size.size:
+            out[name] = alpha * float(size.mean()) + (1.0 - alpha) * value[name]
+    return out
+
+
+def category_probabilities(value: Mapping[str, float], temperature: float) -> dict[str, float]:
+    """Boltzmann distribution over categories by Q (SEC)."""
+    return dict(zip(value, softmax(list(value.values()), temperature).tolist(), strict=True))
+
+
+def teaching(ret_N: ArrayLike, group: Sequence[object]) -> np.ndarray:
+    """Dynamic sampling (DAPO, arXiv 2503.14476): bool ``[N]``, False where all returns of the group are equal.
+
+    Such a group has no gradient; DAPO leaves it out and samples on until the batch is full.
+    """
+    ret = np.asarray(ret_N, dtype=np.float64)
+    if ret.ndim != 1 or len(group) != len(ret):
+        raise BadInput("one group label per return", got=(ret.shape, len(group)), where="formulas.curricula.teaching")
+    seen: dict[object, set[float]] = {}
+    for label, r in zip(group, ret.tolist(), strict=True):
+        seen.setdefault(label, set()).add(r)
+    return np.array([len(seen[label]) > 1 for label in group], dtype=bool)
+
+
+def widest_groups(ret_N: ArrayLike, group: Sequence[object], *, share: float) -> np.ndarray:
+    """Members of the ``share`` of groups (rounded up) with the largest std, bool ``[N]``; SPEAR keeps 0.75.
+
+    Ties go to the group that comes first.
+    """
+    ret = np.asarray(ret_N, dtype=np.float64)
+    members: dict[object, list[int]] = {}
+    for i, label in enumerate(group):
+        members.setdefault(label, []).append(i)
+    spread = [float(ret[rows].std()) for rows in members.values()]
+    keep = np.argsort([-s for s in spread], kind="stable")[: math.ceil(share * len(spread))]
+    names = list(members)
+    kept = {names[i] for i in keep.tolist()}
+    return np.array([label in kept for label in group], dtype=bool)
+
+
+def rising(step: float, period: float) -> float:
+    """``(1 - cos(pi t / period)) / 2``, 0 to 1: weight of SPEAR's self-imitation (arXiv 2509.22601, period 200)."""
+    return (1.0 - math.cos(math.pi * min(max(step / period, 0.0), 1.0))) / 2.0
+
+
+def fading(step: float, period: float) -> float:
+    """``1 - rising``: weight of SPEAR's bonus for using tools."""
+    return 1.0 - rising(step, period)
+
+
+def tool_bonus(turns: int, step: float, *, period: float = 200.0, each: float = 0.1) -> float:
+    """``min(1, each * turns)`` times ``fading``: SPEAR's reward for turns that used a tool."""
+    return min(1.0, each * turns) * fading(step, period)
+
+
+def reward_weights(weight_M: ArrayLike, similarity_M: ArrayLike, *, lr: float) -> np.ndarray:
+    """Gradient-based reward weights (arXiv 2509.11452): ``w ← softmax(log w + lr s)``, ``[M]``.
+
+    ``s_i`` says how far the gradient of objective i helps the others: the sum over j of ``g_i · g_j`` over a scale.
+    """
+    w, s = np.asarray(weight_M, dtype=np.float64), np.asarray(similarity_M, dtype=np.float64)
+    if w.shape != s.shape or w.ndim != 1 or not (w > 0).all():
+        raise BadInput("not positive weights", got=(weight_M, s.shape), where="formulas.curricula.reward_weights")
+    return softmax(np.log(w) + lr * s)
+
+
+def front_factor(gain: float) -> float:
+    """``0.5 + 1.5 tanh(gain)``: factor on all rewards when the Pareto front's hypervolume grew by ``gain`` (ibid.)."""
+    return 0.5 + 1.5 * math.tanh(gain)
