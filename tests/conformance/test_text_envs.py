@@ -12,6 +12,8 @@ SPECS = (
     "household",
     "household:entertainment,long=true",
     "household:food,item=washing_plate,swap=true",
+    "overcooked",
+    "overcooked:tomato-lettuce-salad,long=true,radius=0",
     "arithmetic",
     "arithmetic:smallest,shots=0",
     "arithmetic:addition",
@@ -58,6 +60,9 @@ def test_a_negative_number_of_tasks_and_a_step_before_reset_are_refused(spec):
     [
         ("microwave:longer=true", "long"),
         ("microwave:step_limit=2", "3 or more"),
+        ("overcooked:lettuce-salad", "tomato-lettuce-salad"),
+        ("overcooked:tomato-salad,discount=0", "discount"),
+        ("overcooked:tomato-salad,step_limit=9", "28 or more"),
         ("arithmetic:larges", "largest"),
         ("household:foot", "food"),
         ("household:food,item=pizzas", "pizza"),
