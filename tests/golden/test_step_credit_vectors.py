@@ -1,0 +1,199 @@
+"""Numbers worked out by hand for the credit of attempts and steps, for shaped rewards and for the choice of data."""
+
+import numpy as np
+import pytest
+
+from evolvent.core.episode import Episode
+from evolvent.core.reward_kinds import keep_reward
+from evolvent.credit import (
+    step_flow_group,
+    step_gated,
+    step_group_mean,
+    step_group_std,
+    step_leave_one_out,
+    step_length_budget,
+    step_length_weighted,
+    step_log_avg_exp,
+    step_return_to_go,
+    step_shift,
+    step_token_average,
+)
+from evolvent.formulas.baselines import group_mean
+from evolvent.formulas.budgets import knapsack_attempts, mixed_value, p_mixed, zero_state_attempts
+from evolvent.formulas.call_rewards import call_match, call_reward
+from evolvent.formulas.curricula import (
+    category_probabilities,
+    category_values,
+    fading,
+    front_factor,
+    reward_weights,
+    rising,
+    tool_bonus,
+)
+from evolvent.formulas.novelty import majority_novelty_rewards, novelty
+from evolvent.formulas.process_rewards import (
+    clip_rewards,
+    delta_rewards,
+    gated_total,
+    length_budget_reward,
+    overlong_penalty,
+    progress_loss,
+    progress_rewards,
+    weigh_tests,
+)
+
+
+def attempts(returns, lengths, turns=None):
+    """One attempt a return, ``lengths`` tokens long, its reward in the last of ``turns`` turns."""
+    out = []
+    for i, (ret, length) in enumerate(zip(returns, lengths, strict=True)):
+        ep, n = Episode("t", group="g", id=str(i)), turns[i] if turns else 1
+        for t in range(n):
+            ep.act("x", token_ids=range(length), reward=ret if t == n - 1 else 0.0)
+        ep.end(terminated=True)
+        out.append(ep)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("rule", "config", "expected"),
+    [
+        (step_return_to_go, {}, [1, 0, 0.5, 0]),
+        (step_group_mean, None, [0.625, -0.375, 0.125, -0.375]),
+        (step_group_std, {}, [1.305580, -0.783348, 0.261116, -0.783348]),
+        (step_group_std, {"ddof": 0}, [1.507553, -0.904532, 0.301511, -0.904532]),
+        (step_flow_group, {}, [1.305580, -0.783348, 0.261116, -0.783348]),
+        (step_leave_one_out, {}, [0.833333, -0.5, 0.166667, -0.5]),
+        (step_leave_one_out, {"drop_below": 0.3}, [0.833333, -0.5, 0, -0.5]),
+        (step_shift, {}, [0.725, -0.275, 0.225, -0.275]),
+        (step_log_avg_exp, {}, [0.535165, -0.464835, 0.035165, -0.464835]),
+        (step_log_avg_exp, {"tau": 0.25}, [0.306903, -0.693097, -0.193097, -0.693097]),
+        (step_length_weighted, {}, [0.5, -0.5, 0, -0.5]),
+        # others: (0 + .5*4 + 0)/7, (3 + 2)/8, 3/6, (3 + 2)/9
+        (step_length_weighted, {"without_own": True}, [1 - 2 / 7, -5 / 8, 0, -5 / 9]),
+        (step_token_average, {}, [1.290991, -1.290991, 0, -1.290991]),
+    ],
+)
+def test_advantages_of_one_group(rule, config, expected):
+    group = attempts([1, 0, 0.5, 0], [3, 2, 4, 1])
+    ledger = rule.assign(group) if config is None else rule.assign(group, rule.Config(**config))
+    assert ledger.values("step") == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_group_is_attempts_and_not_turns():
+    """Returns 1 and 0 in three turns and one turn: by attempts ±0.5, by turns it would be 0.25 and -0.75."""
+    uneven = attempts([1, 0], [1, 1], turns=[3, 1])
+    assert step_group_mean.assign(uneven).values("step").tolist() == [0.5, 0.5, 0.5, -0.5]
+    by_turns = np.array([1.0, 1.0, 1.0, 0.0])
+    assert (by_turns - group_mean(by_turns)).tolist() == [0.25, 0.25, 0.25, -0.75]
+    root = 0.5 / (0.5 * 2**0.5)
+    for rule in (step_group_std, step_flow_group):
+        assert rule.assign(uneven).values("step") == pytest.approx([root, root, root, -root], abs=1e-5)
+    gated = [keep_reward(e, "format", 0.0) or e for e in uneven]
+    assert step_gated.assign(gated).values("step") == pytest.approx([root, root, root, -root], abs=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------ rewards
+def test_function_calls():
+    right = [("search", {"q": "cats", "k": 3}), ("open", {"id": 1})]
+    assert call_match(right, right) == 3.0
+    assert call_match(right, [("search", {"q": "cats", "k": 4})]) == pytest.approx(-0.5)
+    assert call_match(right, [("find", {"q": "cats", "k": 3}), ("show", {"id": 1})]) == -3.0
+    assert call_match(right, right[::-1]) == 3.0
+    assert call_match([], [("search", {})]) == 0.0
+    assert call_reward(right, right, well_formed=True) == 4.0
+    assert call_reward(right, None, well_formed=False) == -3.0
+    # one prediction serves one right call: names 1/2, one of two equal calls 1 + 1, of a maximum of 1 + 2 + 2
+    twice = [("add", {"x": 1}), ("add", {"x": 1})]
+    assert call_match(twice, twice[:1]) == pytest.approx(6 * 2.5 / 5 - 3)
+
+
+def test_gates():
+    assert gated_total([0.0, 0.5 + 0.5 - 1], [0.0]) == 0.0
+    assert gated_total([10.0, 0.5 + 0.5 - 1], [0.0]) == 10.0
+    assert gated_total([0.0, 5.0], [0.0]) == 0.0
+    assert gated_total([1.0, 5.0, 7.0], [0.0, 5.0]) == 6.0
+    assert gated_total([1.0, 5.1, 7.0], [0.0, 5.0]) == pytest.approx(13.1)
+
+
+def test_refined_process_rewards():
+    p = [0.9, 0.7, 0.8, 0.6]
+    assert clip_rewards(p, 0.75) == pytest.approx([0, -0.05, 0, -0.15])
+    assert delta_rewards(p) == pytest.approx([0.2, -0.1, 0.2, 0.6])
+    assert delta_rewards(p).sum() == pytest.approx(p[0])
+
+
+def test_progress():
+    assert progress_rewards([0.1, 0.3, -0.05], [1, 0, 1], 0.5) == pytest.approx([0.6, 0.3, 0.45])
+    assert progress_loss([0.1, 0.3, -0.05], 1.0) == pytest.approx(0.4225)
+
+
+def test_length_budgets():
+    paid = length_budget_reward([600, 600, 3000], [512, 1024, 2560], alpha=1e-4, beta=1.0, limit=4096)
+    assert paid == pytest.approx([0.964844, 0.923880, 0.364044], abs=1e-6)
+
+
+def test_length_budget_advantages(monkeypatch):
+    """Rewards .98 and 0 under a budget of 512, .92 twice under 1024."""
+    monkeypatch.setattr(
+        step_length_budget, "length_budget_reward",
+        lambda n, b, **_: np.cos(np.pi * b / 8192) if not n.any() else np.array([0.98, 0.5, 0.92, 0.92]),
+    )  # fmt: skip
+    group = attempts([1, 0, 1, 1], [5, 5, 5, 5])
+    for ep, budget in zip(group, (512, 512, 1024, 1024), strict=True):
+        ep.meta["budget"] = budget
+    adv = step_length_budget.assign(group).values("step")
+    assert adv == pytest.approx([0.093264, -1.988076, 0.452741, 0.452741], abs=1e-5)
+
+
+def test_tests_by_weight():
+    weight = weigh_tests([0.9, 0.9, 0.9, 0.2], alpha=2.0, width=0.1)
+    assert weight == pytest.approx([0.055100, 0.055100, 0.055100, 0.670319], abs=1e-5)
+    assert weight @ [1, 1, 1, 0] == pytest.approx(0.165299, abs=1e-5)
+
+
+def test_majority_and_novelty():
+    cos = np.array([[1, 0.9, 0.2, 0.1], [0.9, 1, 0.3, 0.2], [0.2, 0.3, 1, 0.6], [0.1, 0.2, 0.6, 1]])
+    assert novelty(cos, [True, True, True, False]) == pytest.approx([0.275, 0.25, 0.575, 0.55])
+    assert majority_novelty_rewards(["a", "a", "a", "b"], cos) == pytest.approx([0.538462, 0.5, 1, -0.5], abs=1e-6)
+    assert majority_novelty_rewards(["a", "a", None, None], cos) == pytest.approx([0.75, 0.75, -1, -1])
+    assert majority_novelty_rewards(["a", "a", "b", "b"], np.ones((4, 4))) == pytest.approx([0.75, 0.75, -0.75, -0.75])
+    assert majority_novelty_rewards(["a"], [[1.0]]) == pytest.approx([1.0])
+
+
+def test_overlong_answers():
+    assert overlong_penalty([70, 80, 85, 100, 101], limit=100, buffer=20) == pytest.approx([0, 0, -0.25, -1, -1])
+
+
+# ------------------------------------------------------------------------------------------------ choice of data
+RATES = [0.05, 0.3, 0.5, 0.95]
+
+
+def test_budgets_of_attempts():
+    assert p_mixed(RATES, 8) == pytest.approx([0.336580, 0.942286, 0.992188, 0.336580], abs=1e-6)
+    best = knapsack_attempts(RATES, 32, lowest=2, highest=20)
+    assert best.tolist() == [12, 11, 7, 2]
+    assert mixed_value(RATES, best).sum() == pytest.approx(0.288107, abs=1e-6)
+    assert mixed_value(RATES, 8).sum() == pytest.approx(0.278527, abs=1e-6)
+    assert zero_state_attempts(RATES, 32, lowest=2, highest=20).tolist() == [2, 20, 8, 2]
+
+
+def test_curriculum():
+    value = category_values({"a": 0.1, "b": 0.2, "c": 0.0}, {"a": [0.6, -0.6], "b": [], "c": [-0.3]}, alpha=0.5)
+    assert value == pytest.approx({"a": 0.35, "b": 0.2, "c": 0.15})
+    odds = category_probabilities(value, 0.4)
+    assert odds == pytest.approx({"a": 0.435954, "b": 0.299627, "c": 0.264419}, abs=1e-6)
+
+
+def test_weights_of_rewards():
+    assert reward_weights([0.334, 0.333, 0.333], [0.2, 0.1, 0.0], lr=1.0) == pytest.approx(
+        [0.367862, 0.331859, 0.300279], abs=1e-6
+    )
+    assert front_factor(0.2) == pytest.approx(0.796063, abs=1e-6)
+
+
+def test_schedules():
+    assert rising(50, 200) == pytest.approx(0.146447, abs=1e-6)
+    assert fading(50, 200) == pytest.approx(0.853553, abs=1e-6)
+    assert tool_bonus(7, 50) == pytest.approx(0.597487, abs=1e-6)
+    assert (rising(0, 200), rising(200, 200), rising(500, 200), fading(500, 200)) == (0, 1, 1, 0)
