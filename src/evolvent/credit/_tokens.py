@@ -135,3 +135,35 @@ def walk(
         )
     ledger.set(level, adv)
     return ledger
+
+
+def spread_steps(episodes: Sequence[Episode], base: Callable[[Sequence[Episode]], Ledger]) -> tuple[Ledger, np.ndarray]:
+    """An empty ledger, and for every token the credit that ``base`` gives its step: ``[K]``, NaN = not scored."""
+    ledger = Ledger.for_episodes(episodes)
+    return ledger, base(episodes).values("step")[ledger.parent_index("token", "step")]
+
+
+def pooled(ledger: Ledger, name: str, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of all tokens of valid episodes and what was noted for them under ``name``: int and float64 ``[M]``."""
+    return _pooled(ledger, lambda e: noted(e, name, where))
+
+
+def sampled_logp(ledger: Ledger, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of all tokens of valid episodes and their log-probabilities as sampled, all of them known ``[M]``."""
+
+    def known(episode: Episode) -> np.ndarray:
+        logp = episode.logp.astype(np.float64)
+        if np.isnan(logp).any():
+            raise BadInput(
+                "log-probabilities were not recorded", got="NaN", expected="act(logp=…) as sampled",
+                where=f"{where}, episode {episode.id}",
+            )  # fmt: skip
+        return logp
+
+    return _pooled(ledger, known)
+
+
+def _pooled(ledger: Ledger, column: Callable[[Episode], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    valid = np.array([e.valid for e in ledger.episodes], dtype=np.bool_)
+    rows = np.flatnonzero(valid[ledger.episode_index("token")])
+    return rows, np.concatenate([np.zeros(0), *(column(e) for e in ledger.episodes if e.valid and e.n_tokens)])
