@@ -52,12 +52,14 @@ def test_answers_fit_into_the_tokens_allowed():
     assert max(map(len, numbers)) == 3
 
 
-def test_more_tasks_than_questions_are_refused_with_the_number_there_is():
+def test_questions_come_again_in_another_order_when_they_are_used_up():
     env = arithmetic.make("addition")
-    most = len(arithmetic._questions("addition")["train"])
-    assert len({task.id for task in env.tasks("train", most, 1)}) == most
-    with pytest.raises(BadInput, match=f"at most {most}"):
-        env.tasks("train", most + 1, 1)
+    number = len(arithmetic._questions("addition")["train"])
+    tasks = env.tasks("train", 2 * number + 1, 1)
+    first, second = tasks[:number], tasks[number : 2 * number]
+    assert len({task.id for task in tasks}) == len(tasks)
+    assert {t.text for t in first} == {t.text for t in second} and [t.text for t in first] != [t.text for t in second]
+    assert env.tasks("train", 5, 1) == tasks[:5] and env.tasks("train", 5, 2) != tasks[:5]
 
 
 def test_a_task_of_another_world_is_refused():

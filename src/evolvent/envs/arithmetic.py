@@ -97,19 +97,21 @@ class Arithmetic:
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` different questions; a longer list begins like a shorter one.
+        """``n`` questions; a longer list begins like a shorter one. Used up, they come again in another order.
 
         Raises:
-            BadInput: an unknown split, a negative ``n``, or more tasks than there are questions.
+            BadInput: an unknown split or a negative ``n``.
         """
         check_request(split, n, f"{self.name}.tasks")
-        questions = list(_questions(self._variant)[split])
-        if n > len(questions):
-            raise BadInput(
-                "more tasks than there are questions", got=n, expected=f"at most {len(questions)}", where=split
-            )
-        random.Random(f"arithmetic/{self._variant}/{split}/{seed}").shuffle(questions)
-        return [Task(f"{self.name}/{q}", q, self._variant, split, seed, meta={"answer": a}) for q, a in questions[:n]]
+        questions = _questions(self._variant)[split]
+        draws = random.Random(f"arithmetic/{self._variant}/{split}/{seed}")
+        tasks: list[Task] = []
+        for again in range(-(-n // len(questions))):
+            mark = f"#{again + 1}" if again else ""
+            for question, answer in draws.sample(questions, len(questions)):
+                name = f"{self.name}/{question}{mark}"
+                tasks.append(Task(name, question, self._variant, split, seed, meta={"answer": answer}))
+        return tasks[:n]
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Ask the question of ``task``; ``seed`` changes nothing.
@@ -161,7 +163,7 @@ def _questions(variant: str) -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {"train": [], "heldout": [], "example": []}
     for question, answer in KINDS[variant].items():
         part = zlib.crc32(f"{variant}:{sorted(question.split())}".encode()) % 10
-        found["example" if part == 0 else "heldout" if part <= 3 else "train"].append((question, answer))
+        found["example" if part == 0 else "heldout" if part <= 4 else "train"].append((question, answer))
     return found
 
 
