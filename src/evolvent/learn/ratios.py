@@ -1,0 +1,72 @@
+"""How much more likely the policy makes what it did: ratios at the level of a token, a turn or a whole trajectory.
+
+Flat vectors over units ``[U]`` with a segment id for each; there is no padding. Log-ratios are clamped to ±20, after
+summing where a segment is summed, so that a stale or broken log-probability cannot become an infinite weight.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from evolvent.core.errors import BadInput
+
+LEVELS = ("none", "token", "turn", "trajectory", "seq_geo")
+LIMIT = 20.0
+
+
+def segment_sum(x: Tensor, segment: Tensor) -> Tensor:
+    """Sum of each segment, ``[S]``; ``segment`` int64 ``[U]`` with ids in [0, S), some of which may be unused."""
+    size = int(segment.max()) + 1 if len(segment) else 0
+    return torch.zeros(size, dtype=x.dtype, device=x.device).index_add(0, segment, x)
+
+
+def segment_mean(x: Tensor, segment: Tensor) -> Tensor:
+    """Mean of each segment, ``[S]``; 0 where a segment is empty."""
+    return segment_sum(x, segment) / segment_sum(torch.ones_like(x), segment).clamp(min=1.0)
+
+
+def log_ratios(logp: Tensor, old_logp: Tensor) -> Tensor:
+    """``log pi - log pi_old`` of each unit within ±20, in at least float32."""
+    return (_wide(logp) - _wide(old_logp)).clamp(-LIMIT, LIMIT)
+
+
+def ratios(logp: Tensor, old_logp: Tensor, level: str, *, turn: Tensor, trajectory: Tensor) -> Tensor:
+    """Importance ratio that each unit is weighted with, ``[U]``.
+
+    ``token``: ``pi / pi_old`` of the unit. ``turn`` and ``trajectory``: the product over the segment, the same for all
+    its units, and the gradient reaches all of them. ``seq_geo`` (GSPO, Zheng et al. 2025, arXiv 2507.18071): the
+    geometric mean ``s`` over the trajectory, written ``sg(s) pi / sg(pi)`` so that each unit gets the gradient of its
+    own log-probability alone. ``none``: 1.
+
+    Args:
+        logp: under the policy that is trained.
+        old_logp: under the one that acted.
+        level: one of ``LEVELS``.
+        turn: int64 ``[U]``, the decision of each unit.
+        trajectory: int64 ``[U]``.
+
+    Raises:
+        BadInput: unknown level.
+    """
+    if level == "none":
+        return torch.ones_like(_wide(logp))
+    if level == "token":
+        return log_ratios(logp, old_logp).exp()
+    logp, delta = _wide(logp), _wide(logp) - _wide(old_logp)
+    if level in ("turn", "trajectory"):
+        segment = turn if level == "turn" else trajectory
+        return segment_sum(delta, segment).clamp(-LIMIT, LIMIT).exp()[segment]
+    if level == "seq_geo":
+        mean = segment_mean(delta.detach(), trajectory).clamp(-LIMIT, LIMIT)
+        return mean.exp()[trajectory] * (logp - logp.detach()).exp()
+    raise BadInput("unknown level of the ratio", got=level, expected=LEVELS, where="learn.ratios")
+
+
+def approx_kl(log_ratio: Tensor) -> Tensor:
+    """``(r - 1) - log r`` of each unit: at least 0, and KL(pi_old, pi) in expectation (the guard of POAD)."""
+    return log_ratio.exp() - 1.0 - log_ratio
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
