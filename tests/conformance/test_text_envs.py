@@ -67,6 +67,8 @@ def test_a_negative_number_of_tasks_and_a_step_before_reset_are_refused(spec):
         ("household:foot", "food"),
         ("household:food,item=pizzas", "pizza"),
         ("household:entertainment,item=pizza", "no other items"),
+        ("household:food,rooms=5", "1 to 4"),
+        ("household:entertainment,rooms=1", "2 to 4"),
         ("household:entertainment,step_limit=10", "11 or more"),
         ("arithmetic:largest,shots=9", "0 to 8"),
     ],

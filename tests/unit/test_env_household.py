@@ -93,6 +93,13 @@ def test_the_limit_truncates_without_reward():
     assert turn.truncated and not turn.terminated and turn.reward == 0.0
 
 
+def test_fewer_rooms_leave_the_goal_within_reach():
+    env = household.make(rooms=1)
+    assert explore(env, 6)[0] == heat("heat", "pancake", "microwave")
+    assert not any("room" in command for command in start(env).admissible)
+    assert play(household.make("entertainment", rooms=2), ENTERTAINED).success
+
+
 def test_swapped_items_are_held_out():
     env = household.make(item="pizza", swap=True)
     assert {task.kind for task in env.tasks("train", 7, 0)} == {"pizza"}

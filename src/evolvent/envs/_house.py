@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-ROOMS = ("living room", "kitchen", "bathroom", "bedroom")
+ROOMS = ("kitchen", "living room", "bathroom", "bedroom")
 _SNACKS, _PLACES = ("chips", "milk"), ("coffee table", "TV", "sofa")
 Move = tuple[str, ...]  # a key of the phrases and the names that go into it
 
@@ -28,6 +28,7 @@ class Heating:
     verb: str
     item: str
     machine: str
+    rooms: tuple[str, ...] = ROOMS
     room: str = "kitchen"
     near: str = ""
     where: str = "table"
@@ -40,7 +41,7 @@ class Heating:
 
     def moves(self) -> list[Move]:
         """Walking to the other rooms; in the kitchen also what can be done there."""
-        moves = _to_rooms(self.room)
+        moves = _to_rooms(self.room, self.rooms)
         if self.room == "kitchen":
             at_item, at_machine = self.near == self.item, self.near == self.machine
             if self.where == "hand" or (self.where == "table" and not at_item):
@@ -88,6 +89,7 @@ class Leisure:
     Both hands are full after grabbing, and a switch needs a free one: a snack has to go on the coffee table.
     """
 
+    rooms: tuple[str, ...] = ROOMS
     room: str = "kitchen"
     near: str = ""
     where: dict[str, str] = field(default_factory=lambda: dict.fromkeys(_SNACKS, "kitchen"))
@@ -101,7 +103,7 @@ class Leisure:
 
     def moves(self) -> list[Move]:
         """Walking, and what the place one stands at is for."""
-        moves = _to_rooms(self.room)
+        moves = _to_rooms(self.room, self.rooms)
         if self.room == "kitchen":
             left = [snack for snack in _SNACKS if self.where[snack] == "kitchen"]
             moves += [("grab" if self.near == snack else "walk", snack) for snack in left]
@@ -146,5 +148,5 @@ class Leisure:
         return self.sits and self.is_on and "kitchen" not in self.where.values()
 
 
-def _to_rooms(room: str) -> list[Move]:
-    return [("walk", other) for other in ROOMS if other != room]
+def _to_rooms(room: str, rooms: tuple[str, ...]) -> list[Move]:
+    return [("walk", other) for other in rooms if other != room]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs._house import Heating, Leisure, World
+from evolvent.envs._house import ROOMS, Heating, Leisure, World
 from evolvent.envs._text import check_limit, check_request, known, playing
 
 ITEMS = {
@@ -42,7 +42,13 @@ _LONG = {
 
 
 def make(
-    variant: str = "food", *, item: str = "", long: bool = False, swap: bool = False, step_limit: int = 50
+    variant: str = "food",
+    *,
+    item: str = "",
+    rooms: int = 4,
+    long: bool = False,
+    swap: bool = False,
+    step_limit: int = 50,
 ) -> Household:
     """A household task.
 
@@ -50,6 +56,8 @@ def make(
         variant: "food" (ten commands) or "entertainment" (seventeen).
         item: of "food": what is heated or washed: "pancake", "cheese", "hamburger", "apple pie", "pizza",
             "washing plate" (dishes in the dishwasher) or "laundry" (clothes in the washing machine).
+        rooms: how many of the four can be walked to, kitchen and living room first; fewer are easier ("food" can do
+            with the kitchen).
         long: commands are sentences of eight words and more.
         swap: held-out tasks have the other six items of "food" instead of the same one (generalisation).
         step_limit: commands per attempt, after which it is truncated.
@@ -59,14 +67,18 @@ def make(
     """
     where = "envs.household.make"
     known(variant, ("food", "entertainment"), "variant", where)
+    least = 1 if variant == "food" else 2
+    if not least <= rooms <= len(ROOMS):
+        raise BadInput("number of rooms", got=rooms, expected=f"{least} to {len(ROOMS)}", where=where)
+    phrases = _LONG if long else _SHORT
     if variant == "entertainment":
         if item or swap:
             raise BadInput("entertainment has no other items", got=item or "swap=true", where=where, do="leave it out")
-        return Household("entertainment", {}, _LONG if long else _SHORT, check_limit(step_limit, 11, where))
+        return Household("entertainment", {}, phrases, ROOMS[:rooms], check_limit(step_limit, 11, where))
     chosen = known(item.lower().replace("_", " ").replace("-", " ") or "pancake", tuple(ITEMS), "item", where)
     others = [name for name in ITEMS if name != chosen]
     splits = {"train": [chosen], "heldout": others if swap else [chosen]}
-    return Household("food", splits, _LONG if long else _SHORT, check_limit(step_limit, 6, where))
+    return Household("food", splits, phrases, ROOMS[:rooms], check_limit(step_limit, 6, where))
 
 
 class Household:
@@ -81,9 +93,16 @@ class Household:
     reward_range = (0.0, 1.0)
     instructions = "You keep house. Give one command at a time until the goal is reached.\n\n"
 
-    def __init__(self, variant: str, items: dict[str, list[str]], phrases: dict[str, str], step_limit: int) -> None:
+    def __init__(
+        self,
+        variant: str,
+        items: dict[str, list[str]],
+        phrases: dict[str, str],
+        rooms: tuple[str, ...],
+        step_limit: int,
+    ) -> None:
         self.name = f"household-{variant}"
-        self._items, self._phrases, self._limit = items, phrases, step_limit
+        self._items, self._phrases, self._rooms, self._limit = items, phrases, rooms, step_limit
         self._world: World = Leisure()
         self._turn: Turn | None = None
 
@@ -98,7 +117,7 @@ class Household:
         tasks: list[Task] = []
         for i in range(n):
             item = names[i % len(names)]
-            world = _world(item)
+            world = _world(item, self._rooms)
             kind = item or "entertainment"
             tasks.append(Task(f"{self.name}/{split}/{i}", world.goal, kind, split, seed=i, meta={"item": item}))
         return tasks
@@ -111,7 +130,7 @@ class Household:
         """
         if "item" not in task.meta:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
-        self._world, self._moves = _world(task.meta["item"]), 0
+        self._world, self._moves = _world(task.meta["item"], self._rooms), 0
         return self._show()
 
     def step(self, action: str) -> Turn:
@@ -152,5 +171,5 @@ class Household:
         """Nothing is held."""
 
 
-def _world(item: str) -> World:
-    return Heating(*ITEMS[item]) if item else Leisure()
+def _world(item: str, rooms: tuple[str, ...]) -> World:
+    return Heating(*ITEMS[item], rooms) if item else Leisure(rooms)
