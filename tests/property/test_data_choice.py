@@ -51,7 +51,7 @@ def test_hopeless_and_solved_tasks_get_the_least():
 
 @pytest.mark.parametrize(("rates", "total"), [([0.5, 0.5], 3), ([0.5], 200), ([0.5, 1.2], 8), ([[0.5]], 8)])
 def test_what_cannot_be_shared_out_is_refused(rates, total):
-    with pytest.raises(BadInput, match="does not fit the bounds|not success rates"):
+    with pytest.raises(BadInput, match=r"does not fit the bounds|not success rates"):
         knapsack_attempts(rates, total)
 
 

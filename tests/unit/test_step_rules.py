@@ -1,4 +1,4 @@
-"""What each rule for steps does with a small group that was worked out by hand, and what it says when something lacks."""
+"""What each rule for steps does with a small group worked out by hand, and what it says when something lacks."""
 
 import numpy as np
 import pytest
@@ -97,6 +97,34 @@ def test_only_the_planner_learns_and_only_attempts_are_counted():
     assert adv == pytest.approx([z, np.nan, z, -z, np.nan], abs=1e-5, nan_ok=True)
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        step_shift, step_log_avg_exp, step_length_weighted, step_token_average, step_recent_median, step_flow_group,
+        step_group_std, step_gated, step_length_budget, step_majority_novelty,
+    ],
+)  # fmt: skip
+def test_an_attempt_counts_once_however_many_turns_it_took(rule):
+    """The same returns and the same number of tokens, in one turn each or in one to six."""
+    rng = np.random.default_rng(3)
+    config = getattr(rule, "Config", lambda: None)()
+    if rule is step_majority_novelty:
+        config = rule.Config(embed=lambda texts: np.random.default_rng(5).normal(size=(len(texts), 3)))
+
+    def advantages(turns_of):
+        group = []
+        for i, ret in enumerate((2.0, 0.5, -1.0, 0.5, 3.0)):
+            n = turns_of(i)
+            ep = attempt(str(i), [0.0] * (n - 1) + [ret], tokens=60 // n, kinds={"format": [1.0 / n] * n})
+            ep.meta.update(budget=40 + 10 * (i % 2), answer="ab"[i % 2])
+            group.append(ep)
+        return rule.assign(group, config)
+
+    once, often = advantages(lambda _: 1), advantages(lambda i: int(rng.integers(1, 7)) if i else 6)
+    for i in range(5):
+        assert steps(often, i) == pytest.approx(steps(once, i)[0])
+
+
 # ------------------------------------------------------------------------------------------------ states
 def test_attempts_meet_in_a_state():
     """Two stood in "door": their returns to go are 1 and 0. The state "hall" was met by one, and by another group."""
@@ -172,6 +200,8 @@ def test_progress_pays_what_was_carried_out():
         step_progress.assign([ep])
     with pytest.raises(BadInput, match="does not carry this kind"):
         step_progress.assign([attempt("b", [1.0], kinds={"progress": [1.0]})], config)
+    unpaid = step_progress.Config(critic=lambda e: [0.25], weight=0.0)
+    assert step_progress.assign([attempt("b", [9.0], kinds={"progress": [1.0]})], unpaid).values("step") == [0.75]
 
 
 def test_low_rewards_wait_for_the_gate():
@@ -249,6 +279,8 @@ def test_the_majority_earns_and_the_unusual_among_it_most():
     assert np.argmax(adv) == 2
     assert adv[:3].min() > adv[3] > adv[4]
     assert adv.sum() == pytest.approx(0)
+    longer = step_majority_novelty.Config(embed=lambda texts: [(1 + len(t)) * where[t] for t in texts])
+    assert step_majority_novelty.assign(group, longer).values("step") == pytest.approx(adv)
     with pytest.raises(BadInput, match="needs an embedder"):
         step_majority_novelty.assign(group)
     del group[0].meta["answer"]

@@ -20,5 +20,6 @@ def refined_to_go(
 ) -> Ledger:
     """``G_t - mean_j G_{j,t}`` with ``G_t = sum_{k >= t} (r_k + weight refine(p)_k)``; what has ended counts 0."""
     rows = valid_rows(episodes)
-    to_go_NT = by_turn(episodes, rows, lambda e: discounted(e.rewards_T + weight * refine(rewards_of(e, kind))))
+    reward_NT = by_turn(episodes, rows, lambda e: e.rewards_T + weight * refine(rewards_of(e, kind)))
+    to_go_NT = discounted(reward_NT.T).T
     return turns_to_ledger(episodes, rows, to_go_NT - group_mean(to_go_NT, labels(episodes, rows)))

@@ -60,13 +60,12 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """Credit of every step of the valid episodes, in standard deviations (``scale``) or units of reward."""
     rows = valid_rows(episodes)
     group = labels(episodes, rows)
-    adv_NT = np.zeros_like(by_turn(episodes, rows, lambda e: e.rewards_T))
-    adv_NT += _normalised(totals(episodes, rows), group, config)[:, None]
+    to_go_NT = discounted(by_turn(episodes, rows, lambda e: e.rewards_T).T, gamma=config.gamma).T
+    adv_NT = np.zeros_like(to_go_NT) + _normalised(totals(episodes, rows), group, config)[:, None]
     met: dict[tuple[_State, int], list[tuple[int, float]]] = {}
     for row, i in enumerate(rows):
-        to_go = discounted(episodes[i].rewards_T, gamma=config.gamma).tolist()
         for t, (agent, seen) in enumerate(_states(episodes[i])):
-            met.setdefault(((group[row], agent, seen), row), []).append((t, to_go[t]))
+            met.setdefault(((group[row], agent, seen), row), []).append((t, float(to_go_NT[row, t])))
     # one number an attempt and state, then its place among the attempts in that state
     own = np.array([np.mean([g for _, g in visits]) for visits in met.values()])
     states = [state for state, _ in met]

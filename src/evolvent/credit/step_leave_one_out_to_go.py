@@ -29,5 +29,5 @@ UNBIASED = True
 def assign(episodes: Sequence[Episode]) -> Ledger:
     """Credit of every step of the valid episodes, in units of reward."""
     rows = valid_rows(episodes)
-    ret_NT = by_turn(episodes, rows, lambda e: discounted(e.rewards_T))
+    ret_NT = discounted(by_turn(episodes, rows, lambda e: e.rewards_T).T).T
     return turns_to_ledger(episodes, rows, ret_NT - leave_one_out(ret_NT, labels(episodes, rows)))

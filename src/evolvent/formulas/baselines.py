@@ -59,7 +59,7 @@ def weighted_mean(
     sums = np.bincount(label, w * x, len(size))[label], np.bincount(label, w, len(size))[label]
     own = (w * x, w) if without_own else (np.zeros_like(x), np.zeros_like(x))
     top, bottom = sums[0] - own[0], sums[1] - own[1]
-    there = (bottom > 0.0) & ((size[label] > 1) | (not without_own))
+    there = bottom > 0.0
     return np.where(there, top / np.where(there, bottom, 1.0), 0.0)
 
 
