@@ -14,7 +14,7 @@ from evolvent.evaluate.report import write_report
 from evolvent.evaluate.svg import Bar, Curve, bars, curves
 
 NASTY = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\x1b\x00</pre></style>"
-VOID = {"meta", "br", "img", "line", "circle", "polyline", "polygon"}
+VOID = {"meta", "br", "img", "input", "line", "circle", "polyline", "polygon"}
 
 
 class Page(HTMLParser):

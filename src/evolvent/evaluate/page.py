@@ -1,7 +1,12 @@
-"""A self-contained HTML page: style inside, no script, nothing fetched. All text goes through ``text``."""
+"""A self-contained HTML page: style inside, nothing fetched, no script but this package's own, named by its hash.
+
+All text goes through ``text``.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -11,17 +16,26 @@ from evolvent.evaluate.live import cell_text
 _SECURITY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def page(title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",)) -> str:
-    """The whole document, with style sheets of this package."""
-    style = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in styles)
+def page(title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",), script: str = "") -> str:
+    """The whole document, with style sheets of this package and, at its end, a script of it; no other script runs."""
+    style = "".join(_own(name) for name in styles)
+    security, code = _SECURITY, ""
+    if script:
+        code = _own(script)
+        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode("ascii")
+        security, code = f"{security}; script-src 'sha256-{digest}'", f"<script>{code}</script>\n"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_SECURITY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{security}">\n'
         f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         + "\n".join(part for part in body if part)
-        + "\n</body>\n</html>\n"
+        + f"\n{code}</body>\n</html>\n"
     )
+
+
+def _own(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def text(value: object) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate import report_team, series
-from evolvent.evaluate.learning import is_team, learning
+from evolvent.evaluate import credit_book, report_language, report_team, series
+from evolvent.evaluate.learning import is_language, is_team, learning
 from evolvent.evaluate.live import cell_text, interval
 from evolvent.evaluate.page import fold, page, section, table, text, tiles
 from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
@@ -58,7 +59,10 @@ def write_report(folder: Path) -> Path:
     opened, path = RunFolder.open(folder), Path(folder) / "report.html"
     manifest, rows = opened.manifest(), opened.read_metrics()
     summary = opened.summary() if opened.finished else {}
-    if is_team(rows):
+    if is_language(rows):
+        samples = report_language.first_and_last(opened.read_episodes())
+        html = report_language.render(manifest, summary, learning(rows), _credit(path), samples)
+    elif is_team(rows):
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""
         html = report_team.render(manifest, summary, learning(rows), picture)
@@ -256,6 +260,17 @@ def _task(row: Row, attempt: Attempt) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ small things
+def _credit(report: Path) -> credit_book.CreditBook | str | None:
+    """What ``credit.json`` beside the report holds, or why it cannot be shown: the rest of the page is worth having."""
+    path = report.with_name("credit.json")
+    if not path.exists():
+        return None
+    try:
+        return credit_book.read(path)
+    except BadInput as error:
+        return f"The credit of the attempts is not shown. {error}"
+
+
 def _attempts(records: Iterator[dict[str, Any]]) -> Iterator[tuple[int, Attempt]]:
     for record in records:
         nodes: list[dict[str, Any]] = record.get("nodes", [])

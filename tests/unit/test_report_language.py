@@ -1,0 +1,119 @@
+"""Reports and comparisons of runs that train a language model: they count attempts, and say what the folder says."""
+
+import json
+
+import pytest
+from sample_language_run import sample_language_run
+from sample_team_run import sample_team_run
+from test_report import NASTY, Page
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate import compare_team, report_language
+from evolvent.evaluate.compare import compare, load, write_html
+from evolvent.evaluate.learning import is_language, is_team, learning, success_interval
+from evolvent.evaluate.report import write_report
+
+
+def html(folder):
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return sample_language_run(tmp_path_factory.mktemp("run") / "r")
+
+
+def test_every_part_is_there(folder):
+    page = Page(html(folder))
+    for part in (
+        "poad on overcooked:tomato-salad", "smollm2-135m", "1,280 attempts", "40 updates", "40.3k tokens sampled",
+        "held-out return, greedy, 95 % interval", "the same, before learning", "the same, sampled", "random play",
+        "Held-out tasks solved:", "Return of an attempt", "Success", "Warnings", "(update 3, 23)",
+        "docs/when-it-does-not-learn.md#no-difference", "Credit of every token", "Attempts, first and last",
+        "after 32 attempts", "after 1,280 attempts", "entropy, nats a token", "distance from the reference", "loss",
+        "Always 0: tokens clipped below.", "groups in which all earned the same", "tokens of an attempt",
+        "tokens a second, sampling", "learn 57 %", "Evaluations", "Every field", "evolvent run poad --seed 0",
+    ):  # fmt: skip
+        assert part in page.words, part
+    assert "environment steps" not in page.words and not page.links
+
+
+def test_the_numbers_are_those_of_the_folder(folder):
+    rows, words = RunFolder.open(folder).read_metrics(), Page(html(folder)).words
+    judged = [row for row in rows if row.get("phase") == "eval"]
+    assert f"{judged[-1]['value']:.4g} held-out return, greedy" in words
+    assert f"{judged[0]['value']:.4g} the same, before learning" in words
+    lo, hi = success_interval(judged[0])
+    before = f"{100 * judged[0]['success_mean']:.0f} % [{100 * lo:.0f}, {100 * hi:.0f}] before learning"
+    assert f"Held-out tasks solved: {before}" in words
+    learn = sum(row["learn_s"] for row in rows if "update" in row)
+    assert f"{40_320 / learn:.4g} tokens a second, training" in words
+
+
+def test_a_warning_is_said_once_with_every_update_that_told_it(folder):
+    assert Page(html(folder)).words.count("nothing is compared") == 1
+
+
+@pytest.mark.parametrize("updates", [0, 1, 3])
+def test_a_run_that_has_only_begun_has_a_report_too(tmp_path, updates):
+    words = Page(html(sample_language_run(tmp_path / "r", updates=updates, summary=False, credit=False))).words
+    assert "has not ended" in words and "the same, random play" in words and "Credit of every token" not in words
+    assert "the same, before learning" not in words and "after it" not in words, "nothing was judged after learning yet"
+
+
+def test_what_models_and_tasks_say_is_never_markup(tmp_path):
+    page = html(sample_language_run(tmp_path / "r", nasty=NASTY + "\ud800\u202e שלום </script>"))
+    assert "<script>alert" not in page and "<img" not in page and "\u202e" not in page and "\x1b" not in page
+    assert page.count("<script") == 2 == page.count("</script>"), "the numbers, and the script of this package"
+    assert "<script>alert(1)</script>" in Page(page).words and "שלום" in page and "\ud800" not in page
+
+
+def test_runs_are_told_apart_by_their_lines(folder, tmp_path):
+    rows = RunFolder.open(folder).read_metrics()
+    assert is_language(rows) and is_language(rows[:1]) and is_team(rows)
+    teams = RunFolder.open(sample_team_run(tmp_path / "t", updates=12)).read_metrics()
+    assert is_team(teams) and not is_language(teams)
+    assert not is_language([{"step": 1, "phase": "stream", "success": 1}]) and not is_language([])
+    assert learning(rows).unit == "attempts" and learning(teams).unit == "environment steps"
+
+
+def test_samples_are_the_first_and_the_extremes_of_the_last_update():
+    def attempt(step, reward):
+        return {"step": step, "nodes": [{"kind": "action", "reward": reward}, {"kind": "observation"}]}
+
+    records = [attempt(8, 0.0), attempt(8, 1.0), attempt(8, 0.5), attempt(16, 0.0)]
+    records += [attempt(24, r) for r in (0.3, 0.9, 0.1, 0.5, 0.7)]
+    chosen = report_language.first_and_last(iter(records))
+    assert [(r["step"], r["nodes"][0]["reward"]) for r in chosen] == [
+        (8, 0.0), (8, 1.0), (24, 0.1), (24, 0.3), (24, 0.7), (24, 0.9),
+    ]  # fmt: skip
+    assert len(report_language.first_and_last(records[:3])) == 3 and report_language.first_and_last([]) == []
+
+
+def test_broken_credit_costs_its_section_and_says_why(tmp_path):
+    folder = sample_language_run(tmp_path / "r", updates=2)
+    for content, said in (('{"rules": []}', "lacks a part"), ("{", "is not JSON")):
+        (folder / "credit.json").write_text(content)
+        words = Page(html(folder)).words
+        assert "The credit of the attempts is not shown" in words and said in words and "Evaluations" in words
+
+
+def test_comparisons_count_attempts(tmp_path):
+    for seed in range(2):
+        sample_language_run(tmp_path / "poad" / f"seed-{seed}", seed=seed)
+        sample_language_run(tmp_path / "grpo" / f"seed-{seed}", algo="grpo", seed=seed, skill=0.3, updates=20)
+    standings = compare(load([tmp_path / "poad", tmp_path / "grpo"]))
+    words = Page(write_html(standings, tmp_path / "c.html").read_text(encoding="utf-8")).words
+    assert (
+        "IQM at 640 attempts" in words and "at 640 attempts all of them" in words and "environment steps" not in words
+    )
+    assert "attempts" in compare_team.columns([s.arm for s in standings], None)
+
+
+def test_an_attempt_that_broke_everything_leaves_gaps(tmp_path):
+    folder = sample_language_run(tmp_path / "r", updates=4, summary=False)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    names = ("return", "success_mean", "tokens_mean", "cut_mean", "flat_mean", "value", "ci95")
+    gone = [{**row, **{name: None for name in names if name in row}} for row in lines]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gone))
+    assert "Held-out tasks solved" not in Page(html(folder)).words
