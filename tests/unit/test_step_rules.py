@@ -279,8 +279,15 @@ def test_the_majority_earns_and_the_unusual_among_it_most():
     assert np.argmax(adv) == 2
     assert adv[:3].min() > adv[3] > adv[4]
     assert adv.sum() == pytest.approx(0)
-    longer = step_majority_novelty.Config(embed=lambda texts: [(1 + len(t)) * where[t] for t in texts])
+    longer = step_majority_novelty.Config(embed=lambda texts: [(1 + len(t)) * np.array(where[t]) for t in texts])
     assert step_majority_novelty.assign(group, longer).values("step") == pytest.approx(adv)
+    for nonsense in (
+        lambda texts: [[1.0]],
+        lambda texts: [[float("nan")]] * len(texts),
+        lambda texts: [1.0] * len(texts),
+    ):
+        with pytest.raises(BadInput, match="does not return one finite vector"):
+            step_majority_novelty.assign(group, step_majority_novelty.Config(embed=nonsense))
     with pytest.raises(BadInput, match="needs an embedder"):
         step_majority_novelty.assign(group)
     del group[0].meta["answer"]

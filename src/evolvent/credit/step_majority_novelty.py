@@ -50,7 +50,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """The advantage of its episode on every step of the valid episodes, in standard deviations.
 
     Raises:
-        BadInput: no embedder, or an attempt that does not say what it answered.
+        BadInput: no embedder or one that returns something else, or an attempt that does not say what it answered.
     """
     if config.embed is None:
         raise BadInput(
@@ -66,6 +66,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     reward = np.zeros(len(rows))
     for own in members.values():
         vector = np.asarray(config.embed([texts[row] for row in own]), dtype=np.float64)
+        if vector.ndim != 2 or len(vector) != len(own) or not np.isfinite(vector).all():
+            raise BadInput(
+                "the embedder does not return one finite vector a text", got=vector.shape, expected=f"({len(own)}, D)",
+                where="credit.step_majority_novelty",
+            )  # fmt: skip
         vector = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
         reward[own] = majority_novelty_rewards([answers[row] for row in own], vector @ vector.T)
     adv = (reward - group_mean(reward, group)) / (group_std(reward, group, 1) + config.eps)
