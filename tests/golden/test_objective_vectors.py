@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from evolvent.core.errors import BadInput
+from evolvent.formulas.entropy import adaptive_range, relative_entropy
+from evolvent.formulas.entropy import redistributed as redistributed_K
 from evolvent.learn import keep, surrogates
-from evolvent.learn.adaptive_clip import adaptive_bounds, redistributed, relative_entropy
+from evolvent.learn.adaptive_clip import adaptive_bounds, redistributed
 from evolvent.learn.objective import Objective
 from evolvent.learn.ratios import approx_kl, log_ratios, ratios, segment_mean
 from evolvent.learn.regularisers import kl
@@ -94,7 +96,7 @@ CASES = {
     "sapo": (Objective(surrogate="sapo", aggregate="seq_mean_token_mean"), -0.069975),
     "pg": (Objective(surrogate="pg", ratio="none"), 0.048333),
     "aepo has the value of ppo": (Objective(surrogate="aepo_ste"), -0.162559),
-    "hapo": (Objective(surrogate="adaptive", dual=10.0), -0.043888),
+    "hapo": (Objective(surrogate="adaptive", redistribute=True, dual=10.0), -0.043888),
     "kl-cov without its penalty": (Objective(surrogate="is"), -0.196068),
     "kl-cov": (Objective(surrogate="is", kl_cov=0.2), -0.116068),
 }
@@ -163,7 +165,7 @@ def test_clip_cov_draws_from_the_generator():
 
 
 def test_entropy_aware_parts():
-    h = relative_entropy(H)
+    h = Objective(surrogate="adaptive").prepare(units()).h
     close(h, [0, -0.606912, -0.099031, -0.776206, 1, -0.338588, -0.169294, 0.436829, -0.437618, -1])
     low, high = adaptive_bounds(h, 0.2, 0.2)
     close(low, [0.2, 0.321382, 0.219806, 0.355241, 0.2, 0.267718, 0.233859, 0.2, 0.287524, 0.4])
@@ -172,6 +174,12 @@ def test_entropy_aware_parts():
         redistributed(LOO, log_ratios(NEW, OLD).exp(), h, 0.2, 0.2),
         [0.833333, 0.327573, 0.750808, -0.5, -1, 0.166667, 0.166667, 0.239472, 0.093730, -0.5],
     )
+    # the same as the formulas that credit rules use
+    r = log_ratios(NEW, OLD).exp()
+    h_K = relative_entropy(H.numpy())
+    close(redistributed(LOO, r, h, 0.3, 0.1), redistributed_K(LOO, h_K, r, low=0.3, high=0.1).tolist())
+    close(adaptive_bounds(h, 0.3, 0.1)[0], adaptive_range(h_K, low=0.3, high=0.1)[0].tolist())
+    close(adaptive_bounds(h, 0.3, 0.1)[1], adaptive_range(h_K, low=0.3, high=0.1)[1].tolist())
     z = (H - H.mean()) / H.std()
     close(loss_and_gradient(Objective(surrogate="aepo_ste"), LOO * (1 + 0.2 * z))[0], -0.151512)
     assert torch.nonzero(keep.top_entropy(H, 0.2)).squeeze(-1).tolist() == [4, 7]

@@ -100,7 +100,7 @@ OBJECTIVES = {
     "gmpo": Objective(surrogate="gmpo", aggregate="seq_mean_token_mean"),
     "clip_cov": Objective(keep="clip_cov", keep_share=0.2, keep_range=(0.0, 50.0)),
     "kl_cov": Objective(surrogate="is", kl_cov=0.2, entropy=0.1),
-    "hapo": Objective(surrogate="adaptive", dual=10.0),
+    "hapo": Objective(surrogate="adaptive", redistribute=True, dual=10.0),
     "top_entropy": Objective(keep="top_entropy", keep_share=0.3),
     "neg_seq_kl": Objective(keep="neg_seq_kl", keep_range=(0.05, 0.0)),
     "normalised": Objective(normalise="minibatch"),

@@ -1,25 +1,13 @@
 """HAPO: clip range and advantage of a unit follow its entropy (arXiv 2509.16591; the fourth and third of its parts).
 
-    e = log max(H, 1e-8),  h = (e - q_.8(e)) / rms,  positives / max, negatives / |min|            in [-1, 1]
-    range:      low (1 - h) for h <= 0,  high (1 + h) for h > 0                  forking tokens may rise further
-    advantage:  times (1 + h) for h > 0 outside the neutral band of ratios, for h <= 0 inside it
-
-The released code divides negatives by their minimum, which makes low-entropy units positive; this is the equation.
+``h`` in [-1, 1] is ``formulas.entropy.relative_entropy``. These are ``adaptive_range`` and ``redistributed`` of that
+module on tensors: the advantage depends on a ratio that changes with every step.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-
-def relative_entropy(entropy: Tensor) -> Tensor:
-    """``h``, ``[U]`` in [-1, 1]: the log-entropy of a unit relative to the .8 quantile of the step."""
-    e = entropy.clamp(min=1e-8).log()
-    pivot = e.sort().values[round(0.8 * (len(e) - 1))]
-    h = e - pivot
-    h = h / (h**2).mean().sqrt().clamp(min=1e-8)
-    return torch.where(h > 0, h / h.max().clamp(min=1e-8), h / h.min().abs().clamp(min=1e-8))
 
 
 def adaptive_bounds(h: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:

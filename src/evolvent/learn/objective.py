@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from evolvent.core.errors import BadInput
+from evolvent.formulas.entropy import relative_entropy
 from evolvent.learn import keep as keeps
 from evolvent.learn import surrogates
-from evolvent.learn.adaptive_clip import adaptive_bounds, redistributed, relative_entropy
+from evolvent.learn.adaptive_clip import adaptive_bounds, redistributed
 from evolvent.learn.losses import normalised
 from evolvent.learn.ratios import LEVELS, log_ratios, ratios
 from evolvent.learn.regularisers import KL_FORMS, kl
@@ -44,6 +45,8 @@ class Objective:
     """Bound c > 1 on what a negative advantage can cost (ppo, adaptive); 0 = none."""
     tau: tuple[float, float] = (1.0, 1.05)
     """Temperatures of sapo, for positive and negative advantages."""
+    redistribute: bool = False
+    """Advantages follow entropy and ratio (HAPO); not together with ``credit.token_entropy_redistribute``."""
     floor: float = 1.0
     """Smallest ratio of the implicit negative policy (nft)."""
     keep: str = "all"
@@ -105,7 +108,7 @@ class Objective:
     @property
     def needs_entropy(self) -> bool:
         """Whether entropies as sampled are needed."""
-        return self.keep == "top_entropy" or self.surrogate == "adaptive"
+        return self.keep == "top_entropy" or self.surrogate == "adaptive" or self.redistribute
 
     @property
     def together(self) -> str:
@@ -128,8 +131,8 @@ class Objective:
         adv = normalised(units.adv, eps=1e-8) if self.normalise == "minibatch" else units.adv
         weight = token_weights(units.trajectory, self.aggregate, length=self.length).to(adv)
         h, kept = None, None
-        if self.surrogate == "adaptive" and units.entropy is not None:
-            h = relative_entropy(units.entropy)
+        if (self.surrogate == "adaptive" or self.redistribute) and units.entropy is not None:
+            h = torch.as_tensor(relative_entropy(units.entropy.numpy(force=True))).to(adv)
         if self.keep == "top_entropy" and units.entropy is not None:
             kept = keeps.top_entropy(units.entropy, self.keep_share)
         if self.keep == "nonzero":
@@ -185,7 +188,7 @@ class Objective:
 
     def _surrogate(self, units: Units, logp: Tensor, ratio: Tensor, log_ratio: Tensor) -> Tensor:
         adv, (low, high) = units.adv, self._bounds(units)
-        if self.surrogate == "adaptive" and units.h is not None:
+        if self.redistribute and units.h is not None:
             adv = redistributed(adv, ratio, units.h, self.clip_low, self.clip_high)
         if self.surrogate in ("ppo", "adaptive", "log_sym"):
             return surrogates.ppo(ratio, adv, low, high, dual=self.dual)

@@ -7,9 +7,9 @@ leaves one open, PPO's default stands and ``note`` says so.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
-from evolvent.core.errors import BadInput
 from evolvent.learn.objective import Objective
 from evolvent.learn.preference import Preference
 
@@ -34,95 +34,101 @@ class Choice:
     """Data, sampling, and what is not published."""
 
 
-_PPO = Objective()
-_PG = Objective(surrogate="pg", ratio="none")
-_TURNS = Objective(normalise="minibatch", entropy=0.01)  # critics, one minibatch normalised as a whole
+REINFORCE = Objective(surrogate="pg", ratio="none")
+RLOO = Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum")
+GRPO = Objective(aggregate="seq_mean_token_mean", kl=0.04)
+DR_GRPO = Objective(aggregate="const", length=3000)
+DAPO = Objective(clip_high=0.28)
+GSPO = Objective(ratio="seq_geo", clip_low=0.0003, clip_high=0.0004, aggregate="seq_mean_token_mean")
+GMPO = Objective(
+    surrogate="gmpo", clip_low=1.0 - math.exp(-0.4), clip_high=math.exp(0.4) - 1.0, aggregate="seq_mean_token_mean"
+)
+CISPO = Objective(surrogate="cispo")
+SAPO = Objective(surrogate="sapo", aggregate="seq_mean_token_mean")
+OPMD = Objective(surrogate="pg", ratio="none", opmd=1.0)
+ASYMRE = Objective(surrogate="pg", ratio="none")
+CLIP_COV = Objective(keep="clip_cov")
+KL_COV = Objective(surrogate="is", kl_cov=0.002)
+HIGH_ENTROPY = Objective(clip_high=0.28, keep="top_entropy", keep_share=0.2)
+AEPO = Objective(surrogate="aepo_ste")
+HAPO = Objective(surrogate="adaptive", redistribute=True, dual=10.0)
+SPEAR = Objective(clip_high=0.28, aggregate="const", length=3000)
+SPEAR_REPLAY = Objective(
+    clip_high=0.28, keep="clip_cov", keep_share=0.02, keep_range=(1.0, 40.0), aggregate="const", length=3000
+)
+EVOL_RL = Objective(clip_high=0.28, kl=0.001, entropy=0.003)
+NFT = Objective(surrogate="nft")
+HBPO = Objective(aggregate="seq_mean_token_mean")
+# with a critic: an optimiser step is normalised as a whole
+POAD = NTPO = TWOSOME = MARFT_A = MARFT_T = Objective(normalise="minibatch", entropy=0.01)
+ARCHER = Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum")
+LOOP = Objective(surrogate="log_sym", clip_high=0.1, aggregate="seq_mean_token_mean")
+SPA = GRA = OPRL = VERPO = CLIP_DELTA = GIGPO = Objective()
+FLOW_GRPO = Objective(clip_high=0.3, kl=0.001)
+DPO = Preference("dpo")
+IPO = Preference("ipo")
+SPPO = Preference("sppo", beta=0.001)
+TGDPO = Preference("dpo")
+KTO = Preference("kto")
 
 CHOICES: dict[str, Choice] = {
-    "reinforce": Choice("Williams 1992", _PG, baseline="none"),
-    "rloo": Choice(
-        "arXiv 2402.14740", Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum"),
-        baseline="leave one out", note="KL to the reference .05 in the reward",
-    ),
-    "grpo": Choice("arXiv 2402.03300", Objective(aggregate="seq_mean_token_mean", kl=0.04)),
+    "reinforce": Choice("Williams 1992", REINFORCE, baseline="none"),
+    "rloo": Choice("arXiv 2402.14740", RLOO, baseline="leave one out", note="KL to the reference .05 in the reward"),
+    "grpo": Choice("arXiv 2402.03300", GRPO),
     "dr_grpo": Choice(
-        "arXiv 2503.20783", Objective(aggregate="const", length=3000), baseline="group mean",
+        "arXiv 2503.20783", DR_GRPO, baseline="group mean",
         note="length = the largest number of tokens that can be sampled",
     ),
-    "dapo": Choice(
-        "arXiv 2503.14476", Objective(clip_high=0.28), reward="outcome + overlong penalty", note="dynamic sampling"
-    ),
-    "gspo": Choice(
-        "arXiv 2507.18071",
-        Objective(ratio="seq_geo", clip_low=3e-4, clip_high=4e-4, aggregate="seq_mean_token_mean"),
-    ),
-    "gmpo": Choice(
-        "arXiv 2507.20673",
-        # e^-.4 to e^.4
-        Objective(surrogate="gmpo", clip_low=0.32968, clip_high=0.491825, aggregate="seq_mean_token_mean"),
-    ),
-    "cispo": Choice("arXiv 2506.13585", Objective(surrogate="cispo"), note="clip range not published: PPO's"),
-    "sapo": Choice("arXiv 2511.20347", Objective(surrogate="sapo", aggregate="seq_mean_token_mean")),
-    "opmd": Choice(
-        "arXiv 2505.17826", Objective(surrogate="pg", ratio="none", opmd=1.0), baseline="group mean, or log-mean-exp",
-        note="tolerates stale data",
-    ),
-    "asymre": Choice("arXiv 2506.20520", _PG, baseline="group mean - .1", note="tolerates stale data"),
-    "clip_cov": Choice("arXiv 2505.22617", Objective(keep="clip_cov"), note="some released scripts clip at 1 / 1"),
-    "kl_cov": Choice(
-        "arXiv 2505.22617", Objective(surrogate="is", kl_cov=2e-3), note="share of the scripts; the code's default is 2e-4"
-    ),
-    "high_entropy": Choice(
-        "arXiv 2506.01939", Objective(clip_high=0.28, keep="top_entropy", keep_share=0.2), note="on top of DAPO"
-    ),
+    "dapo": Choice("arXiv 2503.14476", DAPO, reward="outcome + overlong penalty", note="dynamic sampling"),
+    "gspo": Choice("arXiv 2507.18071", GSPO),
+    "gmpo": Choice("arXiv 2507.20673", GMPO),
+    "cispo": Choice("arXiv 2506.13585", CISPO, note="clip range of PPO"),
+    "sapo": Choice("arXiv 2511.20347", SAPO),
+    "opmd": Choice("arXiv 2505.17826", OPMD, baseline="group mean, or log-mean-exp", note="tolerates stale data"),
+    "asymre": Choice("arXiv 2506.20520", ASYMRE, baseline="group mean - .1", note="tolerates stale data"),
+    "clip_cov": Choice("arXiv 2505.22617", CLIP_COV, note="some released scripts clip at 1 / 1"),
+    "kl_cov": Choice("arXiv 2505.22617", KL_COV, note="share of the scripts; the code has 2e-4"),
+    "high_entropy": Choice("arXiv 2506.01939", HIGH_ENTROPY, note="on top of DAPO"),
     "aepo": Choice(
-        "arXiv 2510.14545", Objective(surrogate="aepo_ste"), spread="times 1 + .2 z(entropy)",
+        "arXiv 2510.14545", AEPO, spread="times 1 + .2 z(entropy)",
         note="branches within a budget of samples",
     ),
     "hapo": Choice(
-        "arXiv 2509.16591", Objective(surrogate="adaptive", dual=10.0), baseline="token mean / token std",
+        "arXiv 2509.16591", HAPO, baseline="token mean / token std",
         spread="times 1 + h, by entropy and ratio", note="temperature follows entropy",
     ),
     "spear": Choice(
-        "arXiv 2509.22601", Objective(clip_high=0.28, aggregate="const", length=3000), reward="outcome + tool bonus",
+        "arXiv 2509.22601", SPEAR, reward="outcome + tool bonus",
         baseline="group mean", note="filters; self-imitation is spear_replay",
     ),
     "spear_replay": Choice(
-        "arXiv 2509.22601",
-        Objective(
-            clip_high=0.28, aggregate="const", length=3000, keep="clip_cov", keep_share=0.02, keep_range=(1.0, 40.0)
-        ),
+        "arXiv 2509.22601", SPEAR_REPLAY,
         baseline="median of recent group means", note="replayed successes, weight rises over 200 steps",
     ),
-    "evol_rl": Choice(
-        "arXiv 2509.15194", Objective(clip_high=0.28, entropy=0.003, kl=0.001), reward="majority + novelty"
-    ),
+    "evol_rl": Choice("arXiv 2509.15194", EVOL_RL, reward="majority + novelty"),
     "nft": Choice(
-        "arXiv 2505.18116", Objective(surrogate="nft"), reward="right or wrong", baseline="group mean",
+        "arXiv 2505.18116", NFT, reward="right or wrong", baseline="group mean",
         note="groups that are all alike contribute nothing",
     ),
-    "hbpo": Choice(
-        "arXiv 2507.15844", Objective(aggregate="seq_mean_token_mean"), reward="outcome within a length budget",
-        baseline="budget, batch std",
-    ),
+    "hbpo": Choice("arXiv 2507.15844", HBPO, reward="outcome within a length budget", baseline="budget, batch std"),
     "poad": Choice(
-        "arXiv 2405.15821", _TURNS, reward="step", unit="token", baseline="critic",
+        "arXiv 2405.15821", POAD, reward="step", unit="token", baseline="critic",
         spread="GAE, no discount inside actions", note="a step is discarded at KL .02",
     ),
     "ntpo": Choice(
-        "arXiv 2405.15821", _TURNS, reward="step", unit="token", baseline="critic",
+        "arXiv 2405.15821", NTPO, reward="step", unit="token", baseline="critic",
         spread="GAE, discount at each token", note="a step is discarded at KL .02",
     ),
     "twosome": Choice(
-        "arXiv 2401.14151", _TURNS, reward="step", unit="action", baseline="critic", spread="one for each action",
+        "arXiv 2401.14151", TWOSOME, reward="step", unit="action", baseline="critic", spread="one for each action",
         note="a step is discarded at KL .02",
     ),
     "marft_a": Choice(
-        "arXiv 2504.16129", _TURNS, reward="step, last agent", unit="agent", baseline="critic",
+        "arXiv 2504.16129", MARFT_A, reward="step, last agent", unit="agent", baseline="critic",
         spread="GAE from agent to agent", note="a step is discarded at KL .001",
     ),
     "marft_t": Choice(
-        "arXiv 2504.16129", _TURNS, reward="step, last agent", unit="token", baseline="critic",
+        "arXiv 2504.16129", MARFT_T, reward="step, last agent", unit="token", baseline="critic",
         spread="GAE over tokens and agents",
     ),
     "etpo": Choice(
@@ -130,73 +136,43 @@ CHOICES: dict[str, Choice] = {
         note="losses in learn.soft_q",
     ),
     "archer": Choice(
-        "arXiv 2402.19446", Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum"), reward="step",
+        "arXiv 2402.19446", ARCHER, reward="step",
         unit="turn", baseline="twin critics", note="replay for the critics",
     ),
     "loop": Choice(
-        "arXiv 2502.01600", Objective(surrogate="log_sym", clip_high=0.1, aggregate="seq_mean_token_mean"),
+        "arXiv 2502.01600", LOOP,
         reward="share of unit tests", baseline="leave one out", note="answers with |A| < .01 are dropped",
     ),
     "spa": Choice(
-        "arXiv 2505.20732", _PPO, reward="estimated progress + grounding", unit="turn", baseline="critic",
+        "arXiv 2505.20732", SPA, reward="estimated progress + grounding", unit="turn", baseline="critic",
         note="weight of the KL penalty not known: none",
     ),
-    "gra": Choice("arXiv 2508.10548", _PPO, reward="outcome opens the gate to step rewards"),
+    "gra": Choice("arXiv 2508.10548", GRA, reward="outcome opens the gate to step rewards"),
     "oprl": Choice(
-        "arXiv 2509.19199", _PPO, reward="outcome, and implicit step rewards", unit="trajectory + turn",
+        "arXiv 2509.19199", OPRL, reward="outcome, and implicit step rewards", unit="trajectory + turn",
         baseline="leave one out, twice", spread="added",
     ),
-    "flow_grpo": Choice(
-        "arXiv 2510.05592", Objective(clip_high=0.3, kl=0.001), spread="broadcast to the planner's turns"
-    ),
+    "flow_grpo": Choice("arXiv 2510.05592", FLOW_GRPO, spread="broadcast to the planner's turns"),
     "verpo": Choice(
-        "arXiv 2601.03525", _PPO, reward="weighted tests a turn, and outcome", unit="trajectory + turn",
+        "arXiv 2601.03525", VERPO, reward="weighted tests a turn, and outcome", unit="trajectory + turn",
         baseline="group mean, twice", spread="added",
     ),
-    "clip_delta": Choice("arXiv 2410.15115", _PPO, reward="process reward, refined", unit="turn", baseline="mean"),
+    "clip_delta": Choice("arXiv 2410.15115", CLIP_DELTA, reward="refined process", unit="turn", baseline="mean"),
     "gigpo": Choice(
-        "arXiv 2505.10978", _PPO, unit="trajectory + turns at one state", baseline="group mean, twice", spread="added"
+        "arXiv 2505.10978", GIGPO, unit="trajectory + turns at one state", baseline="group mean, twice", spread="added"
     ),
-    "dpo": Choice("arXiv 2305.18290", Preference("dpo"), reward="preference", unit="pair", baseline="the other answer"),
-    "ipo": Choice("arXiv 2310.12036", Preference("ipo"), reward="preference", unit="pair", baseline="the other answer"),
+    "dpo": Choice("arXiv 2305.18290", DPO, reward="preference", unit="pair", baseline="the other answer"),
+    "ipo": Choice("arXiv 2310.12036", IPO, reward="preference", unit="pair", baseline="the other answer"),
     "sppo": Choice(
-        "arXiv 2405.00675", Preference("sppo", beta=1e-3), reward="probability to win", baseline="1/2",
+        "arXiv 2405.00675", SPPO, reward="probability to win", baseline="1/2",
         note="repeated on its own answers",
     ),
     "tgdpo": Choice(
-        "arXiv 2506.14574", Preference("dpo"), reward="preference", unit="pair", baseline="the other answer",
+        "arXiv 2506.14574", TGDPO, reward="preference", unit="pair", baseline="the other answer",
         spread="1 + .05 r of each token", note="r from a model trained by DPO",
     ),
-    "kto": Choice("arXiv 2402.01306", Preference("kto"), reward="wanted or not", baseline="KL to the reference"),
+    "kto": Choice("arXiv 2402.01306", KTO, reward="wanted or not", baseline="KL to the reference"),
 }  # fmt: skip
-
-
-def objective_of(name: str) -> Objective:
-    """The objective of a published system.
-
-    Raises:
-        BadInput: no such system, or one that learns from preferences or by its own loss.
-    """
-    loss = _choice(name).loss
-    if not isinstance(loss, Objective):
-        raise BadInput(
-            "not a policy gradient", got=name, where="learn.objectives_of_papers", do="see its file in algos/"
-        )
-    return loss
-
-
-def preference_of(name: str) -> Preference:
-    """The loss of a system that learns from preferences.
-
-    Raises:
-        BadInput: no such system, or one that does not.
-    """
-    loss = _choice(name).loss
-    if not isinstance(loss, Preference):
-        raise BadInput(
-            "not a preference loss", got=name, where="learn.objectives_of_papers", do="see its file in algos/"
-        )
-    return loss
 
 
 def axes(loss: Objective | Preference | None) -> str:
@@ -217,11 +193,3 @@ def table() -> list[tuple[str, ...]]:
     head = ("system", "paper", "reward", "unit", "baseline", "spread", "loss", "note")
     rows = [(n, c.paper, c.reward, c.unit, c.baseline, c.spread, axes(c.loss), c.note) for n, c in CHOICES.items()]
     return [head, *rows]
-
-
-def _choice(name: str) -> Choice:
-    if name not in CHOICES:
-        raise BadInput(
-            "no such system", got=name, expected=", ".join(sorted(CHOICES)), where="learn.objectives_of_papers"
-        )
-    return CHOICES[name]
