@@ -1,0 +1,135 @@
+"""The transformers network as sampler and trainer both see it: one way in for packed rows and for cached steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.core.errors import ModelError
+from evolvent.models._language_adapters import Adapters
+from evolvent.models._language_attention import Packed, Shared
+from evolvent.models._language_judge import Head
+from evolvent.models._language_pack import Pack, pack
+
+
+class Network:
+    """A causal language model, its adapters, and the number format it computes in.
+
+    Args:
+        model: of transformers, its attention replaced by ours.
+        adapters: what is trained.
+        dtype: of the computation; weights that are trained stay in float32.
+    """
+
+    def __init__(self, model: Any, adapters: Adapters, dtype: torch.dtype) -> None:
+        self.model, self.adapters, self.dtype = model, adapters, dtype
+        self.device: torch.device = model.device
+        self._lock = threading.RLock()
+        self._mask = torch.zeros(1, 1, 1, 1, device=self.device)  # transformers takes a mask of four axes as it is
+        self._name = model.name_or_path
+
+    @contextmanager
+    def acting(self, adapter: str | None) -> Iterator[None]:
+        """Inside, this thread alone computes, with this adapter (``None``: the frozen base).
+
+        Raises:
+            BadInput: no such adapter.
+            ModelError: the model was closed.
+        """
+        if self.model is None:
+            raise ModelError("the model was closed", where=self._name)
+        self.adapters.check(adapter)
+        mixed = self.adapters.full and self.dtype != torch.float32
+        with (
+            self._lock,
+            self.adapters.active(adapter),
+            torch.autocast(self.device.type, self.dtype, enabled=mixed),
+        ):
+            yield
+
+    def step(self, ids: Tensor, positions: Tensor, layout: Packed | Shared) -> Tensor:
+        """Last hidden states ``[L, D]`` of tokens int64 ``[L]`` at positions int64 ``[L]``."""
+        out = self.model.base_model(
+            input_ids=ids[None], position_ids=positions[None], attention_mask=self._mask, use_cache=False, layout=layout
+        )
+        return out.last_hidden_state[0]
+
+    def forward(self, packed: Pack, places: np.ndarray) -> Tensor:
+        """Last hidden states ``[M, D]`` at ``places`` of a packed row."""
+        ids, positions = (torch.from_numpy(a).to(self.device) for a in (packed.token_ids, packed.positions))
+        hidden = self.step(ids, positions, Packed(packed, self.device))
+        return hidden[torch.from_numpy(places).to(self.device)]
+
+    @property
+    def head(self) -> Head:
+        """The output layer."""
+        layer = self.model.get_output_embeddings()
+        return Head(layer.weight, getattr(layer, "bias", None))
+
+    def checkpoint_layers(self) -> None:
+        """Keep no activations inside layers; they are computed again in the backward pass.
+
+        Raises:
+            ModelError: the model has no layers that can do so.
+        """
+        from transformers.modeling_layers import GradientCheckpointingLayer
+
+        layers: list[Any] = [m for m in self.model.modules() if isinstance(m, GradientCheckpointingLayer)]
+        if not layers:
+            raise ModelError("no gradient checkpointing here", got=type(self.model).__name__, where=self._name)
+        for layer in layers:
+            layer.gradient_checkpointing = True
+            layer._gradient_checkpointing_func = self.adapters.checkpointed
+            layer.training = True  # of the layer alone: it asks for it, and what is inside stays as in evaluation
+
+    @torch.no_grad()
+    def verify(self) -> None:
+        """Check on a few tokens that packed rows and the cache give what the model gives by itself.
+
+        Raises:
+            ModelError: this kind of model cannot be used (its attention, positions or output differ too much).
+        """
+        n_vocab = len(self.head.weight)
+        rows = [np.array(r) % n_vocab for r in ((3, 5, 7, 11, 13), (3, 5, 7, 17), (19, 23))]
+        first = next(iter(self.adapters.names), "policy")
+        try:
+            with self.acting(first):
+                whole = [self.model(torch.tensor(r[None], device=self.device)).logits[0, -2:].float() for r in rows]
+                packed = pack(rows)
+                places = np.concatenate([packed.where(i)[-2:] for i in range(len(rows))])
+                ours = self.head.logits(self.forward(packed, places))
+                steps = torch.stack(self._stepped(rows))
+        except (TypeError, RuntimeError, AttributeError, KeyError, ValueError, IndexError) as error:
+            raise self._unusable(str(error)) from error
+        truth = torch.cat(whole)
+        scale = max(1.0, float(truth.std()))
+        gap = max(float((ours - truth).abs().max()), float((steps - truth[1::2]).abs().max())) / scale
+        if not gap <= (1e-3 if self.dtype == torch.float32 else 0.3):
+            raise self._unusable(f"logits differ by {gap:.3g}")
+
+    def _stepped(self, rows: list[np.ndarray]) -> list[Tensor]:
+        """Logits behind the last token of each row, that token through the cache."""
+        out = []
+        for row in rows:
+            packed = pack([row[:-1]])
+            layout = Packed(packed, self.device, keep=True)
+            ids, positions = torch.from_numpy(packed.token_ids), torch.from_numpy(packed.positions)
+            self.step(ids.to(self.device), positions.to(self.device), layout)
+            layers = [(k[None], v[None]) for _, (k, v) in sorted(layout.kept.items())]
+            lengths = torch.tensor([len(row) - 1], device=self.device)
+            cache = Shared(layers, lengths, torch.zeros(1, dtype=torch.int64, device=self.device))
+            cache.step()
+            out.append(self.head.logits(self.step(torch.tensor(row[-1:], device=self.device), lengths, cache))[0])
+        return out
+
+    def _unusable(self, got: str) -> ModelError:
+        return ModelError(
+            "this kind of model cannot be sampled and trained here", got=f"{type(self.model).__name__}: {got}",
+            where=self._name, expected="a decoder with softmax attention over all earlier tokens, as Llama or Qwen",
+        )  # fmt: skip

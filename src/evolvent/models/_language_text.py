@@ -1,0 +1,120 @@
+"""Text and tokens of a language model: plain text never becomes a control token."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+
+_ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>")
+_MARKUP = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
+
+
+class Text:
+    """A tokenizer of transformers, with what control tokens there are.
+
+    Attributes:
+        control: string to id of every token that text must not become: special ones, and added ones like ``<think>``.
+        end_ids: tokens that end an answer.
+        start_ids: tokens that a text begins with (BOS, where the model wants one).
+    """
+
+    def __init__(self, tokenizer: Any, end_ids: Sequence[int] = ()) -> None:
+        self.tokenizer = tokenizer
+        added: dict[str, int] = {str(token): i for i, token in tokenizer.added_tokens_decoder.items()}
+        special = set(tokenizer.all_special_ids)
+        self.control = {text: i for text, i in added.items() if i in special or _MARKUP.fullmatch(text)}
+        self._control_ids = {i: text for text, i in self.control.items()}
+        named = [self.control[text] for text in _ENDS if text in self.control]
+        own = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+        self.end_ids = frozenset((*named, *own, *end_ids))
+        start = tokenizer("", add_special_tokens=True)["input_ids"]
+        self.start_ids = tuple(i for i in start if i not in self.end_ids)
+
+    def encode(self, text: str) -> np.ndarray:
+        """Token ids int32 ``[K]`` of plain text: what looks like a control token is spelled out."""
+        try:
+            ids = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+        except (UnicodeEncodeError, TypeError) as error:
+            raise BadInput("cannot be tokenised", got=text, expected="valid Unicode text", where="encode") from error
+        if not self._control_ids.keys().isdisjoint(ids):
+            ids = [t for i in ids for t in (self._spelled(self._control_ids[i]) if i in self._control_ids else [i])]
+        return np.array(ids, np.int32)
+
+    def _spelled(self, control: str) -> list[int]:
+        halves = (self.tokenizer(part, add_special_tokens=False)["input_ids"] for part in (control[:1], control[1:]))
+        return [i for half in halves for i in half]
+
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
+        """The text of tokens, control tokens as their strings."""
+        return self.tokenizer.decode(
+            [int(i) for i in ids], skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> np.ndarray:
+        """See ``LanguageModel.chat``."""
+        if not self.tokenizer.chat_template:
+            raise BadInput(
+                "this model has no chat template", got=self.tokenizer.name_or_path, expected="a model tuned for chat",
+                where="chat", do="use encode() on a prompt that shows the form of an answer",
+            )  # fmt: skip
+        texts: list[str] = []
+        mark = _mark(messages)
+        hidden = [_hide(message, texts, mark, i) for i, message in enumerate(messages)]
+        from jinja2 import TemplateError
+
+        try:
+            rendered = self.tokenizer.apply_chat_template(hidden, tokenize=False, add_generation_prompt=open)
+        except (TemplateError, TypeError, KeyError, ValueError) as error:
+            raise BadInput(
+                "the chat template refuses these messages", got=str(error), where="chat",
+                expected="roles in the order that this model knows",
+            ) from error  # fmt: skip
+        return self._joined(rendered, texts, mark)
+
+    def _joined(self, rendered: str, texts: list[str], mark: str) -> np.ndarray:
+        """Tokens of a rendered template: its control tokens, and the plain text between them, contents put back."""
+        names = sorted(self.control, key=len, reverse=True)
+        pattern = re.compile("|".join([f"({mark}\\d+;)", *map(re.escape, names)]))
+        ids, plain, at = [], "", 0
+        for found in pattern.finditer(rendered):
+            plain += rendered[at : found.start()]
+            at = found.end()
+            if found.group(1):
+                plain += texts[int(found.group(1)[len(mark) : -1])]
+                continue
+            ids += [*self.encode(plain).tolist(), self.control[found.group(0)]]
+            plain = ""
+        return np.array([*ids, *self.encode(plain + rendered[at:]).tolist()], np.int32)
+
+
+def _mark(messages: Sequence[Mapping[str, Any]]) -> str:
+    """A string that stands for contents while the template is rendered; it occurs in none of them."""
+    text, mark = json.dumps(messages, default=str, ensure_ascii=False), "\ue000"
+    while mark in text:
+        mark += "\ue000"
+    return mark
+
+
+def _hide(message: Mapping[str, Any], texts: list[str], mark: str, i: int) -> dict[str, Any]:
+    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        raise BadInput("not a message", got=message, expected='{"role": …, "content": …}', where=f"messages[{i}]")
+    content = message.get("content", "")
+    if not (isinstance(content, str) or (content is None and len(message) > 2)):
+        raise BadInput("content is not text", got=type(content).__name__, expected="str", where=f"messages[{i}]")
+    return {key: value if key in ("role", "type") else _hidden(value, texts, mark) for key, value in message.items()}
+
+
+def _hidden(value: Any, texts: list[str], mark: str) -> Any:
+    """``value`` with every string in it put aside."""
+    if isinstance(value, str):
+        texts.append(value)
+        return f"{mark}{len(texts) - 1};"
+    if isinstance(value, Mapping):
+        return {k: v if k == "type" else _hidden(v, texts, mark) for k, v in value.items()}
+    return [_hidden(item, texts, mark) for item in value] if isinstance(value, list | tuple) else value
