@@ -19,7 +19,7 @@ from evolvent.cli.judge import compare_folders
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.evaluate.live import Live, interval
+from evolvent.evaluate.live import Live, interval, percent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,12 +138,7 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         rows = [[p["name"], p["n"], p["successes"], interval(p["rate"], p.get("ci95"))] for p in phases]
         live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
     elif summary.get("sampled"):
-        played = {"greedy": "greedy", "sampled": "actions sampled", "baseline": "random actions"}
-        rows = [
-            [said, interval(summary[name]["value"], summary[name].get("ci95"), rate=False)]
-            for name, said in played.items()
-        ]
-        live.table("Result", ["", "return [95 %]"], rows)
+        live.table("Result", *_played(summary))
     elif summary.get("score"):
         score = summary["score"]
         live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")
@@ -153,6 +148,19 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         for memory in best[:3]:
             live.note(f"  {memory['id']}  {memory['key']}\n      {memory['body']}\n      {memory['why']}")
     live.note(f"\nreport: {page}")
+
+
+def _played(summary: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
+    """Columns and rows of a run with updates; what was held out before learning is there of language models only."""
+    names = {"before": "greedy, before learning", "greedy": "greedy", "sampled": "actions sampled"}
+    names |= {"baseline": "random actions"}
+    rows: list[list[object]] = []
+    for name, said in names.items():
+        if found := summary.get(name):
+            rows.append([said, interval(found["value"], found.get("ci95"), rate=False)])
+            if summary.get("before"):
+                rows[-1].append(percent(found.get("success_mean")))
+    return ["", "return [95 %]", *(["success"] if summary.get("before") else [])], rows
 
 
 def _run_seeds(module: Any, name: str, config: Any, options: RunOptions, command: str, live: Live) -> None:

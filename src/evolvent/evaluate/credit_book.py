@@ -127,7 +127,7 @@ def read(path: Path) -> CreditBook:
 
 
 def shade(value: float | None, full: float) -> str:
-    """Name of a colour: ``x`` not scored, ``z`` (nearly) nothing, ``p1`` to ``p9`` above zero, ``n1`` to ``n9`` below."""
+    """Name of a colour: ``x`` not scored, ``z`` about nothing, ``p1`` … ``p9`` above zero, ``n1`` … ``n9`` below."""
     if value is None:
         return "x"
     share = abs(value) / full if full > 0 else 0.0

@@ -67,8 +67,8 @@ def _intro(book: CreditBook) -> str:
     how = f"Coloured by {rule.name}, the rule that trained." if rule.trained else f"Coloured by {rule.name}."
     return (
         f'<p class="soft small">{text(how)} Blue tokens were made more likely by this attempt, orange ones less, '
-        "the stronger the more. Every rule has a scale of its own: how large its numbers are says nothing beside another "
-        "rule's, where they are does.</p>"
+        "the stronger the more. Every rule has a scale of its own: where its numbers are large can be compared "
+        "with another rule, how large they are cannot.</p>"
     )
 
 
@@ -105,9 +105,9 @@ def _legend(book: CreditBook) -> str:
     cells = "".join(f'<i class="{name}"></i>' for name in names)
     end = f"{book.full[book.first]:.3g}"
     return (
-        f'<p class="scale small"><span class="least">≤ −{end}</span><span class="cells" aria-hidden="true">{cells}</span>'
-        f'<span class="most">≥ +{end}</span><i class="x">like this</i>'
-        '<span class="soft">not scored</span></p>'
+        f'<p class="scale small"><span class="least">≤ −{end}</span>'
+        f'<span class="cells" aria-hidden="true">{cells}</span><span class="most">≥ +{end}</span>'
+        '<i class="x">like this</i><span class="soft">not scored</span></p>'
     )
 
 

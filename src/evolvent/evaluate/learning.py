@@ -29,7 +29,7 @@ class Learning:
 
     Attributes:
         updates: one line an update.
-        evaluations: greedy attempts of the frozen team: ``value``, ``ci95``, ``n``.
+        evaluations: greedy attempts after some updates, nothing learned from them: ``value``, ``ci95``, ``n``.
         chance: the same of random actions, before anything was learned; ``None`` where it is missing.
         unit: what ``step`` counts, in words.
     """

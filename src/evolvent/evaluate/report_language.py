@@ -38,8 +38,8 @@ _NODES, _SEEN, _SAID, _WORST_AND_BEST = 24, 700, 1200, 2
 _POINTER = re.compile(r"\s*\((docs/[\w.-]+\.md#([\w-]+))\)\s*$")
 _READING = (
     "Scores are mean returns of one attempt at each held-out task with a 95 % bootstrap interval over attempts; "
-    "success has a Wilson interval. Points are single updates; the line through them is a mean over neighbours on both sides: "
-    "nothing is shifted."
+    "success has a Wilson interval. Points are single updates; the line through them is a mean over neighbours on both "
+    "sides: nothing is shifted."
 )
 
 
