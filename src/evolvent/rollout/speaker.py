@@ -14,7 +14,7 @@ class Plain:
     """``instructions``, then ``label: situation``, newline, ``label:`` for the answer; any model can read it.
 
     Args:
-        model: ``encode(text) -> int32 [P]``, in which control tokens are plain text.
+        model: a ``models.language.LanguageModel``; control tokens in texts are plain text to it.
     """
 
     def __init__(self, model: Any) -> None:
@@ -23,7 +23,7 @@ class Plain:
 
     def first(self, env: Env, turn: Turn) -> np.ndarray:
         """Instructions and situation."""
-        return self._model.encode(env.instructions + _lines(env, turn))
+        return self._model.encode(env.instructions + _lines(env, turn), start=True)
 
     def more(self, env: Env, turn: Turn, last: int) -> np.ndarray:
         """The situation on a new line."""

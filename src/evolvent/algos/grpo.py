@@ -1,0 +1,62 @@
+"""GRPO: several attempts at each task, each judged against the others; PPO's clipped ratio without a critic.
+
+Paper: Shao et al. 2024, DeepSeekMath (arXiv 2402.03300), outcome supervision.
+
+    A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        on every token of attempt i
+    L   = - mean_i mean_t min(r A, clip(r, 1 +- eps) A) + kl KL(pi || ref),   r = pi(w_t) / pi_old(w_t)
+
+KL is the estimator k3 against the model without its adapter. Dividing by the spread and averaging over the length of
+each attempt bend the gradient (``credit/step_group_std``); ``dr_grpo`` leaves both out.
+
+Deviations: LoRA instead of all weights by default, and learning rates that suit it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_group_std
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import GRPO
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2402.03300"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of GRPO."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+    kl: float = 0.04
+    """Weight of the divergence from the reference."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_group_std.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("grpo", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,73 @@
+"""NTPO: every token is a step of its own, with the discount of a step. The naive baseline of POAD.
+
+Paper: Wen et al. 2024 (arXiv 2405.15821), as the baseline of naive token-level policy optimisation.
+
+    delta_j = gamma V(o, w^{<=j}) - V(o, w^{<j})  inside an action,   r + gamma V(o') - V  at its last token
+
+so what is best depends on how many tokens an action has, and long actions are undervalued. Everything else is ``poad``,
+defaults and deviations included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import token_ntpo
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import NTPO
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2405.15821"
+LEVELS = ("token",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of NTPO."""
+
+    gamma: float = 0.99
+    """Discount from one token to the next."""
+    trace: float = 0.95
+    """Trace decay of the advantage estimate (lambda), at every token."""
+    clip: float = 0.2
+    """Clip range of ratios and values."""
+    entropy: float = 1e-4
+    """Weight of the entropy."""
+    kl_stop: float = 0.02
+    """A step is discarded where the policy moved further than this from the one that sampled."""
+    critic_lr: float = 1e-4
+    """Step size of the critic."""
+    grad_clip: float = 0.5
+    """Largest norm of the gradient, of the policy and of the critic."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(NTPO, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
+    rule = token_ntpo.Config(gamma=config.gamma, trace=config.trace)
+    with open_language(config, folder, live, resume=resume) as run:
+        critic = run.critic(config.critic_lr, config.clip)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                seen = critic.note(episodes)
+                ledger = token_ntpo.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve_critic(critic, seen, ledger.values("token"), grad_clip=config.grad_clip)
+                told |= run.improve(
+                    objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
+                )
+            run.log(episodes, ledger, **told)
+        summary = "token by token, discount at every token"
+        return run.finish("ntpo", Rule("ntpo", "token", summary, lambda e: token_ntpo.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

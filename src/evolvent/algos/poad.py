@@ -1,0 +1,81 @@
+"""POAD: credit for every token of an action, discounted between actions and not inside them.
+
+Paper: Wen et al. 2024, Reinforcing Language Agents via Policy Optimization with Action Decomposition, arXiv 2405.15821.
+
+    j < n:  Q(o, w^{<j}, w^j) = E V(o, w^{<=j})                      no reward, no discount inside an action
+    j = n:  Q(o, w^{<n}, w^n) = r + gamma E V(o')                    as the action-level problem has it
+    L_pi = mean_t max(-r A, -clip(r, 1 +- eps) A) - c H,   L_V = max((R - V)^2, (R - V_clipped)^2) / 2
+
+so what is best for the token problem is best for the action problem, and search is linear in the length of an action.
+The critic is an MLP on the frozen base's hidden state before each token. Its baselines are ``ntpo`` (discount at every
+token) and ``twosome`` (one advantage an action). The defaults are those of the released Overcooked script.
+
+Deviations: actions are sampled token by token inside the allowed ones (``--act trie``), so the ratio starts at 1; the
+released code samples whole actions by likelihood a word and trains unconstrained tokens (``--act word`` does that).
+Advantages are normalised once an optimiser step, not in each micro-batch. A step is discarded at KL ``kl_stop``; the
+critic's is not. Learning rates suit LoRA on a small model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import token_bad
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import POAD
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2405.15821"
+LEVELS = ("token",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of POAD."""
+
+    gamma: float = 0.99
+    """Discount from one action to the next."""
+    trace: float = 0.95
+    """Trace decay of the advantage estimate (lambda), at every token."""
+    clip: float = 0.2
+    """Clip range of ratios and values."""
+    entropy: float = 1e-4
+    """Weight of the entropy."""
+    kl_stop: float = 0.02
+    """A step is discarded where the policy moved further than this from the one that sampled."""
+    critic_lr: float = 1e-4
+    """Step size of the critic."""
+    grad_clip: float = 0.5
+    """Largest norm of the gradient, of the policy and of the critic."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(POAD, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
+    rule = token_bad.Config(gamma=config.gamma, trace=config.trace)
+    with open_language(config, folder, live, resume=resume) as run:
+        critic = run.critic(config.critic_lr, config.clip)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                seen = critic.note(episodes)
+                ledger = token_bad.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve_critic(critic, seen, ledger.values("token"), grad_clip=config.grad_clip)
+                told |= run.improve(
+                    objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
+                )
+            run.log(episodes, ledger, **told)
+        summary = "token by token, discount between actions only"
+        return run.finish("poad", Rule("poad", "token", summary, lambda e: token_bad.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,82 @@
+"""TWOSOME: PPO over whole actions, chosen by their likelihood a word among those that are allowed.
+
+Paper: Tan et al. 2024, True Knowledge Comes from Practice (arXiv 2401.14151).
+
+    P(a_k | o) = softmax_k( 1/words(a_k) sum_j log pi(w_k^j | o, w_k^{<j}) )
+    L_pi = mean_t max(-r A, -clip(r, 1 +- eps) A) - c H,   one ratio, one advantage and one entropy an action
+
+The critic is an MLP on the frozen base's hidden state before the action's first token. The defaults are those of the
+comparison with POAD (released Overcooked script), where it is the action-level baseline.
+
+Deviations: advantages are normalised once an optimiser step, not in each micro-batch. Learning rates suit LoRA on a
+small model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import TWOSOME
+from evolvent.learn.token_critic import first_tokens
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_acting import Way
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2401.14151"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of TWOSOME."""
+
+    act: Way = "word"
+    """How whole actions are chosen: by likelihood a word, a token, or in sum."""
+    gamma: float = 0.99
+    """Discount from one action to the next."""
+    trace: float = 0.95
+    """Trace decay of the advantage estimate (lambda)."""
+    clip: float = 0.2
+    """Clip range of ratios and values."""
+    entropy: float = 1e-4
+    """Weight of the entropy."""
+    kl_stop: float = 0.02
+    """A step is discarded where the policy moved further than this from the one that sampled."""
+    critic_lr: float = 1e-4
+    """Step size of the critic."""
+    grad_clip: float = 0.5
+    """Largest norm of the gradient, of the policy and of the critic."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(TWOSOME, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
+    rule = step_gae.Config(gamma=config.gamma, trace=config.trace)
+    with open_language(config, folder, live, resume=resume) as run:
+        critic = run.critic(config.critic_lr, config.clip)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                seen = critic.note(episodes)
+                ledger = step_gae.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve_critic(critic, seen, first_tokens(ledger), grad_clip=config.grad_clip)
+                told |= run.improve(
+                    objective, episodes, ledger, level="step", unit="action", kl_stop=config.kl_stop,
+                    grad_clip=config.grad_clip,
+                )  # fmt: skip
+            run.log(episodes, ledger, **told)
+        summary = "action-level PPO: one advantage an action"
+        return run.finish("twosome", Rule("turn_gae", "step", summary, lambda e: step_gae.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

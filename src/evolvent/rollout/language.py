@@ -1,0 +1,396 @@
+"""A run that trains a language model: tasks, attempts, clock, learner, evaluation, checkpoints. Loops: ``algos/``.
+
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()                              # ACT and STEP
+            ledger = rule.assign(episodes)                        # CREDIT
+            told = run.improve(objective, episodes, ledger)       # LEARN
+            run.log(episodes, ledger, **told)
+        return run.finish("grpo")
+
+A run that was killed goes on after its last checkpoint (by default: after its last finished update) with the same
+weights, optimizer state and random streams; tasks, attempts and draws are seeded by the number of the update.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from evolvent import envs
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput, EnvError, ModelError
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.ledger import Ledger
+from evolvent.core.protocols import Env, Task
+from evolvent.core.seeding import rng, seed_tree
+from evolvent.evaluate.live import Live
+from evolvent.learn import checkpoint
+from evolvent.learn.judges import ActionJudge, TokenJudge
+from evolvent.learn.policy_gradient import improve
+from evolvent.learn.token_batch import Unit, token_batch
+from evolvent.learn.token_critic import Seen, TokenCritic
+from evolvent.learn.units import Loss
+from evolvent.models import language
+from evolvent.rollout.language_acting import Acting
+from evolvent.rollout.language_config import LanguageConfig, check
+from evolvent.rollout.language_credit import Rule, credit_page, standard_rules
+from evolvent.rollout.language_eval import random_play, summarise
+from evolvent.rollout.language_health import Health
+from evolvent.rollout.language_log import facts, sample, update_row
+from evolvent.rollout.language_weights import Weights
+from evolvent.rollout.players import Budget, Player, play, run_players
+from evolvent.rollout.speaker import speaker
+
+Phase = Literal["act", "step", "credit", "learn"]
+PlayerOf = Callable[[Env, Task, int, str], Player]
+"""``(environment, task, seed, group)`` to the attempt as a coroutine."""
+
+
+class LanguageRun:
+    """What a learner's loop works with; made by ``open_language``.
+
+    Attributes:
+        model: the ``models.language.LanguageModel``.
+        env: one copy of the environment, to ask it for names and limits.
+        heldout: the tasks of evaluations.
+        update: number of updates finished.
+    """
+
+    def __init__(
+        self,
+        config: LanguageConfig,
+        model: Any,
+        folder: RunFolder,
+        live: Live,
+        *,
+        adapters: Sequence[str],
+        resume: bool,
+    ) -> None:
+        self.config, self.model, self.folder, self.live = config, model, folder, live
+        self.speaker = speaker(config.plan.style, model)
+        self.env = envs.load(config.env)
+        self._copies = [self.env]
+        self._tasks = self.env.tasks("train", config.updates * config.prompts, seed_tree(config.seed, "tasks") % 2**31)
+        self.heldout = self.env.tasks("heldout", config.plan.eval_tasks, config.seed)
+        self.optimizers = {
+            name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
+        }
+        self.generator = torch.Generator()
+        self.update = self.attempts = 0
+        self.last: tuple[list[Episode], Ledger] | None = None
+        self._acting = Acting(model, config.act, config.temperature)
+        self._health = Health(exact=model.dtype == torch.float32)
+        self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
+        self._parts: dict[str, Any] = {}
+        self._resume, self._told, self._sample_told = resume, 0.0, time.monotonic()
+        self._broken = 0
+
+    # ---------------------------------------------------------------------------------------------- the loop
+    def keep(self, **parts: Any) -> None:
+        """Say what a checkpoint must hold besides the weights and their optimizers, such as a critic."""
+        self._parts = parts
+
+    def updates(self) -> Iterator[int]:
+        """The numbers of the updates to do, 0-based.
+
+        Raises:
+            Interrupted: Ctrl-C; the run can be resumed.
+        """
+        self._begin()
+        with self.folder.interrupt:
+            while self.update < self.config.updates and not self._out_of_time():
+                self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
+                yield self.update
+                if self.folder.interrupt.requested and self.update < self.config.updates:
+                    self._save()
+                    self.live.note(f"stopped after update {self.update}")
+                    raise Interrupted
+
+    @contextmanager
+    def clock(self, phase: Phase) -> Iterator[None]:
+        """Count the seconds of a part of the loop."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[phase] += time.perf_counter() - start
+
+    def collect(self, player: PlayerOf | None = None) -> list[Episode]:
+        """``group`` attempts at each of ``prompts`` tasks; attempts whose environment broke are left out.
+
+        Args:
+            player: how an attempt goes; one agent by default.
+
+        Raises:
+            EnvError: every environment broke.
+        """
+        config = self.config
+        first = self.update * config.prompts
+        tasks = self._tasks[first : first + config.prompts]
+        jobs = [
+            (task, seed_tree(config.seed, "attempt", self.update, n, g), f"{self.update}.{n}")
+            for n, task in enumerate(tasks) for g in range(config.group)
+        ]  # fmt: skip
+        return self._play(jobs, self._acting, player or self.alone)
+
+    def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
+        """One attempt by one agent, within the budgets of the plan."""
+        plan = self.config.plan
+        budget = Budget(turns=plan.turns, tokens=plan.tokens, context=self.model.context, answer=plan.answer)
+        return play(env, task, self.speaker, seed=seed, group=group, budget=budget, transcript=plan.transcript)
+
+    def improve(
+        self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
+        adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0,
+    ) -> dict[str, float]:  # fmt: skip
+        """Passes of policy gradient over the attempts, weighted by the ledger; returns what there is to tell.
+
+        Args:
+            objective: what is minimised.
+            episodes: attempts of this update.
+            ledger: their credit.
+            level: of the credit that weights the tokens.
+            unit: "token", or "action" for whole actions chosen from a list.
+            adapter: whose weights move.
+            kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
+            grad_clip: largest norm of the gradient.
+        """
+        config, plan = self.config, self.config.plan
+        batch = token_batch(episodes, ledger, level=level, unit=unit, constrained=config.act == "trie")
+        if objective.needs_reference:
+            batch = batch.with_reference(self.judge(None, unit), plan.micro_tokens)
+        told = improve(
+            objective, batch, self.judge(adapter, unit), self.optimizers[adapter], epochs=config.epochs,
+            minibatches=config.minibatches, micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip,
+            generator=self.generator,
+        )  # fmt: skip
+        steps = told["updates"] + told["discarded"] + told["empty"]
+        clipped = told.get("clip_low", 0.0) + told.get("clip_high", 0.0)
+        return told | {"skipped": told["discarded"] / steps, "clipped": clipped}
+
+    def critic(self, lr: float, clip: float) -> TokenCritic:
+        """A value head on the frozen base; it is part of the checkpoints."""
+        seed = seed_tree(self.config.seed, "critic") % 2**31
+        critic = TokenCritic(
+            self.model.states, self.model.width, lr=lr, clip=clip, seed=seed, device=self.config.plan.device
+        )
+        self.keep(critic=critic)
+        return critic
+
+    def improve_critic(
+        self, critic: TokenCritic, seen: Seen, adv_K: np.ndarray, *, grad_clip: float
+    ) -> dict[str, float]:
+        """Move the critic towards what its values were plus the advantage; NaN = no target."""
+        config = self.config
+        target = adv_K + seen.value_K.double().cpu().numpy()
+        return critic.learn(
+            seen, target, epochs=config.epochs, minibatches=config.minibatches, grad_clip=grad_clip,
+            generator=self.generator,
+        )  # fmt: skip
+
+    def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
+        """The model with some adapter (``None``: the frozen base) as a judge of what was sampled here."""
+        config = self.config
+        if unit == "token":
+            return TokenJudge(self.model, adapter, config.temperature)
+        if config.act == "trie":
+            raise BadInput(
+                "actions that were sampled token by token are not trained as wholes", got="--act trie",
+                expected="word, token or sum", where="--act",
+            )  # fmt: skip
+        return ActionJudge(self.model, adapter, config.temperature, config.act)
+
+    def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
+        """End an update: write its line, warn where learning cannot work, evaluate and save where it is time.
+
+        Raises:
+            ModelError: a value is not finite: the run stops with its last checkpoint.
+        """
+        bad = [name for name, value in values.items() if not np.isfinite(value)]
+        if bad:
+            raise ModelError(
+                "learning diverged", got=", ".join(f"{name} = {values[name]}" for name in bad), expected="finite",
+                where=f"update {self.update}", do="lower lr; the last checkpoint is kept in checkpoints/",
+            )  # fmt: skip
+        plan = self.config.plan
+        self.update += 1
+        self.attempts += len(episodes)
+        row = {"update": self.update, "broken": self._broken, **update_row(episodes, self._seconds), **values}
+        warnings = self._health.look(row)
+        self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
+        for warning in warnings:
+            self.live.note(f"! {warning}")
+        self.last = (list(episodes), ledger)
+        for episode in episodes[: plan.record]:
+            self.folder.episode(episode)
+        self._tell(row, episodes)
+        self._seconds = dict.fromkeys(self._seconds, 0.0)
+        if plan.eval_every and self.update % plan.eval_every == 0 and self.update < self.config.updates:
+            self.evaluate()
+        if self.update % plan.save_every == 0 or self.update == self.config.updates:
+            self._save()
+
+    # ---------------------------------------------------------------------------------------------- judging
+    def evaluate(self, player: PlayerOf | None = None) -> dict[str, Any]:
+        """Attempt the held-out tasks greedily and log it."""
+        result = self.attempt_heldout("greedy", player)
+        self.folder.log(self.attempts, phase="eval", **result)
+        low, high = result["ci95"]
+        self.live.note(
+            f"held-out tasks after update {self.update}: return {result['value']:.3g} [{low:.3g}, {high:.3g}], "
+            f"success {100 * result['success_mean']:.0f} %"
+        )
+        return result
+
+    def attempt_heldout(self, how: str, player: PlayerOf | None = None) -> dict[str, Any]:
+        """One attempt at each held-out task, ``greedy`` or ``sampled``; see ``language_eval.summarise``."""
+        acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
+        jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(self.heldout)]
+        return summarise(self._play(jobs, acting, player or self.alone, learning=False))
+
+    def finish(self, algo: str, rule: Rule, player: PlayerOf | None = None) -> dict[str, Any]:
+        """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model.
+
+        Args:
+            algo: name of the algorithm.
+            rule: the credit rule that trained, for the page that shows credit token by token.
+            player: how an attempt goes; one agent by default.
+        """
+        greedy = self.evaluate(player)
+        sampled = self.attempt_heldout("sampled", player)
+        rows = self.folder.read_metrics()
+        chance = next((row for row in rows if row.get("phase") == "random"), {})
+        before = next((row for row in rows if row.get("phase") == "eval"), {})
+        if self.last is not None:
+            self._keep_last(rule, *self.last)
+        for adapter in self.optimizers:
+            self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
+        return {
+            "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
+            "score": {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"],
+                      "higher_is_better": True},
+            "baseline": {"name": "random actions", **{k: chance.get(k) for k in ("value", "ci95", "success_mean")}},
+            "before": {k: before.get(k) for k in ("value", "ci95", "success_mean")},
+            "sampled": sampled, "greedy": greedy, "steps": self.attempts, "updates": self.update,
+            "agents": list(self.optimizers), "seconds": rows[-1]["t"],
+        }  # fmt: skip
+
+    # ---------------------------------------------------------------------------------------------- inside
+    def _begin(self) -> None:
+        """Restore the newest checkpoint when resuming; otherwise look at where learning starts."""
+        newest = checkpoint.latest(self.folder.path / "checkpoints") if self._resume else None
+        if newest is not None:
+            state = checkpoint.load(newest, self._all_parts())
+            self.update, self.attempts = int(state["update"]), int(state["attempts"])
+            self.folder.truncate(self.attempts)
+            self.live.note(f"continuing after update {self.update} of {self.config.updates}")
+            return
+        if self._resume:
+            self.folder.truncate(-1)
+        self.folder.log(0, phase="random", **random_play(self.config.env, self.heldout, self.config.seed))
+        self.evaluate()
+
+    def _play(
+        self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf, *, learning: bool = True
+    ) -> list[Episode]:
+        while len(self._copies) < len(jobs):
+            self._copies.append(envs.load(self.config.env))
+        players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]
+        before = acting.seconds
+        start = time.perf_counter()
+        results = run_players(players, acting, workers=self.config.plan.workers)
+        if learning:
+            self._seconds["act"] += acting.seconds - before
+            self._seconds["step"] += time.perf_counter() - start - (acting.seconds - before)
+        broken = [result for result in results if isinstance(result, EnvError)]
+        if broken:
+            self._broken += len(broken)
+            self.live.note(f"! {len(broken)} of {len(results)} attempts broke and are left out: {broken[0]}")
+            for number, result in enumerate(results):  # what state a broken environment is in, nobody knows
+                if isinstance(result, EnvError):
+                    self._copies[number].close()
+                    self._copies[number] = envs.load(self.config.env)
+            self.env = self._copies[0]
+        if len(broken) == len(results):
+            raise broken[0]
+        return [result for result in results if isinstance(result, Episode)]
+
+    def _keep_last(self, rule: Rule, episodes: Sequence[Episode], ledger: Ledger) -> None:
+        """All attempts of the last update, and some with their credit under several rules."""
+        for episode in episodes[self.config.plan.record :]:
+            self.folder.episode(episode)
+
+        def text(ids: np.ndarray) -> list[str]:
+            return [self.model.decode([i]) for i in ids.tolist()]
+
+        page = credit_page(episodes, ledger, rule, standard_rules(episodes), text, self.update)
+        write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
+
+    def _all_parts(self) -> dict[str, Any]:
+        weights = {f"weights.{name}": Weights(self.model, name) for name in self.optimizers}
+        return weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
+
+    def _save(self) -> None:
+        state = {"update": self.update, "attempts": self.attempts}
+        checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
+
+    def _out_of_time(self) -> bool:
+        return bool(self.config.minutes) and self.folder.seconds >= 60 * self.config.minutes
+
+    def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
+        now = time.monotonic()
+        done = self.update / self.config.updates
+        if self.config.minutes:
+            done = max(done, min(1.0, self.folder.seconds / 60 / self.config.minutes))
+        if now - self._told < (30.0 if self.live.plain else 0.25) and done < 1.0:
+            return
+        self._told = now
+        self.live.progress(done, facts(row))
+        if now - self._sample_told > 60.0 and episodes:
+            self._sample_told = now
+            self.live.note(sample(episodes[int(rng(self.config.seed, "sample", self.update).integers(len(episodes)))]))
+
+
+@contextmanager
+def open_language(
+    config: LanguageConfig, folder: RunFolder, live: Live, *, resume: bool = False,
+    adapters: Sequence[str] = ("policy",),
+) -> Iterator[LanguageRun]:  # fmt: skip
+    """Check the settings, load the model, open the environment, and close both at the end.
+
+    Args:
+        config: of the run.
+        folder: its folder.
+        live: its commentary.
+        resume: go on after the newest checkpoint.
+        adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
+
+    Raises:
+        BadInput: settings that do not fit together.
+    """
+    check(config, adapters)
+    plan = config.plan
+    live.status(f"loading {config.model}")
+    before = torch.get_num_threads()
+    if plan.threads:
+        torch.set_num_threads(plan.threads)
+    model = language.load(
+        config.model, dtype=plan.dtype, lora_rank=config.lora_rank, adapters=tuple(adapters), device=plan.device,
+        gradient_checkpointing=plan.checkpointing, seed=seed_tree(config.seed, "weights") % 2**31,
+    )  # fmt: skip
+    run: LanguageRun | None = None
+    try:
+        run = LanguageRun(config, model, folder, live, adapters=adapters, resume=resume)
+        yield run
+    finally:
+        torch.set_num_threads(before)
+        for env in run._copies if run is not None else ():
+            env.close()
+        model.close()

@@ -1,0 +1,108 @@
+"""Settings of a run that trains a language model, and what is checked before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from evolvent.core.errors import BadInput
+from evolvent.rollout.language_acting import Way
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes about it: nothing here belongs to an algorithm."""
+
+    device: str = "cpu"
+    """Where the model lives: cpu, cuda."""
+    dtype: str = "auto"
+    """Of the weights: float32, bfloat16, or auto (bfloat16 where the processor computes in it)."""
+    threads: int = 0
+    """Threads of torch; 0 = its own choice."""
+    workers: int = 0
+    """Threads on which environments work while others wait for the model; 0 = in lockstep."""
+    style: Literal["plain", "chat"] = "plain"
+    """Prompts as plain text to be completed, or in the model's chat template."""
+    transcript: bool = False
+    """A conversation that goes on from turn to turn; otherwise each decision gets a fresh prompt."""
+    answer: int = 0
+    """Tokens of one answer; 0 = what the environment asks for."""
+    turns: int = 0
+    """Decisions of one attempt; 0 = as many as the environment allows."""
+    tokens: int = 0
+    """Sampled tokens of one attempt; 0 = no limit."""
+    micro_tokens: int = 4096
+    """Tokens of one forward and backward pass; bounds the memory."""
+    checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, more time."""
+    eval_every: int = 10
+    """Updates between evaluations on held-out tasks; 0 = only before and after."""
+    eval_tasks: int = 32
+    """Held-out tasks of an evaluation."""
+    save_every: int = 1
+    """Updates between checkpoints."""
+    record: int = 2
+    """Attempts of each update that are kept in episodes.jsonl; those of the last update are all kept."""
+
+
+@dataclass(frozen=True)
+class LanguageConfig:
+    """Settings that every learner of language models has."""
+
+    env: str = "arithmetic:largest"
+    """Environment with its options, e.g. babyai:GoToRedBallNoDists or overcooked:tomato-salad."""
+    model: str = "smollm2-135m"
+    """What is trained: a name, a Hugging Face id, or a folder."""
+    seed: int = 0
+    """Root of the seed tree: tasks, draws and minibatches follow from it."""
+    updates: int = 100
+    """Updates in all."""
+    minutes: float = 0.0
+    """Stop after the update in which these minutes have passed; 0 = no limit."""
+    prompts: int = 8
+    """Tasks of an update."""
+    group: int = 4
+    """Attempts at each task (G)."""
+    act: Way = "trie"
+    """Among allowed actions: token by token inside them (trie), or whole by likelihood a word, a token, or in sum."""
+    temperature: float = 1.0
+    """Sampling temperature while learning."""
+    lora_rank: int = 8
+    """Rank of the LoRA adapter; 0 trains all weights."""
+    lr: float = 1e-4
+    """Step size of AdamW."""
+    epochs: int = 1
+    """Passes over the attempts of an update."""
+    minibatches: int = 1
+    """Optimiser steps of a pass."""
+    plan: Plan = Plan()
+    """Device, prompts, budgets, evaluations, checkpoints."""
+
+
+def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
+    """Refuse settings that do not fit together.
+
+    Raises:
+        BadInput: names the setting.
+    """
+    plan = config.plan
+    sizes = {"updates": config.updates, "prompts": config.prompts, "group": config.group, "epochs": config.epochs}
+    sizes |= {"minibatches": config.minibatches, "eval-tasks": plan.eval_tasks, "save-every": plan.save_every}
+    sizes |= {"micro-tokens": plan.micro_tokens}
+    for name, size in sizes.items():
+        if size < 1:
+            raise BadInput("a setting is too small", got=size, expected=">= 1", where=f"--{name}")
+    if config.temperature <= 0.0:
+        raise BadInput(
+            "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
+        )
+    if config.lora_rank < 1 and len(adapters) > 1:
+        raise BadInput(
+            "several agents on one base need adapters", got=f"--lora-rank {config.lora_rank}", expected=">= 1",
+            where="--lora-rank",
+        )  # fmt: skip
+    if plan.device.startswith("cuda") and not torch.cuda.is_available():
+        raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")

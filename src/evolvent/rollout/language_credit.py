@@ -1,0 +1,128 @@
+"""The credit of a few attempts under several rules, token by token, for the report (``DIR/credit.json``).
+
+Rules are recomputed from the record: what the rule that trained the model said can be seen beside what others would
+have said of the same attempts. Rules with a critic are there where the run noted its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.credit import (
+    step_gae,
+    step_group_std,
+    step_leave_one_out,
+    step_return_to_go,
+    token_bad,
+    token_ntpo,
+)
+
+MOST_EPISODES, MOST_TOKENS = 8, 600
+Pieces = Callable[[np.ndarray], list[str]]
+"""Token ids ``[K]`` to the text of each."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as the page shows it: ``level`` of the credit that it assigns ("token" or "step"), one line of summary."""
+
+    name: str
+    level: str
+    summary: str
+    assign: Callable[[Sequence[Episode]], Ledger]
+
+
+def standard_rules(episodes: Sequence[Episode], gamma: float = 0.99, trace: float = 0.95) -> list[Rule]:
+    """Rules that can be computed from the record of these episodes; discount and trace of those with a critic."""
+    rules = [
+        Rule("group_std", "step", "GRPO: the return against its group, over the group's spread", step_group_std.assign),
+        Rule("leave_one_out", "step", "RLOO: the return against that of the others", step_leave_one_out.assign),
+        Rule("return_to_go", "step", "REINFORCE: what was earned from here on", step_return_to_go.assign),
+    ]
+    if all("value" in e.notes for e in episodes):
+        bad, ntpo = token_bad.Config(gamma=gamma, trace=trace), token_ntpo.Config(gamma=gamma, trace=trace)
+        turn = step_gae.Config(gamma=gamma, trace=trace)
+        rules += [
+            Rule("poad", "token", "token by token, discount between turns only", lambda e: token_bad.assign(e, bad)),
+            Rule("ntpo", "token", "token by token, discount at every token", lambda e: token_ntpo.assign(e, ntpo)),
+            Rule("turn_gae", "step", "action-level PPO: one advantage a turn", lambda e: step_gae.assign(e, turn)),
+        ]
+    return rules
+
+
+def credit_page(
+    episodes: Sequence[Episode], ledger: Ledger, trained: Rule, rules: Sequence[Rule], pieces: Pieces, update: int
+) -> dict[str, Any]:
+    """What ``credit.json`` holds: a few attempts, the best and the worst, with the credit of every token.
+
+    Args:
+        episodes: the attempts of an update.
+        ledger: their credit under the rule that trained.
+        trained: that rule.
+        rules: others.
+        pieces: the text of each token.
+        update: which update they are from.
+    """
+    others = [rule for rule in rules if rule.name != trained.name]
+    ledgers = {trained.name: ledger} | {rule.name: rule.assign(episodes) for rule in others}
+    credit = {rule.name: _per_token(ledgers[rule.name], rule.level) for rule in (trained, *others)}
+    owner = ledger.episode_index("token")
+    shown: list[dict[str, Any]] = []
+    for i in _chosen(episodes):
+        mine = {name: values[owner == i] for name, values in credit.items()}
+        shown.append(_episode(episodes[i], mine, pieces, update))
+    told = [
+        {"name": r.name, "level": r.level, "summary": r.summary, "trained": r is trained,
+         "unit": "token" if r.level == "token" else "turn"}
+        for r in (trained, *others)
+    ]  # fmt: skip
+    return {"rules": told, "episodes": shown}
+
+
+def _per_token(ledger: Ledger, level: str) -> np.ndarray:
+    values = ledger.values(level)
+    return values if level == "token" else values[ledger.parent_index("token", level)]
+
+
+def _chosen(episodes: Sequence[Episode]) -> list[int]:
+    """Attempts of groups that differ first; among them the best and the worst returns."""
+    groups: dict[str, set[float]] = {}
+    for e in episodes:
+        groups.setdefault(e.group, set()).add(e.total_reward)
+    fits = [i for i, e in enumerate(episodes) if e.valid and 0 < e.n_tokens <= MOST_TOKENS]
+    telling = [i for i in fits if len(groups[episodes[i].group]) > 1] or fits
+    order = sorted(telling, key=lambda i: episodes[i].total_reward)
+    half = MOST_EPISODES // 2
+    return order if len(order) <= MOST_EPISODES else [*reversed(order[-half:]), *order[:half]]
+
+
+def _episode(episode: Episode, credit: Mapping[str, np.ndarray], pieces: Pieces, update: int) -> dict[str, Any]:
+    nodes: list[dict[str, Any]] = []
+    starts = np.concatenate([[0], np.cumsum(episode.tokens_per_step_T)])
+    notes = episode.notes
+    for node in episode.nodes:
+        if node.step is None:
+            if node.kind in ("observation", "tool"):
+                nodes.append({"kind": "observation", "agent": node.agent, "text": node.text})
+            continue
+        span = slice(int(starts[node.step]), int(starts[node.step + 1]))
+        row: dict[str, Any] = {"kind": "action", "agent": node.agent, "text": node.text}
+        row |= {"reward": float(episode.rewards_T[node.step]), "tokens": pieces(episode.token_ids[span])}
+        row["logp"] = _numbers(episode.logp[span])
+        row |= {name: _numbers(notes[name][span]) if name in notes else None for name in ("entropy", "value")}
+        row["credit"] = {name: _numbers(values[span]) for name, values in credit.items()}
+        nodes.append(row)
+    return {
+        "id": episode.id, "task": episode.task_id, "group": episode.group, "return": episode.total_reward,
+        "success": episode.success, "update": update, "nodes": nodes,
+    }  # fmt: skip
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    return [None if not np.isfinite(x) else round(float(x), 5) for x in values]

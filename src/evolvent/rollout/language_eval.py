@@ -1,0 +1,64 @@
+"""What attempts of a language agent came to, and what chance would have come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evolvent import envs
+from evolvent.core.episode import Episode
+from evolvent.core.protocols import Task
+from evolvent.core.seeding import rng
+from evolvent.formulas.statistics import stratified_bootstrap
+
+
+def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """Mean return of the valid attempts with a 95 % bootstrap interval, and means of what else there is.
+
+    ``cut_mean`` is the share of answers that were cut off by their length, ``flat_mean`` the share of groups in which
+    all attempts earned the same (nothing to learn from, for rules that compare).
+    """
+    valid = [e for e in episodes if e.valid]
+    returns = np.array([e.total_reward for e in valid], dtype=np.float64)
+    low, high = stratified_bootstrap([returns.tolist()], np.mean) if len(valid) > 1 else (np.nan, np.nan)
+    finish = [how for e in valid for how in e.meta.get("finish", ())]
+    groups: dict[str, list[float]] = {}
+    for e in valid:
+        groups.setdefault(e.group, []).append(e.total_reward)
+    flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
+    return {
+        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(valid),
+        "success_mean": _mean([bool(e.success) for e in valid]),
+        "length_mean": _mean([e.n_steps for e in valid]),
+        "tokens_mean": _mean([e.n_tokens for e in valid]),
+        "cut_mean": _mean([how == "length" for how in finish]),
+        "flat_mean": _mean(flat),
+    }  # fmt: skip
+
+
+def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
+    """``summarise`` of one attempt at each task with commands drawn uniformly; where any text is allowed, with none."""
+    env = envs.load(spec)
+    episodes: list[Episode] = []
+    try:
+        for number, task in enumerate(tasks):
+            draws = rng(seed, "random", number)
+            episode = Episode(task.id, env=env.name, group=task.id)
+            turn = env.reset(task, task.seed)
+            while not turn.done:
+                commands = turn.admissible or ("",)
+                action = commands[int(draws.integers(len(commands)))]
+                episode.act(action)
+                turn = env.step(action)
+                episode.add_reward(turn.reward)
+            episode.end(terminated=turn.terminated, truncated=turn.truncated, success=turn.success, valid=turn.valid)
+            episodes.append(episode)
+    finally:
+        env.close()
+    return summarise(episodes)
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> float | None:
+    return float(np.mean(values)) if len(values) else None

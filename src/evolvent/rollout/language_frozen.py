@@ -1,0 +1,69 @@
+"""``evolvent eval`` for language models: what a run learned, frozen, on held-out tasks of its own or another world."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evolvent.core.config import from_json
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live, interval
+from evolvent.learn import checkpoint
+from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_eval import random_play
+from evolvent.rollout.language_weights import Weights
+
+
+def evaluate_language(
+    kind: type[LanguageConfig], folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "",
+    adapters: Sequence[str] = ("policy",), player: Callable[[LanguageRun], PlayerOf] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
+
+    Args:
+        kind: the algorithm's ``Config``.
+        folder: the run; nothing in it changes.
+        live: where the result is shown.
+        episodes: held-out tasks; as many as in the run's own evaluations by default.
+        env: another environment than the run's.
+        adapters: as given to ``open_language``.
+        player: how an attempt goes; one agent by default.
+
+    Returns:
+        The content of ``eval.json``.
+
+    Raises:
+        BadInput: no checkpoint yet.
+        ModelError: a damaged checkpoint, or one of another model.
+    """
+    trained = from_json(kind, folder.config)
+    newest = checkpoint.latest(folder.path / "checkpoints")
+    if newest is None:
+        raise BadInput(
+            "the run has no checkpoint", got=str(folder.path), expected="a run that has finished an update",
+            where="checkpoints/",
+        )  # fmt: skip
+    plan = dataclasses.replace(trained.plan, eval_tasks=episodes or trained.plan.eval_tasks)
+    config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
+    with open_language(config, folder, live, adapters=adapters) as run:
+        state = checkpoint.load(newest, {f"weights.{name}": Weights(run.model, name) for name in adapters})
+        how_to = None if player is None else player(run)
+        live.status(f"attempting {plan.eval_tasks} held-out tasks of {config.env}")
+        played = {how: run.attempt_heldout(how, how_to) for how in ("greedy", "sampled")}
+        chance = random_play(config.env, run.heldout, config.seed)
+    rows = [
+        [how, interval(told["value"], told["ci95"], rate=False), f"{100 * told['success_mean']:.0f} %",
+         told["length_mean"], told["n"]]
+        for how, told in {**played, "random actions": chance}.items()
+    ]  # fmt: skip
+    live.table(
+        f"{config.env}, weights frozen after update {state['update']}",
+        ["actions", "return [95 %]", "success", "turns", "attempts"], rows,
+    )  # fmt: skip
+    return {
+        "algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "model": config.model,
+        "seed": config.seed, "update": state["update"], "n": played["greedy"]["n"], **played, "random": chance,
+    }  # fmt: skip

@@ -1,0 +1,93 @@
+"""Whether learning can work at all: signs in the metrics of a run, in words, each pointing at its cause.
+
+``docs/when-it-does-not-learn.md`` has a section for every one of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+PAGE = "docs/when-it-does-not-learn.md"
+AGAIN = 20
+"""A warning is not repeated for this many updates."""
+
+
+class Health:
+    """Looks at each update's line and remembers what it has said.
+
+    ``exact`` says whether the model computes in float32, where sampling and training agree to rounding.
+    """
+
+    def __init__(self, *, exact: bool) -> None:
+        self._gap = 1e-3 if exact else 0.5
+        self._rows: deque[Mapping[str, Any]] = deque(maxlen=10)
+        self._said: dict[str, int] = {}
+        self._seen = 0
+
+    def look(self, row: Mapping[str, Any]) -> list[str]:
+        """Warnings that are due after this update, in words."""
+        self._rows.append({**row, "gap_beyond": row.get("gap", 0.0) > self._gap})
+        self._seen += 1
+        due: list[str] = []
+        for name, (check, words) in SIGNS.items():
+            if check(list(self._rows)) and self._seen - self._said.get(name, -AGAIN) >= AGAIN:
+                self._said[name] = self._seen
+                due.append(f"{words.format(**_numbers(row))} ({PAGE}#{name})")
+        return due
+
+
+def _recent(rows: list[Mapping[str, Any]], name: str, n: int = 5) -> list[float]:
+    found = [row[name] for row in rows[-n:] if isinstance(row.get(name), int | float)]
+    return [float(x) for x in found]
+
+
+def _all(name: str, beyond: Callable[[float], bool], n: int = 5) -> Callable[[list[Mapping[str, Any]]], bool]:
+    """Whether the last ``n`` values of a column all lie beyond a limit."""
+
+    def check(rows: list[Mapping[str, Any]]) -> bool:
+        values = _recent(rows, name, n)
+        return len(values) >= n and all(beyond(x) for x in values)
+
+    return check
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(x) for name, x in row.items() if isinstance(x, int | float)}
+
+
+SIGNS: dict[str, tuple[Callable[[list[Mapping[str, Any]]], bool], str]] = {
+    "no-difference": (
+        _all("flat_mean", lambda x: x >= 0.9),
+        "in {flat_mean:.0%} of the groups all attempts earned the same: nothing is compared, nothing is learned",
+    ),
+    "never-right": (
+        _all("success_mean", lambda x: x <= 0.0, 10),
+        "no attempt succeeded in ten updates: the task is too hard for sampling alone",
+    ),
+    "sampler-and-trainer-differ": (
+        _all("gap_beyond", lambda x: x > 0, 1),
+        "log-probabilities when training differ from those when sampling by {gap:.1e}: the ratios start wrong",
+    ),
+    "answers-cut-off": (
+        _all("cut_mean", lambda x: x >= 0.5, 3),
+        "{cut_mean:.0%} of the answers were cut off by their length: raise --answer, or give the model a way to stop",
+    ),
+    "entropy-gone": (
+        _all("entropy", lambda x: x < 0.01),
+        "the entropy is {entropy:.4f} nats a token: the model tries nothing new",
+    ),
+    "far-from-the-reference": (
+        _all("kl_ref", lambda x: x > 10.0),
+        "the model is {kl_ref:.1f} nats a token away from where it started",
+    ),
+    "clipped-away": (
+        _all("clipped", lambda x: x > 0.5),
+        "{clipped:.0%} of the tokens are clipped: most of the gradient is thrown away; lower lr or epochs",
+    ),
+    "steps-thrown-away": (
+        _all("skipped", lambda x: x > 0.5),
+        "{skipped:.0%} of the steps were thrown away by the KL guard; lower lr or raise --kl-stop",
+    ),
+}

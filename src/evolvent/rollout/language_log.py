@@ -1,0 +1,42 @@
+"""What an update of a language run has to tell: its line in the metrics, the live line, an attempt as an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evolvent.core.episode import Episode
+from evolvent.rollout.language_eval import summarise
+
+
+def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dict[str, Any]:
+    """The columns of an update, named as in runs of teams so that reports and comparisons read both.
+
+    Args:
+        episodes: its attempts.
+        seconds: of each part of the loop.
+    """
+    told = summarise(episodes)
+    sampled = sum(e.n_tokens for e in episodes)
+    row = {"return": told["value"], "attempts": len(episodes)}
+    row |= {name: told[name] for name in told if name.endswith("_mean")}
+    row |= {f"{name}_s": round(spent, 4) for name, spent in seconds.items()}
+    row |= {"sampled_tokens": sampled, "sampled_per_s": round(sampled / max(seconds["act"], 1e-9), 1)}
+    return row | {"trained_per_s": round(sampled / max(seconds["learn"], 1e-9), 1)}
+
+
+def facts(row: Mapping[str, Any]) -> list[str]:
+    """The live line, the most important first."""
+    return [
+        f"update {row['update']}", f"return {row['return']:.3g}", f"success {100 * row['success_mean']:.0f} %",
+        f"{row['sampled_per_s']:,.0f} tokens/s sampled", f"{row['trained_per_s']:,.0f} trained",
+    ]  # fmt: skip
+
+
+def sample(episode: Episode) -> str:
+    """An attempt in one line: its last situation, what was answered, what it earned."""
+    nodes = list(episode.nodes)
+    act = max((node.index for node in nodes if node.step is not None), default=-1)
+    seen = next((node.text for node in reversed(nodes[: max(act, 0)]) if node.kind == "observation"), "")
+    said = nodes[act].text if act >= 0 else ""
+    return f"e.g. {seen[-160:]!r} -> {said[:160]!r}, return {episode.total_reward:g}"
