@@ -8,6 +8,7 @@ was cut off it is ``episode.meta["final_value"]``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -118,23 +119,20 @@ def walk(
         discounts: discount and trace from each unit to the next, ``[N]`` each.
     """
     ledger = Ledger.for_episodes(episodes)
-    rows = [i for i in valid_rows(episodes) if episodes[i].n_steps]
-    adv = np.full(ledger.size(level), np.nan)
-    if rows:
-        value = [values(episodes[i]) for i in rows]
-        pairs = [discounts(episodes[i]) for i in rows]
-        ends = np.concatenate([np.arange(len(v) - 1) == len(v) - 2 for v in value])
-        adv[np.isin(ledger.episode_index(level), rows)] = gae(
-            np.concatenate([rewards(episodes[i]) for i in rows]),
-            np.concatenate([v[:-1] for v in value]),
-            np.concatenate([v[1:] for v in value]),
-            gamma=np.concatenate([gamma for gamma, _ in pairs]),
-            trace=np.concatenate([trace for _, trace in pairs]),
-            # the value after the record is 0 or a bootstrap already: all that is left is to cut
-            truncated_T=ends,
-        )
+    spans, adv = units_of(ledger, level), np.full(ledger.size(level), np.nan)
+    for i in valid_rows(episodes):
+        value, (gamma, trace) = values(episodes[i]), discounts(episodes[i])
+        # the value after the record is 0 or a bootstrap already, and nothing follows it
+        adv[spans[i]] = gae(rewards(episodes[i]), value[:-1], value[1:], gamma=gamma, trace=trace)
     ledger.set(level, adv)
     return ledger
+
+
+def units_of(ledger: Ledger, level: str) -> list[slice]:
+    """Where the units of each episode stand at ``level``."""
+    # one search for all: a search for one episode converts the whole index to a wider type
+    starts: list[int] = np.searchsorted(ledger.episode_index(level), np.arange(len(ledger.episodes) + 1)).tolist()
+    return [slice(a, b) for a, b in pairwise(starts)]
 
 
 def spread_steps(episodes: Sequence[Episode], base: Callable[[Sequence[Episode]], Ledger]) -> tuple[Ledger, np.ndarray]:

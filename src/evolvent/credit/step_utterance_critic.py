@@ -25,7 +25,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import valid_rows
-from evolvent.credit._tokens import first_tokens, noted
+from evolvent.credit._tokens import first_tokens, noted, units_of
 
 LEVEL = "step"
 UNBIASED = False
@@ -49,11 +49,10 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: notes missing, or critics that give other than ``[4, T]``.
     """
     ledger = Ledger.for_episodes(episodes)
-    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
+    spans, adv = units_of(ledger, "step"), np.full(ledger.size("step"), np.nan)
     for i in valid_rows(episodes):
         q1, q2, v1, v2 = _judged(episodes[i], config)
-        start = np.searchsorted(owner, i)
-        adv[start : start + episodes[i].n_steps] = np.minimum(q1, q2) - np.minimum(v1, v2)
+        adv[spans[i]] = np.minimum(q1, q2) - np.minimum(v1, v2)
     ledger.set("step", adv)
     return ledger
 

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import valid_rows
-from evolvent.credit._tokens import final_value, last_tokens, noted, token_rewards, token_values
+from evolvent.credit._tokens import final_value, last_tokens, noted, token_rewards, token_values, units_of
 from evolvent.formulas.soft import soft_targets
 
 LEVEL = "token"
@@ -63,13 +63,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             final value.
     """
     ledger = Ledger.for_episodes(episodes)
-    owner, target = ledger.episode_index(LEVEL), np.full(ledger.size(LEVEL), np.nan)
+    spans, target = units_of(ledger, LEVEL), np.full(ledger.size(LEVEL), np.nan)
     for i in valid_rows(episodes):
         e = episodes[i]
-        last_K = last_tokens(e, _WHERE)
-        soft = _soft_values(e, config)
-        start = np.searchsorted(owner, i)
-        target[start : start + e.n_tokens] = soft_targets(token_rewards(e, _WHERE), soft[1:], last_K, config.gamma)
+        after_K = _soft_values(e, config)[1:]
+        target[spans[i]] = soft_targets(token_rewards(e, _WHERE), after_K, last_tokens(e, _WHERE), config.gamma)
     ledger.set(LEVEL, target)
     return ledger
 

@@ -123,6 +123,13 @@ def gae(
     r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, trace, terminated_T, truncated_T)
     delta = r + g * live * v_next - _like(value_T, r.shape, "value_T")
     carry = g * lam * live * whole
+    if r.ndim == 1:
+        # the same in plain floats: several times faster than numpy's, which matters for thousands of tokens
+        back, so_far = list[float](), 0.0
+        for d, c in zip(delta[::-1].tolist(), carry[::-1].tolist(), strict=True):
+            so_far = d + c * so_far
+            back.append(so_far)
+        return np.array(back[::-1], dtype=np.float64)
     out = np.empty_like(r)
     ahead: np.ndarray | float = 0.0
     for t in range(len(r) - 1, -1, -1):
