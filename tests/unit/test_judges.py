@@ -122,3 +122,32 @@ def test_a_choice_is_learned(model):
     first = math.exp(batch.units.old_logp[1])
     improve(Objective(), batch, judge, torch.optim.AdamW(model.trainable(), lr=1e-2), epochs=3)
     assert math.exp(batch.with_old(judge).units.old_logp[1]) > first
+
+
+class Scored(language.LanguageModel):
+    """Gives three actions the log-probabilities of a worked example; their texts have 1, 2 and 1 words."""
+
+    def __init__(self):
+        self.device = torch.device("cpu")
+
+    def judge(self, rows, *, adapter="policy", temperature=1.0, want=()):
+        known = {4: [-1.0, -2.0], 6: [-0.5] * 4, 8: [-2.5]}
+        flat = torch.tensor([x for row in rows for x in known[int(row.tokens[0])]])
+        return language.Judged(flat, torch.zeros_like(flat))
+
+    def decode(self, ids):
+        return {4: "open", 6: "walk on", 8: "wait"}[int(ids[0])]
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("sum", [0.186324, 0.506480, 0.307196]),
+        ("token", [0.244728, 0.665241, 0.090031]),
+        ("word", [0.099624, 0.736125, 0.164252]),
+    ],
+)
+def test_probabilities_of_actions_by_hand(way, expected):
+    choices = tuple(np.array(ids, np.int32) for ids in ([4, 5], [6, 7, 7, 7], [8]))
+    rows = [Row(np.array([2]), ids, choices) for ids in choices]
+    assert ActionJudge(Scored(), way=way)(rows).logp_K.exp().tolist() == pytest.approx(expected, abs=1e-5)

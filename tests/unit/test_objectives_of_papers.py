@@ -1,5 +1,8 @@
 """The table of published choices, written a second time: an edit of one side alone is noticed."""
 
+from dataclasses import fields
+from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -39,9 +42,9 @@ PUBLISHED = {
     "evol_rl": ("ppo", "token", 0.2, 0.28, "token_mean", {"entropy": 0.003, "kl": 0.001}),
     "nft": ("nft", "token", 0.2, 0.2, "token_mean", {"floor": 1.0}),
     "hbpo": ("ppo", "token", 0.2, 0.2, "seq_mean_token_mean", {}),
-    "poad": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 0.01}),
-    "ntpo": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 0.01}),
-    "twosome": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 0.01}),
+    "poad": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 1e-4}),
+    "ntpo": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 1e-4}),
+    "twosome": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 1e-4}),
     "marft_a": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 0.01}),
     "marft_t": ("ppo", "token", 0.2, 0.2, "token_mean", {"normalise": "minibatch", "entropy": 0.01}),
     "archer": ("pg", "none", 0.2, 0.2, "seq_mean_token_sum", {}),
@@ -79,6 +82,16 @@ def test_the_choices_are_the_published_ones(name):
 @pytest.mark.parametrize("name", PREFERENCES)
 def test_preferences(name):
     assert CHOICES[name].loss == Preference(*PREFERENCES[name])
+
+
+@pytest.mark.parametrize("name", [name for name in CHOICES if find_spec(f"evolvent.algos.{name}")])
+def test_the_defaults_of_a_system_are_those_of_the_table(name):
+    config, loss = import_module(f"evolvent.algos.{name}").Config(), CHOICES[name].loss
+    if isinstance(loss, Objective) and hasattr(config, "clip"):
+        assert loss.clip_high == config.clip
+    for axis in fields(loss) if loss is not None else ():
+        if hasattr(config, axis.name):
+            assert getattr(config, axis.name) == getattr(loss, axis.name), axis.name
 
 
 def test_the_table_is_complete_text():

@@ -60,7 +60,8 @@ EVOL_RL = Objective(clip_high=0.28, kl=0.001, entropy=0.003)
 NFT = Objective(surrogate="nft")
 HBPO = Objective(aggregate="seq_mean_token_mean")
 # with a critic: an optimiser step is normalised as a whole
-POAD = NTPO = TWOSOME = MARFT_A = MARFT_T = Objective(normalise="minibatch", entropy=0.01)
+POAD = NTPO = TWOSOME = Objective(normalise="minibatch", entropy=1e-4)
+MARFT_A = MARFT_T = Objective(normalise="minibatch", entropy=0.01)
 ARCHER = Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum")
 LOOP = Objective(surrogate="log_sym", clip_high=0.1, aggregate="seq_mean_token_mean")
 SPA = GRA = OPRL = VERPO = CLIP_DELTA = GIGPO = Objective()
@@ -113,7 +114,7 @@ CHOICES: dict[str, Choice] = {
     "hbpo": Choice("arXiv 2507.15844", HBPO, reward="outcome within a length budget", baseline="budget, batch std"),
     "poad": Choice(
         "arXiv 2405.15821", POAD, reward="step", unit="token", baseline="critic",
-        spread="GAE, no discount inside actions", note="a step is discarded at KL .02",
+        spread="GAE, no discount inside actions", note="a step is discarded at KL .02; entropy .01 in VirtualHome",
     ),
     "ntpo": Choice(
         "arXiv 2405.15821", NTPO, reward="step", unit="token", baseline="critic",
