@@ -342,13 +342,13 @@ class LanguageRun:
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
 
     def _out_of_time(self) -> bool:
-        return bool(self.config.minutes) and self.folder.seconds >= 60 * self.config.minutes
+        return bool(self.config.plan.minutes) and self.folder.seconds >= 60 * self.config.plan.minutes
 
     def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
         now = time.monotonic()
         done = self.update / self.config.updates
-        if self.config.minutes:
-            done = max(done, min(1.0, self.folder.seconds / 60 / self.config.minutes))
+        if self.config.plan.minutes:
+            done = max(done, min(1.0, self.folder.seconds / 60 / self.config.plan.minutes))
         if now - self._told < (30.0 if self.live.plain else 0.25) and done < 1.0:
             return
         self._told = now
@@ -382,7 +382,7 @@ def open_language(
     if plan.threads:
         torch.set_num_threads(plan.threads)
     model = language.load(
-        config.model, dtype=plan.dtype, lora_rank=config.lora_rank, adapters=tuple(adapters), device=plan.device,
+        config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=tuple(adapters), device=plan.device,
         gradient_checkpointing=plan.checkpointing, seed=seed_tree(config.seed, "weights") % 2**31,
     )  # fmt: skip
     run: LanguageRun | None = None

@@ -16,6 +16,10 @@ from evolvent.rollout.language_acting import Way
 class Plan:
     """How a run goes about it: nothing here belongs to an algorithm."""
 
+    minutes: float = 0.0
+    """Stop after the update in which these minutes have passed; 0 = no limit."""
+    lora_rank: int = 8
+    """Rank of the LoRA adapter; 0 trains all weights."""
     device: str = "cpu"
     """Where the model lives: cpu, cuda."""
     dtype: str = "auto"
@@ -60,8 +64,6 @@ class LanguageConfig:
     """Root of the seed tree: tasks, draws and minibatches follow from it."""
     updates: int = 100
     """Updates in all."""
-    minutes: float = 0.0
-    """Stop after the update in which these minutes have passed; 0 = no limit."""
     prompts: int = 8
     """Tasks of an update."""
     group: int = 4
@@ -70,8 +72,6 @@ class LanguageConfig:
     """Among allowed actions: token by token inside them (trie), or whole by likelihood a word, a token, or in sum."""
     temperature: float = 1.0
     """Sampling temperature while learning."""
-    lora_rank: int = 8
-    """Rank of the LoRA adapter; 0 trains all weights."""
     lr: float = 1e-4
     """Step size of AdamW."""
     epochs: int = 1
@@ -99,9 +99,9 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
         raise BadInput(
             "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
         )
-    if config.lora_rank < 1 and len(adapters) > 1:
+    if plan.lora_rank < 1 and len(adapters) > 1:
         raise BadInput(
-            "several agents on one base need adapters", got=f"--lora-rank {config.lora_rank}", expected=">= 1",
+            "several agents on one base need adapters", got=f"--lora-rank {plan.lora_rank}", expected=">= 1",
             where="--lora-rank",
         )  # fmt: skip
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
