@@ -31,7 +31,8 @@ def test_every_part_is_there(folder):
     page = Page(html(folder))
     for part in (
         "poad on overcooked:tomato-salad", "smollm2-135m", "1,280 attempts", "40 updates", "40.3k tokens sampled",
-        "held-out return, greedy, 95 % interval", "the same, before learning", "the same, sampled", "random play",
+        "held-out return, greedy, 95 % interval", "before learning, 95 % interval", "answers sampled, 95 %",
+        "random play, 95 %",
         "Held-out tasks solved:", "Return of an attempt", "Success", "Warnings", "(update 3, 23)",
         "docs/when-it-does-not-learn.md#no-difference", "Credit of every token", "Attempts, first and last",
         "after 32 attempts", "after 1,280 attempts", "entropy, nats a token", "distance from the reference", "loss",
@@ -46,7 +47,7 @@ def test_the_numbers_are_those_of_the_folder(folder):
     rows, words = RunFolder.open(folder).read_metrics(), Page(html(folder)).words
     judged = [row for row in rows if row.get("phase") == "eval"]
     assert f"{judged[-1]['value']:.4g} held-out return, greedy" in words
-    assert f"{judged[0]['value']:.4g} the same, before learning" in words
+    assert f"{judged[0]['value']:.4g} before learning, 95 % interval" in words
     lo, hi = success_interval(judged[0])
     before = f"{100 * judged[0]['success_mean']:.0f} % [{100 * lo:.0f}, {100 * hi:.0f}] before learning"
     assert f"Held-out tasks solved: {before}" in words
@@ -61,8 +62,10 @@ def test_a_warning_is_said_once_with_every_update_that_told_it(folder):
 @pytest.mark.parametrize("updates", [0, 1, 3])
 def test_a_run_that_has_only_begun_has_a_report_too(tmp_path, updates):
     words = Page(html(sample_language_run(tmp_path / "r", updates=updates, summary=False, credit=False))).words
-    assert "has not ended" in words and "the same, random play" in words and "Credit of every token" not in words
-    assert "the same, before learning" not in words and "after it" not in words, "nothing was judged after learning yet"
+    assert "has not ended" in words and "random play, 95 %" in words and "Credit of every token" not in words
+    assert "before learning, 95 % interval" not in words and "after it" not in words, (
+        "nothing was judged after learning yet"
+    )
 
 
 def test_what_models_and_tasks_say_is_never_markup(tmp_path):

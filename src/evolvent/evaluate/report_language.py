@@ -99,12 +99,10 @@ def _before(summary: Mapping[str, Any], run: Learning) -> Mapping[str, Any]:
 
 def _score(summary: Mapping[str, Any], run: Learning) -> str:
     learned = bool(summary) or any(row["step"] > 0 for row in run.evaluations)
-    shown = score(
-        summary, run, judged_as="held-out return, greedy", sampled="the same, sampled", chance="the same, random play"
-    )
+    shown = score(summary, run, judged_as="held-out return, greedy", sampled="answers sampled", chance="random play")
     before = _before(summary, run)
     if learned and before.get("value") is not None:
-        shown.insert(1, figure({**before, "name": "the same, before learning"}, rates=False, minor=True))
+        shown.insert(1, figure({**before, "name": "before learning"}, rates=False, minor=True))
     return f'<div class="hero">{"".join(shown)}</div>' if shown else ""
 
 
@@ -113,7 +111,7 @@ def _success(summary: Mapping[str, Any], run: Learning) -> str:
     after = summary.get("greedy") or next((row for row in reversed(run.evaluations) if row["step"] > 0), {})
     rows = [
         ("before learning", _before(summary, run)), ("after it", after),
-        ("after it, answers sampled", summary.get("sampled")), ("by random play", run.chance),
+        ("with sampled answers", summary.get("sampled")), ("by random play", run.chance),
     ]  # fmt: skip
     said = [
         f"{interval(row['success_mean'], success_interval(dict(row)))} {when}"
