@@ -3,6 +3,7 @@
 from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -100,6 +101,13 @@ def test_the_table_is_complete_text():
     assert axes(DAPO) == "ppo, clip_high 0.28"
     assert axes(SPPO) == "sppo, beta 0.001"
     assert axes(None) == "its own"
+
+
+def test_the_table_in_the_docs_is_that_of_the_code(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    page = import_module("objectives_page")
+    written = page.PAGE.read_text("utf-8")
+    assert written == page.filled(written, page.parts()), "run benchmarks/objectives_page.py"
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -88,7 +88,7 @@ CHOICES: dict[str, Choice] = {
     "opmd": Choice("arXiv 2505.17826", OPMD, baseline="group mean, or log-mean-exp", note="tolerates stale data"),
     "asymre": Choice("arXiv 2506.20520", ASYMRE, baseline="group mean - .1", note="tolerates stale data"),
     "clip_cov": Choice("arXiv 2505.22617", CLIP_COV, note="some released scripts clip at 1 / 1"),
-    "kl_cov": Choice("arXiv 2505.22617", KL_COV, note="share of the scripts; the code has 2e-4"),
+    "kl_cov": Choice("arXiv 2505.22617", KL_COV, note="share of the scripts; default of the code 2e-4"),
     "high_entropy": Choice("arXiv 2506.01939", HIGH_ENTROPY, note="on top of DAPO"),
     "aepo": Choice(
         "arXiv 2510.14545", AEPO, spread="times 1 + .2 z(entropy)",
