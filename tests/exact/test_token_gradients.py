@@ -320,6 +320,13 @@ def test_a_critic_that_does_not_fit(values):
 def test_a_bootstrap_is_not_read_where_the_task_ended():
     over = record(value=KNOWN, meta={"final_value": 50.0})
     assert token_bad.assign([over]).values("token")[-1] == pytest.approx(-0.3)
+    # over by the rules in the very step in which the time was up: over
+    both = Episode("t", id="e", meta={"final_value": 50.0})
+    both.act("x", token_ids=[1])
+    both.note("value", [0.3])
+    both.end(terminated=True, truncated=True)
+    for module, level in ((token_bad, "token"), (agent_sequential, "step"), (step_gae, "step")):
+        assert of(module, both, level) == pytest.approx([-0.3])
 
 
 # ---------------------------------------------------------------------- ETPO's fixed point, over three words

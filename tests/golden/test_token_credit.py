@@ -8,6 +8,7 @@ from evolvent.credit import (
     agent_sequential,
     step_gae,
     step_leave_one_out,
+    step_utterance_critic,
     token_bad,
     token_entropy_redistribute,
     token_entropy_weight,
@@ -118,6 +119,14 @@ def test_two_agents_in_one_turn():
     assert released.get("agent", episode=0, unit="solver") == pytest.approx(0.5702)
     plain = agent_sequential.assign([ep])
     assert plain.values("step") == pytest.approx([0.6 - 0.4 + 0.95 * 0.4, 0.4])
+
+
+def test_the_lower_of_two_critics():
+    """Values at the first token of each utterance, the others are not looked at."""
+    ep = episode(
+        [2, 1], [0.0, 1.0], q1=[0.5, 9, 0.9], q2=[0.7, 9, 0.4], v1=[0.1, 9, 0.8], v2=[0.3, 9, 0.2]
+    )  # fmt: skip
+    assert step_utterance_critic.assign([ep]).values("step") == pytest.approx([0.5 - 0.1, 0.4 - 0.2])
 
 
 # ------------------------------------------------------------------------------------------------- entropy
