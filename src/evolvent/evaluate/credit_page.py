@@ -107,7 +107,7 @@ def _legend(book: CreditBook) -> str:
     return (
         f'<p class="scale small"><span class="least">≤ −{end}</span>'
         f'<span class="cells" aria-hidden="true">{cells}</span><span class="most">≥ +{end}</span>'
-        '<i class="x">like this</i><span class="soft">not scored</span></p>'
+        '<span class="soft"><i class="x">like this</i>: not scored</span></p>'
     )
 
 

@@ -158,7 +158,7 @@ def _numbers(run: Learning, names: Sequence[str]) -> str:
 
 def _tokens(run: Learning) -> float:
     """Tokens sampled while learning."""
-    return sum(row["tokens_mean"] * row["attempts"] for row in run.updates if row.get("tokens_mean"))
+    return sum((row.get("tokens_mean") or 0) * (row.get("attempts") or 0) for row in run.updates)
 
 
 def _time(run: Learning) -> str:
@@ -167,7 +167,7 @@ def _time(run: Learning) -> str:
     if whole <= 0:
         return ""
     tokens = _tokens(run)
-    facts: dict[str, object] = {"attempts a minute": 60 * sum(row["attempts"] for row in run.updates) / whole}
+    facts: dict[str, object] = {"attempts a minute": 60 * sum(row.get("attempts") or 0 for row in run.updates) / whole}
     facts["seconds an update"] = whole / len(run.updates)
     if tokens and spent["act"] > 0 and spent["learn"] > 0:
         facts |= {
