@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import (
     step_flow_group,
@@ -78,6 +79,19 @@ def test_advantages_of_one_group(rule, config, expected):
     group = attempts([1, 0, 0.5, 0], [3, 2, 4, 1])
     ledger = rule.assign(group) if config is None else rule.assign(group, rule.Config(**config))
     assert ledger.values("step") == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("rule", [step_group_mean, step_group_std, step_leave_one_out])
+def test_kinds_of_reward_that_are_asked_for_are_added_up(rule):
+    episodes = attempts([1, 0, 0.5, 0], [1] * 4)
+    for episode, cost in zip(episodes, [-0.5, 0, 0, 0.5], strict=True):
+        keep_reward(episode, "cost", cost)
+    both = rule.assign(episodes, rule.Config(kinds=("return", "cost"))).values("step")
+    assert both == pytest.approx(rule.assign(attempts([0.5, 0, 0.5, 0.5], [1] * 4)).values("step"))
+    alone = rule.assign(episodes, rule.Config(kinds=("cost",))).values("step")
+    assert alone == pytest.approx(rule.assign(attempts([-0.5, 0, 0, 0.5], [1] * 4)).values("step"))
+    with pytest.raises(BadInput, match="does not carry"):
+        rule.assign(episodes, rule.Config(kinds=("manners",)))
 
 
 def test_a_group_is_attempts_and_not_turns():

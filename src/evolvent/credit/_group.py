@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
+from evolvent.core.reward_kinds import reward_total
 
 
 def valid_rows(episodes: Sequence[Episode]) -> list[int]:
@@ -20,9 +22,16 @@ def labels(episodes: Sequence[Episode], rows: Sequence[int]) -> list[str]:
     return [episodes[i].group or episodes[i].task_id for i in rows]
 
 
-def totals(episodes: Sequence[Episode], rows: Sequence[int]) -> np.ndarray:
-    """Undiscounted return of each row: float64 ``[len(rows)]``."""
-    return np.array([episodes[i].total_reward for i in rows], dtype=np.float64)
+def totals(episodes: Sequence[Episode], rows: Sequence[int], kinds: Sequence[str] = ("return",)) -> np.ndarray:
+    """Undiscounted return of each row: float64 ``[len(rows)]``; with ``kinds`` the sum of these kinds of reward.
+
+    "return" is the reward of the task itself, the others are read by ``core.reward_kinds``.
+    """
+    return np.array([math.fsum(_total(episodes[i], kind) for kind in kinds) for i in rows], dtype=np.float64)
+
+
+def _total(episode: Episode, kind: str) -> float:
+    return episode.total_reward if kind == "return" else reward_total(episode, kind)
 
 
 def to_steps(episodes: Sequence[Episode], rows: Sequence[int], adv: np.ndarray) -> Ledger:

@@ -14,6 +14,7 @@ Deviations: none in the advantage; how tokens are averaged belongs to the learne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
@@ -24,8 +25,20 @@ LEVEL = "step"
 UNBIASED = "up to scale"
 
 
-def assign(episodes: Sequence[Episode]) -> Ledger:
-    """The advantage of its episode on every step of the valid episodes, in units of reward."""
+@dataclass(frozen=True)
+class Config:
+    """Settings of the group mean."""
+
+    kinds: tuple[str, ...] = ("return",)
+    """What is added up and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
+    """The advantage of its episode on every step of the valid episodes, in units of reward.
+
+    Raises:
+        BadInput: an attempt without a kind of reward that is asked for.
+    """
     rows = valid_rows(episodes)
-    ret = totals(episodes, rows)
+    ret = totals(episodes, rows, config.kinds)
     return to_steps(episodes, rows, ret - group_mean(ret, labels(episodes, rows)))

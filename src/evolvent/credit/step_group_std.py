@@ -35,11 +35,17 @@ class Config:
     """Added to the standard deviation."""
     ddof: int = 1
     """1: sample standard deviation, 0: population."""
+    kinds: tuple[str, ...] = ("return",)
+    """What is added up and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
-    """The advantage of its episode on every step of the valid episodes, in standard deviations."""
+    """The advantage of its episode on every step of the valid episodes, in standard deviations.
+
+    Raises:
+        BadInput: an attempt without a kind of reward that is asked for.
+    """
     rows = valid_rows(episodes)
-    ret, group = totals(episodes, rows), labels(episodes, rows)
+    ret, group = totals(episodes, rows, config.kinds), labels(episodes, rows)
     z = (ret - group_mean(ret, group)) / (group_std(ret, group, config.ddof) + config.eps)
     return to_steps(episodes, rows, z)

@@ -37,14 +37,20 @@ class Config:
 
     drop_below: float = 0.0
     """Advantages smaller than this in size count 0; 0.01 in LOOP."""
+    kinds: tuple[str, ...] = ("return",)
+    """What is added up and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
 
 
 CLAIMS = ((Config(drop_below=0.5), False),)
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
-    """The advantage of its episode on every step of the valid episodes, in units of reward."""
+    """The advantage of its episode on every step of the valid episodes, in units of reward.
+
+    Raises:
+        BadInput: an attempt without a kind of reward that is asked for.
+    """
     rows = valid_rows(episodes)
-    ret = totals(episodes, rows)
+    ret = totals(episodes, rows, config.kinds)
     adv = ret - leave_one_out(ret, labels(episodes, rows))
     return to_steps(episodes, rows, np.where(np.abs(adv) < config.drop_below, 0.0, adv))
