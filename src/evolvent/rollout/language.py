@@ -122,20 +122,23 @@ class LanguageRun:
         finally:
             self._seconds[phase] += time.perf_counter() - start
 
-    def collect(self, player: PlayerOf | None = None) -> list[Episode]:
+    def collect(self, player: PlayerOf | None = None, *, again: int = 0) -> list[Episode]:
         """``group`` attempts at each of ``prompts`` tasks; attempts whose environment broke are left out.
 
         Args:
             player: how an attempt goes; one agent by default.
+            again: 1, 2, … for further draws of tasks within an update.
 
         Raises:
             EnvError: every environment broke.
         """
-        config = self.config
+        config, now = self.config, (self.update, again) if again else (self.update,)
         first = self.update * config.prompts
         tasks = self._tasks[first : first + config.prompts]
+        if again:
+            tasks = self.env.tasks("train", config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
         jobs = [
-            (task, seed_tree(config.seed, "attempt", self.update, n, g), f"{self.update}.{n}")
+            (task, seed_tree(config.seed, "attempt", *now, n, g), ".".join(map(str, (*now, n))))
             for n, task in enumerate(tasks) for g in range(config.group)
         ]  # fmt: skip
         return self._play(jobs, self._acting, player or self.alone)
