@@ -269,7 +269,7 @@ def measure(
 def configured(
     rule: Any, config: Any = None, critic: Callable[[Episode], Any] | None = None
 ) -> Callable[[Sequence[Episode]], Ledger]:
-    """The rule with its configuration (default where ``None``), and with ``critic`` or an embedder where it needs one."""
+    """The rule with its configuration (default where ``None``), and ``critic`` or an embedder where it needs one."""
     if config is None and hasattr(rule, "Config"):
         config = rule.Config()
     if config is None:
