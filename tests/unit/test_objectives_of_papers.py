@@ -51,7 +51,7 @@ PUBLISHED = {
     "archer": ("pg", "none", 0.2, 0.2, "seq_mean_token_sum", {}),
     "loop": ("log_sym", "token", 0.2, 0.1, "seq_mean_token_mean", {}),
     "spa": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
-    "gra": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
+    "gated": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
     "oprl": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
     "flow_grpo": ("ppo", "token", 0.2, 0.3, "token_mean", {"kl": 0.001}),
     "verpo": ("ppo", "token", 0.2, 0.2, "token_mean", {}),

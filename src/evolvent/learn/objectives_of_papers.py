@@ -64,7 +64,7 @@ POAD = NTPO = TWOSOME = Objective(normalise="minibatch", entropy=1e-4)
 MARFT_A = MARFT_T = Objective(normalise="minibatch", entropy=0.01)
 ARCHER = Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum")
 LOOP = Objective(surrogate="log_sym", clip_high=0.1, aggregate="seq_mean_token_mean")
-SPA = GRA = OPRL = VERPO = CLIP_DELTA = GIGPO = Objective()
+SPA = GATED = OPRL = VERPO = CLIP_DELTA = GIGPO = Objective()
 FLOW_GRPO = Objective(clip_high=0.3, kl=0.001)
 DPO = Preference("dpo")
 IPO = Preference("ipo")
@@ -148,7 +148,7 @@ CHOICES: dict[str, Choice] = {
         "arXiv 2505.20732", SPA, reward="estimated progress + grounding", unit="turn", baseline="critic",
         note="weight of the KL penalty not known: none",
     ),
-    "gra": Choice("arXiv 2508.10548", GRA, reward="outcome opens the gate to step rewards"),
+    "gated": Choice("arXiv 2508.10548", GATED, reward="outcome opens the gate to step rewards"),
     "oprl": Choice(
         "arXiv 2509.19199", OPRL, reward="outcome, and implicit step rewards", unit="trajectory + turn",
         baseline="leave one out, twice", spread="added",
