@@ -122,6 +122,11 @@ def test_held_out_worlds_never_start_like_training_worlds():
         one_start.tasks("train", 2, seed=0)
 
 
+def test_rejected_worlds_are_not_printed(capsys):
+    babyai.make("GoToRedBall").tasks("train", 60, seed=0)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_limits_unknown_commands_and_the_end():
     env = babyai.make("GoToRedBallNoDists", step_limit=3)
     task = env.tasks("train", 5, seed=0)[0]

@@ -2,6 +2,7 @@
 
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -84,6 +85,18 @@ def test_the_global_generator_is_left_as_it_was():
     env.reset(env.tasks("train", 2, seed=0)[0])
     env.step("[3]")
     assert random.getstate() == before
+
+
+def test_games_on_threads_do_not_disturb_each_other():
+    def play(seed):
+        env = load("textarena:2048-v0-train")
+        env.reset(env.tasks("train", 3, seed)[2])
+        moves = random.Random(seed)
+        return [env.step(f"[{moves.choice(('up', 'down', 'left', 'right'))}]").observation for _ in range(12)]
+
+    alone = [play(seed) for seed in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(play, range(6))) == alone
 
 
 def test_step_limit_truncates():

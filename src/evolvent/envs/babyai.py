@@ -6,11 +6,11 @@ side, and the mission. There are few different situations, which makes the singl
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import importlib.util
-import io
 import random
 import zlib
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit:
     import gymnasium
     import minigrid  # noqa: F401  (names its levels to gymnasium)
 
-    ids = [name for name in gymnasium.registry if name.startswith(("BabyAI-", "MiniGrid-"))]
+    _silence(importlib.import_module("minigrid.envs.babyai.core.roomgrid_level"))
+    ids = sorted(name for name in gymnasium.registry if name.startswith(("BabyAI-", "MiniGrid-")))
     names = {name.removeprefix("BabyAI-").rsplit("-v", 1)[0]: name for name in ids}  # the last version of each
     if variant not in names:
         raise BadInput("no such level", got=variant, expected=closest(variant, list(names)), where="envs.babyai.make")
@@ -136,8 +137,7 @@ class BabyAI:
         self._turn = None
 
     def _build(self, seed: int) -> np.ndarray:
-        with contextlib.redirect_stdout(io.StringIO()):  # the package tells there which drawn worlds it rejected
-            return self._world.reset(seed=seed)[0]["image"]
+        return self._world.reset(seed=seed)[0]["image"]
 
     def _start(self) -> str:
         held = self._world.carrying
@@ -171,6 +171,11 @@ class BabyAI:
         if front is not None and front.type in self._tools:
             can.append(_TOGGLE)
         return can
+
+
+def _silence(module: ModuleType) -> None:
+    """The package prints which drawn worlds it rejects; redirecting stdout would take it from other threads too."""
+    vars(module)["print"] = lambda *_: None
 
 
 def _needs(world: Any) -> tuple[bool, tuple[str, ...]]:

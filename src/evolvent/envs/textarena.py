@@ -12,6 +12,7 @@ import importlib.util
 import io
 import random
 import re
+import threading
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from evolvent.envs import closest
 from evolvent.envs._settings import parse_settings
 
 _WHERE = "envs.textarena.make"
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def installed() -> bool:
@@ -196,18 +198,19 @@ class TextArena:
 
     @contextlib.contextmanager
     def _own_chance(self) -> Iterator[None]:
-        """The package draws from Python's global generator: give it one of its own, and print nothing."""
-        outside = random.getstate()
-        random.setstate(self._chance)
-        try:
-            with _quietly():
+        """The package draws from Python's global generator: lend it one of this game's own, one game at a time."""
+        with _ONE_AT_A_TIME:
+            outside = random.getstate()
+            random.setstate(self._chance)
+            try:
                 yield
-        finally:
-            self._chance = random.getstate()
-            random.setstate(outside)
+            finally:
+                self._chance = random.getstate()
+                random.setstate(outside)
 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    """Without what downloads of word lists tell."""
+    with _ONE_AT_A_TIME, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
