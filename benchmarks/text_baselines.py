@@ -5,9 +5,9 @@
     python benchmarks/text_baselines.py --page               # only write the table again
 
 Held-out tasks, five seeds of tasks and draws. "random" is a random admissible command, or where any text is allowed the
-answer to another question (of a training task); "nothing" is the empty text; the model samples at temperature 1, free
-text as it comes, commands by the mean log-likelihood of their words (TWOSOME). A world that is not installed is left
-out, and said.
+answer to another question, if tasks carry answers; "nothing" is the empty text; the model samples at temperature 1,
+free text as it comes, commands by the mean log-likelihood of their words (TWOSOME). A world that is not installed is
+left out, and said.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ WORLDS: dict[str, tuple[str, int, int]] = {
     "babyai:GoToRedBallNoDists": ("go to the red ball, alone in the room", 40, 4),
     "babyai:GoToObj": ("go to the thing, alone in the room", 40, 4),
     "babyai:GoToLocal": ("go to the thing named, among others", 40, 4),
+    "reasoning_gym:basic_arithmetic": ("a sum of two to six numbers", 40, 8),
+    "reasoning_gym:letter_counting": ("how often a letter stands in a text", 40, 8),
     "twx:twc": ("put the thing where it belongs", 40, 4),
     "twx:coin": ("find the coin", 40, 4),
 }
@@ -68,7 +70,7 @@ WORLDS: dict[str, tuple[str, int, int]] = {
 def main() -> None:
     """Measure the worlds asked for, then write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))
+    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), help="also worlds that are not in the list above")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--model", default=MODEL, help="'none' leaves it out and keeps what the file says of it")
     parser.add_argument("--page", action="store_true", help="write the table from the result file, measure nothing")
@@ -83,16 +85,17 @@ def main() -> None:
             continue
         rows = {r["spec"]: r for r in json.loads(out.read_text("utf-8"))} if out.exists() else {}
         rows[spec] = {"model": rows.get(spec, {}).get("model")} | row
-        order = [name for name in WORLDS if name in rows]
+        order = sorted(rows, key=lambda name: [*WORLDS, name].index(name))
         write_atomic(out, json.dumps([rows[name] for name in order], indent=1) + "\n")
-        print(spec, {name: row[name]["return"]["mean"] for name in ("random", "nothing")}, flush=True)
+        print(spec, {name: row[name]["return"]["mean"] for name in ("random", "nothing") if row[name]}, flush=True)
     if out == SOURCE:
         PAGE.write_text(filled(PAGE.read_text("utf-8"), parts(json.loads(SOURCE.read_text("utf-8")))), "utf-8")
 
 
 def measured(spec: str, seeds: range, model: str) -> dict[str, Any]:
     """The row of one world."""
-    asked, n, n_model = WORLDS[spec]
+    told = {row.name: row.summary for row in envs.available()}
+    asked, n, n_model = WORLDS.get(spec) or (told.get(spec.partition(":")[0], ""), 40, 8)
     with closing(envs.load(spec)) as env:
         tasks = {seed: env.tasks("heldout", n, seed) for seed in seeds}
         example = env.reset(tasks[0][0], tasks[0][0].seed)
@@ -105,10 +108,12 @@ def measured(spec: str, seeds: range, model: str) -> dict[str, Any]:
             words.extend(len(command.split()) for command in turn.admissible or ())
             return tb.random_command(turn, draws)
 
-        chance = tb.borrowed(env.tasks("train", n, 0)) if free else watched
+        train = env.tasks("train", n, 0) if free else []
+        carried = any("answer" in task.meta for task in train)
+        chance = (tb.borrowed(train) if carried else None) if free else watched
         row: dict[str, Any] = {
             "spec": spec, "asked": asked, "reward_range": list(env.reward_range), "seeds": len(seeds),
-            "random": tb.summary([tb.play(env, tasks[seed], chance, seed=seed) for seed in seeds]),
+            "random": chance and tb.summary([tb.play(env, tasks[seed], chance, seed=seed) for seed in seeds]),
             "nothing": tb.summary([tb.play(env, tasks[seed], tb.nothing, seed=seed) for seed in seeds]),
             "commands": None if free else {"least": min(offers), "most": max(offers), "words": float(np.mean(words))},
             "answer_tokens": env.max_tokens if free else None,
@@ -152,14 +157,16 @@ def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
         low, high = row["reward_range"]
         cells = [f"`{row['spec']}`", row["asked"], offered, words, f"{low:.3g} to {high:.3g}"]
         cells += [_paid(row.get(name)) for name in ("random", "nothing", "model")]
-        lines.append("| " + " | ".join([*cells, f"{row['random']['steps']:.0f}"]) + " |")
+        lines.append("| " + " | ".join([*cells, f"{(row['random'] or row['nothing'])['steps']:.0f}"]) + " |")
     commits = sorted({(row["commit"] or {}).get("id", "?")[:10] for row in rows})
+    dirty = any((row["commit"] or {}).get("dirty") for row in rows)
     attempts = {name: _span([row[name]["attempts"] for row in rows if row.get(name)]) for name in ("random", "model")}
     lines += [
         "",
         f"Mean return of an attempt at a held-out task with a 95 % bootstrap interval over attempts, "
         f"{rows[0]['seeds']} seeds, {attempts['random']} attempts in all ({attempts['model']} by the model); "
-        f"steps are those of random play. `python benchmarks/text_baselines.py`, commits {', '.join(commits)}.",
+        f"steps are those of random play. `python benchmarks/text_baselines.py`, commits {', '.join(commits)}"
+        f"{' (with uncommitted changes)' if dirty else ''}.",
     ]
     return {"table": "\n".join(lines)}
 

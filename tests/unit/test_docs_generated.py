@@ -27,3 +27,11 @@ def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
     for page in pages:
         written = page.read_text("utf-8")
         assert written == module.filled(written, module.parts_of(page.stem)), f"run benchmarks/algo_pages.py: {page}"
+
+
+def test_the_table_of_text_worlds_is_that_of_its_result_file():
+    module = importlib.import_module("text_baselines")
+    written = module.PAGE.read_text("utf-8")
+    rows = json.loads(module.SOURCE.read_text("utf-8"))
+    assert written == module.filled(written, module.parts(rows)), "run benchmarks/text_baselines.py --page"
+    assert len(rows) >= 16 and all(row["nothing"]["attempts"] >= 100 for row in rows)
