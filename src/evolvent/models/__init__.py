@@ -22,8 +22,8 @@ def load(
 
     Args:
         spec: ``smollm2-135m``, ``gemma-3-270m`` or ``qwen2.5-coder-1.5b`` (fetched into the cache if missing),
-            ``PATH.gguf``, ``remote:MODEL@BASE_URL``, ``scripted:FILE.json``, or ``none`` (scores uniformly, cannot
-            generate).
+            ``PATH.gguf``, ``remote:MODEL@BASE_URL``, ``train:MODEL`` (in torch, with weights that can be trained:
+            ``models.language``), ``scripted:FILE.json``, or ``none`` (scores uniformly, cannot generate).
         progress: called as ``progress(bytes_done, bytes_total, text)`` while weights are fetched.
         **options: for the model, such as ``n_ctx`` and ``n_threads`` (local) or ``timeout_s`` (remote).
 
@@ -48,13 +48,17 @@ def load(
         if options:
             raise BadInput("a scripted model takes no options", got=sorted(options), where=spec)
         return Scripted(name="none") if spec == "none" else Scripted.from_file(rest)
+    if kind == "train":
+        from evolvent.models import language
+
+        return language.load(rest, progress=progress, **options)
     if spec.endswith(".gguf"):
         from evolvent.models.llama import Llama
 
         return Llama(Path(spec).expanduser(), **options)
     names = [entry.name for entry in weights.CATALOGUE]
     if spec not in names:
-        forms = "PATH.gguf, remote:MODEL@BASE_URL, scripted:FILE.json, none"
+        forms = "PATH.gguf, remote:MODEL@BASE_URL, train:MODEL, scripted:FILE.json, none"
         raise BadInput("no such model", got=spec, expected=f"{', '.join(names)}, {forms}", where="--model")
     from evolvent.models.llama import Llama
 

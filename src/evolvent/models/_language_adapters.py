@@ -6,8 +6,10 @@ whichever is active.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +53,7 @@ class Adapters:
             BadInput: the name is taken or no name, or the network has no such target modules.
         """
         peft = import_peft()
-        if name in self.names or not name.isidentifier():
+        if name in self.names or not name.isidentifier() or name in "lora_":  # peft's own prefix
             raise BadInput("no name for a new adapter", got=name, expected="a new identifier", where="adapters")
         rank, alpha, targets = self.settings
         config = config or peft.LoraConfig(
@@ -68,6 +70,8 @@ class Adapters:
                 raise BadInput("the adapter does not fit", got=str(error), where=f"adapters, {name!r}") from error
         self.names.append(name)
         self._layers = [m for m in self.network.modules() if isinstance(m, peft.tuners.lora.LoraLayer)]
+        for layer in self._layers:
+            layer.eval()
         self._switch(name)
 
     @property
@@ -134,7 +138,8 @@ class Adapters:
         self.check(name)
         if self.full:
             return dict(self.network.named_parameters())
-        return {key: p for key, p in self.network.named_parameters() if f".{name}." in key and "lora_" in key}
+        mine = re.compile(rf"\.lora_\w+\.{name}\b")
+        return {key: p for key, p in self.network.named_parameters() if mine.search(key)}
 
     def _lora(self) -> list[nn.Parameter]:
         return [p for key, p in self.network.named_parameters() if "lora_" in key]
@@ -174,10 +179,9 @@ class Adapters:
             tensors = peft.get_peft_model_state_dict(self.model, adapter_name=name)
             tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
             save_file(tensors, str(to / "adapter_model.safetensors"), metadata={"format": "pt"})
-            config = self.model.peft_config[name]
-            kept, config.inference_mode = config.inference_mode, True
+            config = copy.copy(self.model.peft_config[name])
+            config.inference_mode, config.base_model_name_or_path = True, self.network.name_or_path
             config.save_pretrained(str(to))
-            config.inference_mode = kept
             tokenizer.save_pretrained(str(to))
             note = {"base": base, "fingerprint": self.fingerprint()}
             (to / NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
@@ -208,8 +212,8 @@ class Adapters:
         mine = peft.get_peft_model_state_dict(self.model, adapter_name=name)
         if mine.keys() != tensors.keys() or any(mine[key].shape != tensors[key].shape for key in mine):
             raise ModelError(
-                "the adapter does not fit this model", got=f"rank {config.r} on {sorted(config.target_modules)}",
-                expected="the layers, rank and targets that it was made with", where=str(folder),
+                "the adapter does not fit the one of that name", got=_shape(config), where=str(folder),
+                expected=_shape(self.model.peft_config[name]), do="load it under a new name",
             )  # fmt: skip
         peft.set_peft_model_state_dict(self.model, tensors, adapter_name=name)
 
@@ -220,6 +224,10 @@ class Adapters:
         some = table.detach()[:: max(1, table.shape[0] // 64)]
         digest.update(some.to("cpu", torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes())
         return digest.hexdigest()[:16]
+
+
+def _shape(config: Any) -> str:
+    return f"rank {config.r} on {', '.join(sorted(config.target_modules))}"
 
 
 def import_peft() -> Any:

@@ -16,7 +16,7 @@ from evolvent.models._language_choices import Choices
 from evolvent.models._language_head import log_softmax_at, logits_at, segment_log_softmax
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A decision to judge: what the model had seen, int ``[P]``, and the tokens it answered with, int ``[K]``.
 
@@ -29,7 +29,7 @@ class Row:
     choices: tuple[np.ndarray, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judged:
     """What the model says about the tokens of all rows, in their order, float32.
 

@@ -81,6 +81,7 @@ def network(place: str, dtype: torch.dtype) -> tuple[Any, Any]:
             model = transformers.AutoModelForCausalLM.from_pretrained(place, config=config, dtype=dtype)
             tokenizer = transformers.AutoTokenizer.from_pretrained(place)
             model.set_attn_implementation(register())
+            model.config._name_or_path = model.name_or_path = place
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         raise ModelError(
             "the model cannot be loaded", got=str(error).strip().splitlines()[-1], where=place,

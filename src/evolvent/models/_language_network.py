@@ -100,7 +100,7 @@ class Network:
         first = next(iter(self.adapters.names), "policy")
         try:
             with self.acting(first):
-                whole = [self.model(torch.tensor(r[None], device=self.device)).logits[0, -2:].float() for r in rows]
+                whole = [self._plain(row) for row in rows]
                 packed = pack(rows)
                 places = np.concatenate([packed.where(i)[-2:] for i in range(len(rows))])
                 ours = self.head.logits(self.forward(packed, places))
@@ -112,6 +112,11 @@ class Network:
         gap = max(float((ours - truth).abs().max()), float((steps - truth[1::2]).abs().max())) / scale
         if not gap <= (1e-3 if self.dtype == torch.float32 else 0.3):
             raise self._unusable(f"logits differ by {gap:.3g}")
+
+    def _plain(self, row: np.ndarray) -> Tensor:
+        """The model's own logits of the last two places."""
+        ids = torch.tensor(row[None], device=self.device)
+        return self.model(ids, use_cache=False).logits[0, -2:].float()
 
     def _stepped(self, rows: list[np.ndarray]) -> list[Tensor]:
         """Logits behind the last token of each row, that token through the cache."""

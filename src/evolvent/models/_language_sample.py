@@ -21,7 +21,7 @@ from evolvent.models._language_pack import pack
 from evolvent.models.sampling import nucleus
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sampled:
     """One completion, token by token as drawn.
 

@@ -12,6 +12,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 
 _ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>")
+_UNKNOWN = ("<unk>", "[UNK]")  # what no token stands for, which is no control token
 _MARKUP = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 
 
@@ -28,7 +29,8 @@ class Text:
         self.tokenizer = tokenizer
         added: dict[str, int] = {str(token): i for i, token in tokenizer.added_tokens_decoder.items()}
         special = set(tokenizer.all_special_ids)
-        self.control = {text: i for text, i in added.items() if i in special or _MARKUP.fullmatch(text)}
+        marked = {text: i for text, i in added.items() if i in special or _MARKUP.fullmatch(text)}
+        self.control = {text: i for text, i in marked.items() if text not in _UNKNOWN}
         self._control_ids = {i: text for text, i in self.control.items()}
         named = [self.control[text] for text in _ENDS if text in self.control]
         own = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
