@@ -108,10 +108,10 @@ class Arithmetic:
         tasks: list[Task] = []
         for again in range(-(-n // len(questions))):
             mark = f"#{again + 1}" if again else ""
-            for question, answer in draws.sample(questions, len(questions)):
+            for question, answer in draws.sample(questions, len(questions))[: n - len(tasks)]:
                 name = f"{self.name}/{question}{mark}"
                 tasks.append(Task(name, question, self._variant, split, seed, meta={"answer": answer}))
-        return tasks[:n]
+        return tasks
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Ask the question of ``task``; ``seed`` changes nothing.
@@ -128,18 +128,21 @@ class Arithmetic:
     def step(self, action: str) -> Turn:
         """Take the answer; ``info`` holds it as read (``action``) and the right one (``answer``).
 
+        ``info["rewards"]["format"]`` is 1 for an answer of the right form: digits, or one of the two words.
+
         Raises:
             EnvError: there was no reset, or the question is answered.
         """
         playing(self._turn, self.name)
         given = action.strip().partition("\n")[0].strip().removesuffix(".")
         right = given == self._answer
+        formed = given in ("odd", "even") if self._variant == "parity" else given.isdecimal()
         self._turn = Turn(
             "Right." if right else f"Wrong: it is {self._answer}.",
             reward=float(right),
             terminated=True,
             success=right,
-            info={"action": given, "answer": self._answer},
+            info={"action": given, "answer": self._answer, "rewards": {"format": float(formed)}},
         )
         return self._turn
 
