@@ -61,6 +61,7 @@ class LanguageRun:
         env: one copy of the environment, to ask it for names and limits.
         heldout: the tasks of evaluations.
         update: number of updates finished.
+        player: how an attempt goes, where nothing else is said; one agent at first.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class LanguageRun:
         self.config, self.model, self.folder, self.live = config, model, folder, live
         self.speaker = speaker(config.plan.style, model)
         self.env = envs.load(config.env)
+        self.player: PlayerOf = self.alone
         self._copies = [self.env]
         self._tasks = self.env.tasks("train", config.updates * config.prompts, seed_tree(config.seed, "tasks") % 2**31)
         self.heldout = self.env.tasks("heldout", config.plan.eval_tasks, config.seed)
@@ -141,7 +143,7 @@ class LanguageRun:
             (task, seed_tree(config.seed, "attempt", *now, n, g), ".".join(map(str, (*now, n))))
             for n, task in enumerate(tasks) for g in range(config.group)
         ]  # fmt: skip
-        return self._play(jobs, self._acting, player or self.alone)
+        return self._play(jobs, self._acting, player or self.player)
 
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
         """One attempt by one agent, within the budgets of the plan."""
@@ -161,12 +163,13 @@ class LanguageRun:
             ledger: their credit.
             level: of the credit that weights the tokens.
             unit: "token", or "action" for whole actions chosen from a list.
-            adapter: whose weights move.
+            adapter: whose weights move; among several agents it is the one of that name, by its own decisions.
             kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
             grad_clip: largest norm of the gradient.
         """
         config, plan = self.config, self.config.plan
         batch = token_batch(episodes, ledger, level=level, unit=unit, constrained=config.act == "trie")
+        batch = batch.of_agent(adapter) if len(batch.agents) > 1 else batch
         if objective.needs_reference:
             batch = batch.with_reference(self.judge(None, unit), plan.micro_tokens)
         told = improve(
@@ -256,7 +259,7 @@ class LanguageRun:
         """One attempt at each held-out task, ``greedy`` or ``sampled``; see ``language_eval.summarise``."""
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
         jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(self.heldout)]
-        return summarise(self._play(jobs, acting, player or self.alone, learning=False))
+        return summarise(self._play(jobs, acting, player or self.player, learning=False))
 
     def finish(self, algo: str, rule: Rule, player: PlayerOf | None = None) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model.
@@ -364,7 +367,7 @@ class LanguageRun:
 @contextmanager
 def open_language(
     config: LanguageConfig, folder: RunFolder, live: Live, *, resume: bool = False,
-    adapters: Sequence[str] = ("policy",),
+    adapters: Sequence[str] = ("policy",), others: Sequence[str] = (),
 ) -> Iterator[LanguageRun]:  # fmt: skip
     """Check the settings, load the model, open the environment, and close both at the end.
 
@@ -374,18 +377,19 @@ def open_language(
         live: its commentary.
         resume: go on after the newest checkpoint.
         adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
+        others: adapters that the algorithm trains, keeps and restores by itself.
 
     Raises:
         BadInput: settings that do not fit together.
     """
-    check(config, adapters)
+    check(config, (*adapters, *others))
     plan = config.plan
     live.status(f"loading {config.model}")
     before = torch.get_num_threads()
     if plan.threads:
         torch.set_num_threads(plan.threads)
     model = language.load(
-        config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=tuple(adapters), device=plan.device,
+        config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=(*adapters, *others), device=plan.device,
         gradient_checkpointing=plan.checkpointing, seed=seed_tree(config.seed, "weights") % 2**31,
     )  # fmt: skip
     run: LanguageRun | None = None
