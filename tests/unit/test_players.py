@@ -1,12 +1,14 @@
 """Attempts as coroutines: what the record holds, budgets, conversations, environments that break or are slow."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from evolvent.core.errors import EnvError
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.reward_kinds import reward_kinds, reward_total, rewards_of
 from evolvent.rollout.players import Ask, Budget, Said, play, run_players
 
 
@@ -154,3 +156,30 @@ def test_draws_do_not_depend_on_who_waits_together():
         return set(seen)
 
     assert seeds(2, 0) < seeds(3, 0) == seeds(3, 2) and len(seeds(3, 0)) == 9
+
+
+class Told(Countdown):
+    """Tells more than its reward: ``told(step)`` in ``info``."""
+
+    def __init__(self, told):
+        super().__init__()
+        self.told = told
+
+    def step(self, action):
+        return replace(super().step(action), info=self.told(self.steps))
+
+
+def test_what_the_environment_pays_besides_and_the_answer_are_kept():
+    env = Told(lambda n: {"rewards": {"form": n / 4} | ({"tests": 0.5} if n == 3 else {}), "action": f"read {n}"})
+    (episode,) = run_players([attempt(env)], says_what_it_sees)
+    assert rewards_of(episode, "form").tolist() == [0.25, 0.5, 0.75] and reward_total(episode, "tests") == 0.5
+    assert episode.meta["answer"] == "read 3" and episode.total_reward == 3.0
+    (plain,) = run_players([attempt(Countdown())], says_what_it_sees)
+    assert plain.meta["answer"] == "1" and reward_kinds(plain) == []
+
+
+def test_a_kind_of_reward_that_comes_now_and_then_is_the_fault_of_the_environment():
+    (error,) = run_players([attempt(Told(lambda n: {"rewards": {"form": 1.0}} if n == 2 else {}))], says_what_it_sees)
+    assert isinstance(error, EnvError) and "now and then" in str(error)
+    with pytest.raises(BadInput, match="do not fit"):
+        run_players([attempt(Told(lambda n: {"rewards": {"form": float("nan")}}))], says_what_it_sees)

@@ -8,16 +8,17 @@ from the seed in each ``Ask``, so the numbers do not depend on who waited togeth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Task, Turn
+from evolvent.core.reward_kinds import keep_reward
 from evolvent.core.seeding import seed_tree
 
 PATIENCE_S = 0.01
@@ -109,10 +110,13 @@ def play(
         transcript: the conversation goes on from turn to turn; otherwise every decision starts from a fresh prompt.
 
     The observation where an attempt was cut off is the last node, so that a critic can value it.
-    ``meta["finish"]`` lists how each answer ended; a completion that was cut off is ``"length"``.
+    ``meta["finish"]`` lists how each answer ended; a completion that was cut off is ``"length"``. ``meta["answer"]`` is
+    the last action, as the environment read it where it tells (``info["action"]``), or null where it is empty. What the
+    environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``.
     """
     episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
     turn, stop, notes = env.reset(task, task.seed), "", dict[str, list[np.ndarray]]()
+    paid: list[Mapping[str, Any]] = []
     while not turn.done:
         fresh = not transcript or episode.n_steps == 0
         context = _see(episode, env, turn, speaker, fresh=fresh)
@@ -134,15 +138,40 @@ def play(
             notes.setdefault(name, []).append(values)
         turn = env.step(action)
         episode.add_reward(turn.reward)
+        episode.meta["answer"] = str(turn.info.get("action", action)) or None
+        paid.append(turn.info.get("rewards", {}))
     if turn.truncated and not stop:
         _see(episode, env, turn, speaker, fresh=not transcript)
     for name, columns in notes.items():
         episode.note(name, np.concatenate(columns))
     episode.meta["stop"] = stop or "env"
+    keep_paid(episode, paid)
     episode.end(
         terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
     )
     return episode
+
+
+def keep_paid(episode: Episode, paid: Sequence[Mapping[str, Any]]) -> None:
+    """Keep the kinds of reward that an environment told after each decision, ``{kind: number}``.
+
+    A kind that comes with every decision has a number for each; one that comes with the last alone is the attempt's.
+
+    Raises:
+        EnvError: a kind that comes now and then.
+        BadInput: something that is not a finite number.
+    """
+    for kind in dict.fromkeys(kind for told in paid for kind in told):
+        values = [told[kind] for told in paid if kind in told]
+        if len(values) == len(paid):
+            keep_reward(episode, kind, values)
+        elif len(values) == 1 and kind in paid[-1]:
+            keep_reward(episode, kind, values[0])
+        else:
+            raise EnvError(
+                "a kind of reward that comes now and then", got=f"{kind!r} {len(values)} times, {len(paid)} decisions",
+                expected="after every decision, or with the last alone", where=episode.env, do="pay 0 in between",
+            )  # fmt: skip
 
 
 def run_players(
