@@ -44,6 +44,8 @@ class Microwave:
 
     A command is decided by its first word, everything after it is forced. All tasks are this one. A text that is not
     admissible changes nothing and costs a step. Running out is an end of its own (terminated): it is paid for.
+    ``info["rewards"]`` tells how far the attempt is (``process``, 0 to 1) and whether the command could be carried out
+    (``executed``).
     """
 
     labels = ("Situation", "Command")
@@ -82,13 +84,15 @@ class Microwave:
         """
         playing(self._turn, self.name)
         self._moves += 1
+        could = action.strip() in self._choices[self._state]
         self._state += action.strip() == self._right[self._state]
+        info = {"rewards": {"process": self._state / 3, "executed": float(could)}}
         if self._state == 3:
-            self._turn = Turn("The pancake is being heated.", reward=1.0, terminated=True, success=True)
+            self._turn = Turn("The pancake is being heated.", reward=1.0, terminated=True, success=True, info=info)
         elif self._moves >= self._limit:
-            self._turn = Turn("It is too late.", reward=-1.0, terminated=True)
+            self._turn = Turn("It is too late.", reward=-1.0, terminated=True, info=info)
         else:
-            self._turn = Turn(_SEEN[self._state], self._choices[self._state])
+            self._turn = Turn(_SEEN[self._state], self._choices[self._state], info=info)
         return self._turn
 
     def review(self, task: Task, seed: int) -> Correction | None:
