@@ -51,11 +51,11 @@ PUBLISHED = {
     "archer": ("pg", "none", 0.2, 0.2, "seq_mean_token_sum", {}),
     "loop": ("log_sym", "token", 0.2, 0.1, "seq_mean_token_mean", {}),
     "spa": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
-    "gated": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
+    "g_ra": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
     "oprl": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
     "flow_grpo": ("ppo", "token", 0.2, 0.3, "token_mean", {"kl": 0.001}),
     "verpo": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
-    "clip_delta": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
+    "refine": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
     "gigpo": ("ppo", "token", 0.2, 0.2, "token_mean", {}),
 }  # fmt: skip
 PREFERENCES = {

@@ -148,7 +148,7 @@ CHOICES: dict[str, Choice] = {
         "arXiv 2505.20732", SPA, reward="estimated progress + grounding", unit="turn", baseline="critic",
         note="weight of the KL penalty not known: none",
     ),
-    "gated": Choice("arXiv 2508.10548", GATED, reward="outcome opens the gate to step rewards"),
+    "g_ra": Choice("arXiv 2508.10548", GATED, reward="outcome opens the gate to step rewards"),
     "oprl": Choice(
         "arXiv 2509.19199", OPRL, reward="outcome, and implicit step rewards", unit="trajectory + turn",
         baseline="leave one out, twice", spread="added",
@@ -158,7 +158,7 @@ CHOICES: dict[str, Choice] = {
         "arXiv 2601.03525", VERPO, reward="weighted tests a turn, and outcome", unit="trajectory + turn",
         baseline="group mean, twice", spread="added",
     ),
-    "clip_delta": Choice("arXiv 2410.15115", CLIP_DELTA, reward="refined process", unit="turn", baseline="mean"),
+    "refine": Choice("arXiv 2410.15115", CLIP_DELTA, reward="refined process", unit="turn", baseline="mean"),
     "gigpo": Choice(
         "arXiv 2505.10978", GIGPO, unit="trajectory + turns at one state", baseline="group mean, twice", spread="added"
     ),
