@@ -93,7 +93,7 @@ def test_choices_are_recorded_and_followed():
 
 @pytest.mark.parametrize(
     ("budget", "stop", "steps"),
-    [(Budget(turns=2), "turns", 2), (Budget(tokens=1), "tokens", 1), (Budget(context=8), "context", 0)],
+    [(Budget(turns=2), "turns", 2), (Budget(tokens=1), "tokens", 1)],
 )
 def test_a_budget_truncates_and_says_so(budget, stop, steps):
     (episode,) = run_players([attempt(Countdown(), budget=budget)], says_what_it_sees)
@@ -101,6 +101,17 @@ def test_a_budget_truncates_and_says_so(budget, stop, steps):
     assert episode.truncated and not episode.terminated
     last = list(episode.nodes)[-1]
     assert last.kind == "observation" and text(episode.tokens_to(last.index)) == f"Count.\n{3 - steps}"
+
+
+def test_a_conversation_ends_where_the_context_does():
+    (episode,) = run_players([attempt(Countdown(), transcript=True, budget=Budget(context=11))], says_what_it_sees)
+    assert episode.meta["stop"] == "context" and episode.n_steps == 1 and episode.truncated
+    assert text(episode.tokens_to(episode.n_nodes - 1)) == "Count.\n33;2"
+
+
+def test_a_prompt_that_does_not_fit_is_an_error_and_not_an_empty_attempt():
+    (error,) = run_players([attempt(Countdown(), budget=Budget(context=8))], says_what_it_sees)
+    assert isinstance(error, EnvError) and "8 tokens" in str(error) and "task t" in str(error)
 
 
 def test_rooms_shrink_with_the_budget():
@@ -112,6 +123,26 @@ def test_rooms_shrink_with_the_budget():
 
     run_players([attempt(Countdown(), budget=Budget(tokens=3, answer=2))], note)
     assert rooms == [2, 2, 1]
+
+
+def test_an_allowed_action_is_said_whole_or_not_at_all():
+    class Long(Letters):
+        def command(self, text):
+            return np.full(6, ord(text), np.int32)
+
+    rooms = []
+
+    def choose(asks):
+        rooms.extend(ask.room for ask in asks)
+        ids = [next(c for c in ask.choices if c[0] == ask.context[-1]) for ask in asks]
+        return [Said("", c, np.zeros(6), choice=int(chr(c[0]))) for c in ids]
+
+    env = Countdown(commands=True)  # its own answers have 4 tokens
+    (whole,) = run_players([play(env, Task("t", ""), Long(), seed=0, group="")], choose)
+    assert whole.success and rooms == [6, 6, 6]
+    cut = play(env, Task("t", ""), Long(), seed=0, group="", budget=Budget(tokens=10))
+    (cut,) = run_players([cut], choose)
+    assert cut.n_steps == 1 and cut.truncated
 
 
 def test_a_limit_of_the_environment_leaves_the_last_observation():

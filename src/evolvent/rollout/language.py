@@ -43,7 +43,7 @@ from evolvent.rollout.language_config import LanguageConfig, check
 from evolvent.rollout.language_credit import Rule, credit_page, standard_rules
 from evolvent.rollout.language_eval import random_play, summarise
 from evolvent.rollout.language_health import Health
-from evolvent.rollout.language_log import facts, sample, update_row
+from evolvent.rollout.language_log import facts, in_words, sample, update_row
 from evolvent.rollout.language_weights import Weights
 from evolvent.rollout.players import Budget, Player, play, run_players
 from evolvent.rollout.speaker import speaker
@@ -248,11 +248,7 @@ class LanguageRun:
         """Attempt the held-out tasks greedily and log it."""
         result = self.attempt_heldout("greedy", player)
         self.folder.log(self.attempts, phase="eval", **result)
-        low, high = result["ci95"]
-        self.live.note(
-            f"held-out tasks after update {self.update}: return {result['value']:.3g} [{low:.3g}, {high:.3g}], "
-            f"success {100 * result['success_mean']:.0f} %"
-        )
+        self.live.note(f"held-out tasks after update {self.update}: {in_words(result)}")
         return result
 
     def attempt_heldout(self, how: str, player: PlayerOf | None = None) -> dict[str, Any]:
@@ -296,6 +292,8 @@ class LanguageRun:
             state = checkpoint.load(newest, self._all_parts())
             self.update, self.attempts = int(state["update"]), int(state["attempts"])
             self.folder.truncate(self.attempts)
+            for row in self.folder.read_metrics():
+                self._health.look(row)  # what was said is not said again
             self.live.note(f"continuing after update {self.update} of {self.config.updates}")
             return
         if self._resume:

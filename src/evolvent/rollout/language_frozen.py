@@ -9,7 +9,7 @@ from typing import Any
 from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.live import Live, interval
+from evolvent.evaluate.live import Live, interval, percent
 from evolvent.learn import checkpoint
 from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
 from evolvent.rollout.language_config import LanguageConfig
@@ -55,7 +55,7 @@ def evaluate_language(
         played = {how: run.attempt_heldout(how, how_to) for how in ("greedy", "sampled")}
         chance = random_play(config.env, run.heldout, config.seed)
     rows = [
-        [how, interval(told["value"], told["ci95"], rate=False), f"{100 * told['success_mean']:.0f} %",
+        [how, interval(told["value"], told["ci95"], rate=False), percent(told["success_mean"]),
          told["length_mean"], told["n"]]
         for how, told in {**played, "random actions": chance}.items()
     ]  # fmt: skip

@@ -27,7 +27,9 @@ class Health:
         self._seen = 0
 
     def look(self, row: Mapping[str, Any]) -> list[str]:
-        """Warnings that are due after this update, in words."""
+        """Warnings that are due after this line of the metrics, in words; lines that are no update have none."""
+        if "update" not in row:
+            return []
         self._rows.append({**row, "gap_beyond": row.get("gap", 0.0) > self._gap})
         self._seen += 1
         due: list[str] = []

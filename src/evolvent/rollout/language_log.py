@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.episode import Episode
+from evolvent.evaluate.live import percent
 from evolvent.rollout.language_eval import summarise
 
 
@@ -28,9 +30,16 @@ def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dic
 def facts(row: Mapping[str, Any]) -> list[str]:
     """The live line, the most important first."""
     return [
-        f"update {row['update']}", f"return {row['return']:.3g}", f"success {100 * row['success_mean']:.0f} %",
+        f"update {row['update']}", f"return {_number(row['return'])}", f"success {percent(row['success_mean'])}",
         f"{row['sampled_per_s']:,.0f} tokens/s sampled", f"{row['trained_per_s']:,.0f} trained",
     ]  # fmt: skip
+
+
+def in_words(result: Mapping[str, Any]) -> str:
+    """An evaluation in words."""
+    low, high = result["ci95"]
+    interval = f"[{_number(low)}, {_number(high)}]"
+    return f"return {_number(result['value'])} {interval}, success {percent(result['success_mean'])}"
 
 
 def sample(episode: Episode) -> str:
@@ -40,3 +49,7 @@ def sample(episode: Episode) -> str:
     seen = next((node.text for node in reversed(nodes[: max(act, 0)]) if node.kind == "observation"), "")
     said = nodes[act].text if act >= 0 else ""
     return f"e.g. {seen[-160:]!r} -> {said[:160]!r}, return {episode.total_reward:g}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.3g}"

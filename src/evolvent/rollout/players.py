@@ -85,13 +85,18 @@ class Budget:
     context: int = 0
     """Tokens of context and answer together; 0 = no limit."""
     answer: int = 0
-    """Tokens of one answer; 0 = what the environment asks for."""
+    """Tokens of one free answer; 0 = what the environment asks for."""
 
     def spent(self, turns: int, tokens: int) -> str:
         """The limit that is reached, or nothing."""
         if self.turns and turns >= self.turns:
             return "turns"
         return "tokens" if self.tokens and tokens >= self.tokens else ""
+
+    def left(self, tokens: int, context: int) -> tuple[int, int]:
+        """Tokens that an answer may have, by the budget of tokens and by that of the context."""
+        free = 1 << 31
+        return self.tokens - tokens if self.tokens else free, self.context - context if self.context else free
 
 
 def play(
@@ -120,16 +125,16 @@ def play(
     while not turn.done:
         fresh = not transcript or episode.n_steps == 0
         context = _see(episode, env, turn, speaker, fresh=fresh)
+        choices = tuple(speaker.command(text) for text in turn.admissible or ())
         stop = budget.spent(episode.n_steps, episode.n_tokens)
-        room = budget.answer or env.max_tokens
-        if budget.tokens:
-            room = min(room, budget.tokens - episode.n_tokens)
-        if budget.context:
-            room = min(room, budget.context - len(context))
-        if stop or room < 1:
+        # an allowed action is said whole or not at all
+        wanted = max((len(ids) for ids in choices), default=budget.answer or env.max_tokens)
+        room = min(wanted, *budget.left(episode.n_tokens, len(context)))
+        if stop or room < (wanted if choices else 1):
+            if episode.n_steps == 0:
+                raise _no_room(task, len(context), wanted, budget)
             stop = stop or "context"
             break
-        choices = tuple(speaker.command(text) for text in turn.admissible or ())
         said = yield Ask(context, seed_tree(seed, episode.n_steps), room, env.stop, choices)
         action = said.text.strip() if turn.admissible is None else turn.admissible[said.choice]
         episode.act(action, token_ids=said.token_ids, logp=said.logp, choices=choices)
@@ -216,6 +221,14 @@ def run_players(
             heard(finished)
             sent = dict(zip(asks, answer(list(asks.values())), strict=True)) if asks else {}
     return [result for result in results if result is not None]
+
+
+def _no_room(task: Task, context: int, wanted: int, budget: Budget) -> EnvError:
+    return EnvError(
+        "not even the first answer fits", got=f"a prompt of {context} tokens, an answer of up to {wanted}",
+        expected=f"together at most {budget.context or budget.tokens} tokens", where=f"task {task.id}",
+        do="shorten the prompt or the answer (--answer), or take a model with a longer context",
+    )  # fmt: skip
 
 
 def _advance(player: Player, said: Said | None) -> Ask | Episode | EnvError:
