@@ -28,7 +28,7 @@ PUBLISHED = {
     "gspo": ("ppo", "seq_geo", 3e-4, 4e-4, "seq_mean_token_mean", {}),
     "gmpo": ("gmpo", "token", 1 - 2.718282**-0.4, 2.718282**0.4 - 1, "seq_mean_token_mean", {}),
     "cispo": ("cispo", "token", 0.2, 0.2, "token_mean", {}),
-    "sapo": ("sapo", "token", 0.2, 0.2, "seq_mean_token_mean", {"tau": (1.0, 1.05)}),
+    "sapo": ("sapo", "token", 0.2, 0.2, "seq_mean_token_mean", {"gate": (1.0, 1.05)}),
     "opmd": ("pg", "none", 0.2, 0.2, "token_mean", {"opmd": 1.0}),
     "asymre": ("pg", "none", 0.2, 0.2, "token_mean", {}),
     "clip_cov": ("ppo", "token", 0.2, 0.2, "token_mean",

@@ -43,7 +43,7 @@ class Objective:
     """How far above 1 a ratio counts (also the eps of log_sym)."""
     dual: float = 0.0
     """Bound c > 1 on what a negative advantage can cost (ppo, adaptive); 0 = none."""
-    tau: tuple[float, float] = (1.0, 1.05)
+    gate: tuple[float, float] = (1.0, 1.05)
     """Temperatures of sapo, for positive and negative advantages."""
     redistribute: bool = False
     """Advantages follow entropy and ratio (HAPO); not together with ``credit.token_entropy_redistribute``."""
@@ -90,7 +90,7 @@ class Objective:
             )  # fmt: skip
         if self.aggregate == "const" and self.length <= 0:
             raise BadInput("aggregate const needs a length", got=self.length, expected="> 0", where="Objective")
-        if min(self.clip_low, self.clip_high, self.floor, *self.tau) < 0 or self.clip_low >= 1 or self.floor == 0:
+        if min(self.clip_low, self.clip_high, self.floor, *self.gate) < 0 or self.clip_low >= 1 or self.floor == 0:
             raise BadInput(
                 "range out of bounds", got=self, expected="0 <= clip_low < 1, others >= 0", where="Objective"
             )
@@ -199,7 +199,7 @@ class Objective:
         if self.surrogate == "cispo":
             return surrogates.cispo(ratio, adv, logp, low, high)
         if self.surrogate == "sapo":
-            return surrogates.sapo(ratio, adv, *self.tau)
+            return surrogates.sapo(ratio, adv, *self.gate)
         if self.surrogate == "aepo_ste":
             return surrogates.aepo_ste(ratio, adv, self.clip_low, self.clip_high)
         if self.surrogate == "gmpo":
