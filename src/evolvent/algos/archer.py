@@ -1,0 +1,113 @@
+"""ArCHer: a critic of whole utterances learns from a replay, and its advantage drives a policy over tokens.
+
+Paper: Zhou et al. 2024, ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL (arXiv 2402.19446).
+
+    Q_k(o, a) -> r + gamma Vslow_k(o'),    V_k(o) -> Qslow_k(o, a~),  a~ ~ pi(o) drawn now,    k = 1, 2
+    A  = min(Q_1, Q_2)(o, a~) - min(V_1, V_2)(o),              L_pi = - mean A sum_j log pi(w~_j | o, w~_{<j})
+
+at situations o from the replay; slow copies move by tau in every pass. In the first ``warmup`` updates only the critics
+learn.
+
+Deviations: the critics are MLPs on the frozen base's hidden states instead of a second, trained encoder, so the
+replay's features are computed once. Fresh answers are drawn once an update, at ``draws`` situations: they serve the
+state values in all passes and the policy afterwards (released: anew in every step). One pass of the policy instead of
+three (``--epochs``), a replay of 4,096 decisions instead of 100,000 trajectories, rates for LoRA. No token baseline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.episode import Episode
+from evolvent.core.folder import RunFolder
+from evolvent.core.seeding import seed_tree
+from evolvent.credit import step_utterance_critic
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import ARCHER
+from evolvent.learn.utterance_critic import Settings, Situation, UtteranceCritics
+from evolvent.rollout.language import LanguageRun, open_language
+from evolvent.rollout.language_acting import Acting
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.players import Ask
+
+PAPER = "arXiv 2402.19446"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("archer", "step", "action value minus state value, the lower of two critics", step_utterance_critic.assign)
+BATCH = 256  # decisions of a critic's step: 8 with 32 accumulated, as released
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of ArCHer."""
+
+    gamma: float = 0.95
+    """Discount from one utterance to the next."""
+    tau: float = 0.1
+    """How far the slow critics move in a pass."""
+    warmup: int = 20
+    """Updates in which only the critics learn."""
+    passes: int = 50
+    """Passes of the critics in an update."""
+    draws: int = 128
+    """Situations of the replay in which the policy answers anew, in an update."""
+    capacity: int = 4096
+    """Decisions that the replay holds."""
+    critic_lr: float = 3e-4
+    """Step size of the critics."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient, of policy and critics."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    settings = Settings(config.critic_lr, config.gamma, config.tau, config.capacity, config.grad_clip)
+    unit = "token" if config.act == "trie" else "action"
+    with open_language(config, folder, live, resume=resume) as run:
+        seed = seed_tree(config.seed, "critic") % 2**31
+        critics = UtteranceCritics(run.model.states, run.model.width, run.model.context, settings, seed=seed)
+        run.keep(critics=critics)
+        for update in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                critics.add(episodes)
+                drawn = critics.draw(config.draws, run.generator)
+                answered = _answers(run, drawn, update)
+                said = [e.token_ids for e in answered]
+                told = critics.learn(drawn, said, passes=config.passes, batch=BATCH, generator=run.generator)
+                critics.note([*episodes, *answered])
+                ledger, fresh = step_utterance_critic.assign(episodes), step_utterance_critic.assign(answered)
+            with run.clock("learn"):  # LEARN
+                if update >= config.warmup:
+                    told |= run.improve(ARCHER, answered, fresh, level="step", unit=unit, grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("archer", RULE)
+
+
+def _answers(run: LanguageRun, drawn: list[Situation], update: int) -> list[Episode]:
+    """What the policy says now in situations of the replay, each as an attempt of one decision."""
+    config, env = run.config, run.env
+    room = config.plan.answer or env.max_tokens
+    seeds = [seed_tree(config.seed, "fresh", update, n) for n in range(len(drawn))]
+    asks = [
+        Ask(s.context, seed, max(map(len, s.choices), default=room), env.stop, s.choices)
+        for s, seed in zip(drawn, seeds, strict=True)
+    ]
+    answered: list[Episode] = []
+    for ask, said in zip(asks, Acting(run.model, config.act, config.temperature)(asks), strict=True):
+        episode = Episode("replayed", env=env.name, seed=ask.seed, meta={"finish": [said.finish]})
+        episode.observe("", token_ids=ask.context, parent=-1)
+        episode.act(said.text, token_ids=said.token_ids, logp=said.logp, choices=ask.choices)
+        for name, column in said.notes.items():
+            episode.note(name, column)
+        episode.end(truncated=True)
+        answered.append(episode)
+    return answered
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

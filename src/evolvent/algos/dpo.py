@@ -1,0 +1,76 @@
+"""DPO: the preferred attempt becomes more likely than the other one, measured against the model it began as.
+
+Paper: Rafailov et al. 2023, Direct Preference Optimization (arXiv 2305.18290).
+
+    L = - log sigmoid(beta m),    m = sum_chosen (log pi - log ref) - sum_rejected (log pi - log ref)
+
+over all tokens that the model said in either attempt, all turns of it. ``--loss ipo`` is (m - 1 / (2 beta))^2 (Azar et
+al., arXiv 2310.12036), ``--loss robust`` is unbiased where a share ``flipped`` of the preferences is wrong (Chowdhury
+et al., arXiv 2403.00409).
+
+Pairs are the best and the worst attempt of every group that the policy makes in an update, or recorded: ``--pairs`` is
+the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}.
+
+Deviations: pairs made on the way by the policy itself are not the paper's (it learns from a fixed set). LoRA by
+default, with the frozen base as reference, and learning rates that suit it (published: 1e-6 on all weights).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.learn.preference import Preference
+from evolvent.learn.sides import best_and_worst, taking_part
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.pairs import attempts
+
+PAPER = "arXiv 2305.18290"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule(
+    "preferred", "step", "+1 for the best of a group, -1 for the worst (a side, not an advantage)", best_and_worst
+)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of DPO."""
+
+    pairs: str = ""
+    """Recorded pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = made on the way."""
+    loss: Literal["dpo", "robust", "ipo"] = "dpo"
+    """What is minimised."""
+    beta: float = 0.1
+    """How dear it is to move away from the first model."""
+    flipped: float = 0.0
+    """Share of preferences that are assumed to be wrong."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
+    with open_language(config, folder, live, resume=resume) as run:
+        recorded = attempts(run, config.pairs)
+        for update in run.updates():
+            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = best_and_worst(episodes)
+            told = {"compared": float(taking_part(ledger))}
+            if told["compared"]:
+                with run.clock("learn"):  # LEARN
+                    told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("dpo", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

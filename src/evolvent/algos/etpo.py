@@ -1,0 +1,90 @@
+"""ETPO: a soft Bellman backup for every token; the policy answers to the model it began as.
+
+Paper: Wen et al. 2024, Entropy-Regularized Token-Level Policy Optimization for Language Agent Reinforcement,
+arXiv 2402.06700.
+
+    softV(o, w^{<j}) = sum_w pi(w) Qslow(o, w^{<j}, w) - beta KL(pi, rho)           rho: the model before training
+    j < n:  y_j = softV(o_t, w^{<=j})                         no discount inside an action
+    j = n:  y_n = r_t + gamma softV(o_{t+1})
+    values  Huber(Q(o, w^{<j}, w^j) - y_j),     policy  KL(pi, rho exp(Q / beta) / Z),     Qslow <- .995 Qslow + .005 Q
+
+The fixed point is ``pi ∝ rho exp(Q / beta)``. Sums run over the tokens that continue an allowed action, or over the
+whole vocabulary where any text is allowed.
+
+Deviations: policy and values are adapters on one frozen base, which is rho, and Q is a map of the hidden state onto the
+output embeddings that starts at 0 (the published one reads a second language model's logits as values); AdamW with
+rates for LoRA instead of Lion at 1e-6. Where a single token can follow, its value is what it leads to. The released
+code averages the policy's loss over the vocabulary without pi and without rho, and reads the KL inside actions one step
+late: this is the paper's equation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.credit import token_soft_bellman
+from evolvent.evaluate.live import Live
+from evolvent.learn.soft_q_net import SLOW, Q, Settings, SoftQ
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2402.06700"
+LEVELS = ("token",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of ETPO."""
+
+    beta: float = 0.01
+    """Price of divergence from the first model, in units of reward per nat."""
+    gamma: float = 0.99
+    """Discount from one action to the next."""
+    polyak: float = 0.005
+    """How far the slow copy of the values moves at each step."""
+    critic_lr: float = 1e-3
+    """Step size of the values."""
+    huber: float = 10.0
+    """Error from which the loss of the values grows linearly."""
+    grad_clip: float = 10.0
+    """Largest norm of the gradient, of policy and values."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    if config.act != "trie":
+        raise BadInput(
+            "a soft backup needs a policy over tokens", got=f"--act {config.act}", expected="trie", where="--act"
+        )
+    rule = token_soft_bellman.Config(beta=config.beta, gamma=config.gamma)
+    settings = Settings(
+        beta=config.beta, gamma=config.gamma, polyak=config.polyak, temperature=config.temperature,
+        delta=config.huber, grad_clip=config.grad_clip, micro_tokens=config.plan.micro_tokens,
+    )  # fmt: skip
+    with open_language(config, folder, live, resume=resume, others=(Q, SLOW)) as run:
+        values = SoftQ(run.model, settings, lr=config.critic_lr, constrained=True)
+        run.keep(values=values)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                values.note(episodes)
+                ledger = token_soft_bellman.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = values.learn(
+                    episodes, ledger, run.optimizers["policy"], epochs=config.epochs, minibatches=config.minibatches,
+                    generator=run.generator,
+                )  # fmt: skip
+            run.log(episodes, ledger, **told)
+        summary = "what the soft backup says the token is worth (a target, not an advantage)"
+        return run.finish("etpo", Rule("etpo", "token", summary, lambda e: token_soft_bellman.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,70 @@
+"""KTO: attempts that are wanted become more likely and others less, each by itself: no pairs are needed.
+
+Paper: Ethayarajh et al. 2024, KTO: Model Alignment as Prospect Theoretic Optimization (arXiv 2402.01306).
+
+    L = mean_i w_i (1 - sigmoid(+-beta (d_i - z))),     d_i = sum over its tokens of log pi - log ref
+
+with + for an attempt that succeeded; z is the mean of d over the optimiser step, at least 0, without gradient. Attempts
+are the policy's own, or recorded (``--pairs``, as in ``dpo``).
+
+Deviations: z is estimated from the attempts at hand (released: from mismatched pairs of prompt and answer). LoRA by
+default, with the frozen base as reference, and learning rates that suit it (published: 5e-7 on all weights).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import KTO
+from evolvent.learn.sides import taking_part, wanted
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.pairs import attempts
+
+PAPER = "arXiv 2402.01306"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("wanted", "step", "+1 for an attempt that succeeded, -1 for another (a side, not an advantage)", wanted)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of KTO."""
+
+    pairs: str = ""
+    """Recorded attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
+    beta: float = 0.1
+    """How dear it is to move away from the first model."""
+    wanted: float = 1.0
+    """Weight of attempts that succeeded."""
+    unwanted: float = 1.0
+    """Weight of the others."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(KTO, beta=config.beta, weights=(config.wanted, config.unwanted))
+    with open_language(config, folder, live, resume=resume) as run:
+        recorded = attempts(run, config.pairs)
+        for update in run.updates():
+            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = wanted(episodes)
+            told = {"compared": float(taking_part(ledger))}
+            if told["compared"]:
+                with run.clock("learn"):  # LEARN
+                    told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("kto", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,142 @@
+"""MARFT: a workflow of agents, each with an adapter of its own on one frozen base, improved one after another.
+
+Paper: Liao et al. 2025, MARFT: Multi-Agent Reinforcement Fine-Tuning (arXiv 2504.16129).
+
+In a turn agents speak in order, each reading those before it; the last one's words are the action, and the reward is
+its. A shared critic values what each is about to see; the advantage walks back from agent to agent (``--level action``,
+MARFT-A) or from token to token (``--level token``, MARFT-T):
+
+    A = delta + g trace A',   delta = r + g V' - V,      g = gamma at the end of a turn, kappa inside it
+    L = mean max(-r A, -clip(r, 1 +- eps) A) - c H       one ratio a decision (the product over its tokens), or a token
+
+over the decisions of one agent at a time, the next one after ``interval`` updates (0: all in every update). A single
+agent is ``--agents solver``: with ``--group`` times the number of agents it may spend the same tokens.
+
+Deviations: kappa = 1, so that a workflow's worth does not depend on how many speak; ``--kappa 0.99`` is the released
+code. One threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first.
+Agents share one base and one critic's features; no warm-up of the critic. Rates for LoRA on a small model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.ledger import Ledger
+from evolvent.credit import agent_sequential, token_sequential
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
+from evolvent.learn.token_critic import first_tokens
+from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
+from evolvent.rollout.language_acting import Way
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.players import Budget
+from evolvent.rollout.workflow import Workflow, converse, workflow
+
+PAPER = "arXiv 2504.16129"
+LEVELS = ("agent", "token")
+STATUS = "lightly tested"
+TRACE, CLIP, GRAD_CLIP = 0.95, 0.2, 0.5  # as published
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of MARFT."""
+
+    act: Way = "sum"
+    """How the last agent chooses where commands are listed; words that are free are sampled in any case."""
+    agents: tuple[str, ...] = ("solver", "checker")
+    """Each NAME, NAME<A+B (reads A and B alone), either with ": what it is told"; the last one acts."""
+    level: Literal["action", "token"] = "action"
+    """Credit and ratios for whole decisions (MARFT-A) or for tokens (MARFT-T)."""
+    interval: int = 10
+    """Updates of one agent before the next one's turn; 0 = all agents in every update."""
+    gamma: float = 0.99
+    """Discount from turn to turn."""
+    kappa: float = 1.0
+    """Discount from agent to agent, and token to token, inside a turn."""
+    entropy: float = 0.01
+    """Weight of the entropy."""
+    kl_stop: float = 1e-3
+    """A step is discarded where the policy moved further than this from the one that sampled; 0 = never."""
+    critic_lr: float = 1e-4
+    """Step size of the critic."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    team = workflow(config.agents)
+    rule, objective = _rule(config), MARFT_A if config.level == "action" else MARFT_T
+    objective = replace(objective, clip_low=CLIP, clip_high=CLIP, entropy=config.entropy)
+    level, unit = ("step", "action") if config.level == "action" else ("token", "token")
+    with open_language(config, folder, live, resume=resume, adapters=team.names) as run:
+        run.player = _player(run, team)
+        critic = run.critic(config.critic_lr, CLIP)
+        for update in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                seen = critic.note(episodes)
+                ledger = rule.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve_critic(critic, seen, _goals(ledger, config), grad_clip=GRAD_CLIP)
+                told |= _mean(
+                    [
+                        run.improve(
+                            objective, episodes, ledger, level=level, unit=unit, adapter=name, kl_stop=config.kl_stop,
+                            grad_clip=GRAD_CLIP,
+                        )
+                        for name in learners(team, config.interval, update)
+                    ]
+                )  # fmt: skip
+            run.log(episodes, ledger, **told)
+        return run.finish("marft", rule)
+
+
+def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:
+    """Whose adapters move in an update."""
+    return team.names if interval == 0 else (team.names[update // interval % len(team.names)],)
+
+
+def _rule(config: Config) -> Rule:
+    if config.level == "action":
+        by_agent = agent_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
+        told = "one advantage a decision, given what the agents before it said"
+        return Rule("marft_a", "step", told, lambda e: agent_sequential.assign(e, by_agent))
+    by_token = token_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
+    told = "token by token through the agents of a turn"
+    return Rule("marft_t", "token", told, lambda e: token_sequential.assign(e, by_token))
+
+
+def _goals(ledger: Ledger, config: Config) -> np.ndarray:
+    """Advantages where the critic has a value to correct, ``[K]``; NaN elsewhere."""
+    return first_tokens(ledger) if config.level == "action" else ledger.values("token")
+
+
+def _mean(told: list[dict[str, float]]) -> dict[str, float]:
+    """Over the agents that learned."""
+    return {name: float(np.mean([row[name] for row in told if name in row])) for name in told[0]}
+
+
+def _player(run: LanguageRun, team: Workflow) -> PlayerOf:
+    plan = run.config.plan
+    budget = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
+
+    def attempt(env: Any, task: Any, seed: int, group: str) -> Any:
+        return converse(
+            env, task, run.speaker, team, seed=seed, group=group, budget=budget, transcript=plan.transcript
+        )  # fmt: skip
+
+    return attempt
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    team = workflow(folder.config["agents"])
+    return evaluate_language(
+        Config, folder, live, episodes, env=env, adapters=team.names, player=lambda run: _player(run, team)
+    )

@@ -1,0 +1,68 @@
+"""SPPO: every attempt moves as far from the first model as its chance to win against its group is above one half.
+
+Paper: Wu et al. 2024, Self-Play Preference Optimization for Language Model Alignment (arXiv 2405.00675).
+
+    L = mean_i 1/2 (d_i - (P_i - 1/2) / beta)^2,     d_i = sum over its tokens of log pi - log ref
+
+P is the share of the others of its group that an attempt beats, a tie being half a win; in a recorded pair 1 and 0. The
+policy is repeated on its own attempts, update by update; or attempts are recorded (``--pairs``, as in ``dpo``).
+
+Deviations: P is counted within the group by what attempts earned, not asked of a preference model; every attempt of a
+group takes part, not two; the reference stays the first model (released: the policy of the iteration before). With the
+published beta of 0.001 a win asks for a move of 500 nats, so the gradient is clipped all the time and the size of a
+step is the learning rate's; rates suit LoRA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import SPPO
+from evolvent.learn.sides import taking_part, win_rates
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.pairs import attempts
+
+PAPER = "arXiv 2405.00675"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("win_rate", "step", "how often it beats the others of its group, less one half", win_rates)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of SPPO."""
+
+    pairs: str = ""
+    """Recorded attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
+    beta: float = 0.001
+    """How dear it is to move away from the first model."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(SPPO, beta=config.beta)
+    with open_language(config, folder, live, resume=resume) as run:
+        recorded = attempts(run, config.pairs)
+        for update in run.updates():
+            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = win_rates(episodes)
+            told = {"compared": float(taking_part(ledger))}
+            if told["compared"]:
+                with run.clock("learn"):  # LEARN
+                    told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("sppo", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

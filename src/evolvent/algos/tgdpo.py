@@ -1,0 +1,121 @@
+"""TGDPO: DPO whose margin counts each token by the reward that a model trained by DPO gives it.
+
+Paper: Zhu et al. 2025, TGDPO: Harnessing Token-Level Reward Guidance for Enhancing Direct Preference Optimization
+(arXiv 2506.14574).
+
+    r_t = log pi_rm(w_t) / ref(w_t)                                   pi_rm: an adapter that DPO has trained
+    m   = sum_chosen (1 + alpha beta r_t) (log pi - log ref)_t - sum_rejected (1 - alpha beta r_t) (log pi - log ref)_t
+    L   = - log sigmoid(beta m)
+
+Two stages in one run, on one base: in the first ``reward_updates`` updates DPO trains the adapter "reward", then it is
+frozen and guides the adapter "policy". ``--reward-from RUN`` takes the adapter of another run (of ``dpo``) and leaves
+the first stage out. Pairs as in ``dpo``: the best and worst attempt of each group of the policy, or ``--pairs``.
+
+Deviations: as in ``dpo``. In the first stage attempts are those of the untrained policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.ledger import Ledger
+from evolvent.evaluate.live import Live
+from evolvent.learn.pair_losses import tgdpo_weights
+from evolvent.learn.preference import Preference
+from evolvent.learn.sides import best_and_worst, taking_part, weighted
+from evolvent.learn.token_batch import token_batch
+from evolvent.rollout.language import LanguageRun, open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.pairs import attempts
+
+PAPER = "arXiv 2506.14574"
+LEVELS = ("token",)
+STATUS = "lightly tested"
+POLICY, REWARD = "policy", "reward"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of TGDPO."""
+
+    pairs: str = ""
+    """Recorded pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = made on the way."""
+    reward_from: str = ""
+    """Run folder (or adapter folder) of a model trained by DPO; empty = trained in the first updates of this run."""
+    reward_updates: int = 50
+    """Updates of the first stage."""
+    alpha: float = 0.5
+    """How much the reward of a token counts."""
+    beta: float = 0.1
+    """How dear it is to move away from the first model."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective, first = Preference("dpo", beta=config.beta), 0 if config.reward_from else config.reward_updates
+    with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD)) as run:
+        recorded = attempts(run, config.pairs)
+        if config.reward_from:
+            run.model.load_adapter(_adapter_folder(config.reward_from), REWARD)
+        for update in run.updates():
+            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
+            adapter = REWARD if update < first else POLICY
+            with run.clock("credit"):  # CREDIT
+                sides = best_and_worst(episodes)
+                ledger = _guided(run, sides, config) if adapter == POLICY else weighted(sides, lambda side: side)
+            told = {"compared": float(taking_part(sides)), "stage": 1.0 if adapter == REWARD else 2.0}
+            if told["compared"]:
+                with run.clock("learn"):  # LEARN
+                    told |= run.improve(
+                        objective, episodes, ledger, level="token", adapter=adapter, grad_clip=config.grad_clip
+                    )
+                if adapter == REWARD:
+                    told.pop("gap", 0.0)  # the policy acted, another adapter learned: nothing to agree on
+            run.log(episodes, ledger, **told)
+        summary = "the side of the attempt, times one plus the reward of the token"
+        return run.finish("tgdpo", Rule("tgdpo", "token", summary, lambda e: _guided(run, best_and_worst(e), config)))
+
+
+def _guided(run: LanguageRun, sides: Ledger, config: Config) -> Ledger:
+    """Each token's weight in the margin, with its sign; no credit outside of pairs."""
+    batch = token_batch(sides.episodes, sides, level="step", constrained=config.act == "trie")
+    reward = np.full(sides.size("token"), np.nan)
+    if batch.rows:
+        tokens = config.plan.micro_tokens
+        there, base = (batch.looked_up(run.judge(name), tokens)[0] for name in (REWARD, None))
+        side_K = sides.values("step")[sides.parent_index("token", "step")]
+        reward[~np.isnan(side_K)] = (there - base).numpy()
+
+    def weight(side_K: np.ndarray) -> np.ndarray:
+        weights = tgdpo_weights(
+            torch.from_numpy(reward), torch.from_numpy(side_K > 0), alpha=config.alpha, beta=config.beta
+        )
+        return np.where(np.isnan(side_K), np.nan, weights.numpy())
+
+    return weighted(sides, weight)
+
+
+def _adapter_folder(place: str) -> Path:
+    for path in (Path(place) / "model" / POLICY, Path(place) / "model", Path(place)):
+        if (path / "adapter_config.json").is_file():
+            return path
+    raise BadInput(
+        "no adapter there", got=place, expected="a finished run of dpo, or a folder of an adapter",
+        where="--reward-from",
+    )  # fmt: skip
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)
