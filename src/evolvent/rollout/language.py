@@ -59,8 +59,7 @@ class LanguageRun:
     Attributes:
         model: the ``models.language.LanguageModel``.
         env: one copy of the environment, to ask it for names and limits.
-        heldout: the tasks of evaluations.
-        update: number of updates finished.
+        heldout, update: the tasks of evaluations; number of updates finished.
         player: how an attempt goes, where nothing else is said; one agent at first.
     """
 
@@ -371,8 +370,7 @@ def open_language(
 
     Args:
         config: of the run.
-        folder: its folder.
-        live: its commentary.
+        folder, live: its folder and commentary.
         resume: go on after the newest checkpoint.
         adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
         others: adapters that the algorithm trains, keeps and restores by itself.

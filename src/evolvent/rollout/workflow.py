@@ -145,6 +145,9 @@ def converse(
         n_turns += 1
     if turn.truncated and not stop:
         _see(episode, env, turn, speaker, team, team.names[0], past, {})
+    if stop or turn.truncated:  # an agent that writes freely comes next, or else the one that acts
+        allowed = turn.admissible or () if len(team.names) == 1 else ()
+        episode.meta["choices"] = [speaker.command(text).tolist() for text in allowed]
     record.close()
     episode.meta["stop"], episode.meta["turns"] = stop or "env", turns
     episode.end(
