@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-PIECE = 1 << 24  # logits held at once
+PIECE = 1 << 23  # logits held at once
 
 
 def log_softmax_at(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent.core.errors import BadInput
 from evolvent.models import _language_pack as packing
 from evolvent.models._language_choices import Choices
 from evolvent.models._language_head import log_softmax_at, logits_at, segment_log_softmax
@@ -98,6 +99,38 @@ def states(rows: Sequence[Row], forward: Forward, device: torch.device, max_toke
         distinct, back = np.unique(places, return_inverse=True)
         parts.append(forward(packed, distinct).float()[_to(back.reshape(-1), device)])
     return torch.cat(parts)[_to(_back(rows, groups), device)]
+
+
+def checked_rows(rows: Sequence[Row], n_vocab: int, n_context: int) -> list[Row]:
+    """Rows whose tokens are int32.
+
+    Raises:
+        BadInput: an empty context, more tokens than the model can see, or tokens that it does not have.
+    """
+    out: list[Row] = []
+    for i, row in enumerate(rows):
+        context, tokens = (checked_ids(ids, n_vocab, f"rows[{i}]") for ids in (row.context, row.tokens))
+        if not len(context) or len(context) + len(tokens) > n_context:
+            raise BadInput(
+                "a row that does not fit into the context", got=f"{len(context)} + {len(tokens)} tokens",
+                expected=f"a context of at least 1 token, {n_context} together", where=f"rows[{i}]",
+            )  # fmt: skip
+        out.append(Row(context, tokens, row.choices))
+    return out
+
+
+def checked_ids(ids: np.ndarray, n_vocab: int, where: str) -> np.ndarray:
+    """Token ids int32 ``[K]``.
+
+    Raises:
+        BadInput: they are no token ids of this model.
+    """
+    array = np.asarray(ids)
+    if array.ndim != 1 or (len(array) and (array.dtype.kind not in "iu" or array.min() < 0)):
+        raise BadInput("no token ids", got=array.dtype, expected="one axis of integers >= 0", where=where)
+    if len(array) and array.max() >= n_vocab:
+        raise BadInput("a token beyond the vocabulary", got=int(array.max()), expected=n_vocab, where=where)
+    return array.astype(np.int32, copy=False)
 
 
 def needed(rows: Sequence[Row]) -> list[np.ndarray]:

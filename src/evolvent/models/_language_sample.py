@@ -39,6 +39,28 @@ class Sampled:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """A temperature that follows the entropy H of each token (HAPO, arXiv 2509.16591): times ``1 + strength h``.
+
+    ``h = (log H - pivot) / above`` where that is positive, ``/ below`` where it is not, in [-1, 1]. What is recorded
+    is the distribution without it.
+    """
+
+    strength: float
+    pivot: float
+    above: float
+    below: float
+
+    def warmed(self, z: Tensor) -> Tensor:
+        """Logits ``[R, V]`` to draw from."""
+        log_p = z.log_softmax(-1)
+        entropy = -torch.linalg.vecdot(log_p.exp(), log_p.clamp(min=-1e30))
+        away = entropy.clamp(min=1e-8).log() - self.pivot
+        h = (away / torch.where(away > 0, self.above, self.below)).clamp(-1.0, 1.0)
+        return z / (1.0 + self.strength * h)[:, None]
+
+
+@dataclass(frozen=True)
 class Settings:
     """How to draw, and where to end. ``plain`` records log-probabilities and entropies of the unaltered model."""
 
@@ -49,6 +71,7 @@ class Settings:
     stop: tuple[str, ...] = ()
     end_ids: frozenset[int] = frozenset()
     plain: bool = False
+    heat: Heat | None = None
 
 
 Step = Callable[[Tensor, Tensor, Packed | Shared], Tensor]
@@ -194,6 +217,9 @@ def _draw_rows(logits: Tensor, uniforms: np.ndarray, settings: Settings) -> tupl
     z = logits if greedy or settings.temperature == 1.0 else logits / settings.temperature
     if not greedy and (settings.top_p < 1.0 or 0 < settings.top_k < z.shape[1]):
         z = _truncated(z, settings)
+    even = z
+    if settings.heat is not None and not greedy:
+        z = settings.heat.warmed(z)
     p = torch.softmax(z, dim=-1)
     if greedy:
         token = z.argmax(-1)
@@ -203,8 +229,9 @@ def _draw_rows(logits: Tensor, uniforms: np.ndarray, settings: Settings) -> tupl
         token = torch.searchsorted(cumulative, target[:, None], right=True)[:, 0].clamp_(max=z.shape[1] - 1)
         # rounding can point behind the last token with any probability
         token = torch.where(p.gather(1, token[:, None])[:, 0] > 0, token, p.argmax(-1))
-    if settings.plain and z is not logits:
-        z = logits
+    told = logits if settings.plain else even
+    if told is not z:
+        z = told
         p = torch.softmax(z, dim=-1)
     log_p = z - z.logsumexp(-1, keepdim=True)
     entropy = -torch.linalg.vecdot(p, log_p.clamp(min=-1e30))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,13 @@ from evolvent.models import _language_load as loading
 from evolvent.models import _language_pack as packing
 from evolvent.models._language_adapters import POLICY, Adapters
 from evolvent.models._language_choices import action_log_probs, check_allowed, units_of
-from evolvent.models._language_judge import Judged, Row, judge_rows, needed, states
+from evolvent.models._language_judge import Judged, Row, checked_ids, checked_rows, judge_rows, needed, states
 from evolvent.models._language_network import Network
-from evolvent.models._language_sample import Sampled, Settings, sample_batch
+from evolvent.models._language_sample import Heat, Sampled, Settings, sample_batch
 from evolvent.models._language_text import Text
 from evolvent.models.sampling import check_settings
 
-__all__ = ["Judged", "LanguageModel", "Row", "Sampled", "load"]
+__all__ = ["Heat", "Judged", "LanguageModel", "Row", "Sampled", "load"]
 
 WANTS = ("entropy", "hidden", "logits")
 
@@ -171,6 +172,7 @@ class LanguageModel:
         stop: Sequence[str] = (),
         adapter: str | None = POLICY,
         allowed: Sequence[Sequence[np.ndarray] | None] | None = None,
+        heat: Heat | None = None,
     ) -> list[Sampled]:
         """``n`` completions of each prompt, prompt-major.
 
@@ -186,11 +188,12 @@ class LanguageModel:
             adapter: which adapter acts; ``None`` is the frozen base.
             allowed: for each prompt token ids of all admissible actions, or ``None`` for free text; each token is then
                 drawn among those that continue some action.
+            heat: lets the temperature follow the entropy of each token; log-probabilities are those without it.
 
         Raises:
             BadInput: a prompt longer than the context, or a setting that cannot be.
         """
-        settings = self._settings(max_tokens, temperature, top_p, top_k, stop)
+        settings = replace(self._settings(max_tokens, temperature, top_p, top_k, stop), heat=heat)
         return self._sample(prompts, n, seeds, settings, adapter, allowed)
 
     def _settings(
@@ -213,7 +216,7 @@ class LanguageModel:
     ) -> list[Sampled]:
         if n < 1 or len(seeds) != n * len(prompts):
             raise BadInput("seeds", got=len(seeds), expected=f"{n * len(prompts)}, one a completion", where="sample")
-        prompts = [self._checked(prompt, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
+        prompts = [checked_ids(prompt, self.n_vocab, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
         for i, prompt in enumerate(prompts):
             if not 0 < len(prompt) < self.context:
                 raise BadInput(
@@ -275,7 +278,7 @@ class LanguageModel:
         if not 0.0 < temperature < float("inf") or not set(want) <= set(WANTS):
             got, expected = (temperature, tuple(want)), f"temperature above 0, of {', '.join(WANTS)}"
             raise BadInput("temperature or want", got=got, expected=expected, where="judge")
-        rows = self._checked_rows(rows)
+        rows = checked_rows(rows, self.n_vocab, self.context)
         engine = self._engine
         with engine.acting(adapter):
             return judge_rows(rows, engine.forward, engine.head, temperature, want, self.max_tokens_per_pass)
@@ -286,7 +289,7 @@ class LanguageModel:
         Without a pass through the vocabulary, for value heads. A row with one token, whichever, gives the state
         behind its context.
         """
-        rows = self._checked_rows(rows)
+        rows = checked_rows(rows, self.n_vocab, self.context)
         with self._engine.acting(adapter):
             return states(rows, self._engine.forward, self.device, self.max_tokens_per_pass)
 
@@ -393,24 +396,3 @@ class LanguageModel:
     def close(self) -> None:
         """Let go of the weights; any later call raises ``ModelError``."""
         self._engine.model = None
-
-    # ------------------------------------------------------------------------------------------------ checks
-    def _checked_rows(self, rows: Sequence[Row]) -> list[Row]:
-        out: list[Row] = []
-        for i, row in enumerate(rows):
-            context, tokens = self._checked(row.context, f"rows[{i}]"), self._checked(row.tokens, f"rows[{i}]")
-            if not len(context) or len(context) + len(tokens) > self.context:
-                raise BadInput(
-                    "a row that does not fit into the context", got=f"{len(context)} + {len(tokens)} tokens",
-                    expected=f"a context of at least 1 token, {self.context} together", where=f"rows[{i}]",
-                )  # fmt: skip
-            out.append(Row(context, tokens, row.choices))
-        return out
-
-    def _checked(self, ids: np.ndarray, where: str) -> np.ndarray:
-        array = np.asarray(ids)
-        if array.ndim != 1 or (len(array) and (array.dtype.kind not in "iu" or array.min() < 0)):
-            raise BadInput("no token ids", got=array.dtype, expected="one axis of integers >= 0", where=where)
-        if len(array) and array.max() >= self.n_vocab:
-            raise BadInput("a token beyond the vocabulary", got=int(array.max()), expected=self.n_vocab, where=where)
-        return array.astype(np.int32, copy=False)
