@@ -23,6 +23,6 @@ def start(*words, cwd, **options):
 
 def evolvent(*words, cwd, code=0):
     process = start(*words, cwd=cwd)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
     return out, err

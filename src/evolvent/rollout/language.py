@@ -61,6 +61,7 @@ class LanguageRun:
         env: one copy of the environment, to ask it for names and limits.
         heldout, update: the tasks of evaluations; number of updates finished.
         player: how an attempt goes, where nothing else is said; one agent at first.
+        acting: how the model decides while it learns.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class LanguageRun:
         self.generator = torch.Generator()
         self.update = self.attempts = 0
         self.last: tuple[list[Episode], Ledger] | None = None
-        self._acting = Acting(model, config.act, config.temperature)
+        self.acting = Acting(model, config.act, config.temperature)
         self._health = Health(exact=model.dtype == torch.float32)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
@@ -134,15 +135,14 @@ class LanguageRun:
             EnvError: every environment broke.
         """
         config, now = self.config, (self.update, again) if again else (self.update,)
-        first = self.update * config.prompts
-        tasks = self._tasks[first : first + config.prompts]
+        tasks = self._tasks[self.update * config.prompts :][: config.prompts]
         if again:
             tasks = self.env.tasks("train", config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
         jobs = [
             (task, seed_tree(config.seed, "attempt", *now, n, g), ".".join(map(str, (*now, n))))
             for n, task in enumerate(tasks) for g in range(config.group)
         ]  # fmt: skip
-        return self._play(jobs, self._acting, player or self.player)
+        return self._play(jobs, self.acting, player or self.player)
 
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
         """One attempt by one agent, within the budgets of the plan."""
@@ -382,6 +382,7 @@ def open_language(
     plan = config.plan
     live.status(f"loading {config.model}")
     before = torch.get_num_threads()
+    torch.manual_seed(seed_tree(config.seed, "torch"))  # nothing should draw from it; a checkpoint holds its state
     if plan.threads:
         torch.set_num_threads(plan.threads)
     model = language.load(

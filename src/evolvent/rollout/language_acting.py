@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from evolvent.core.seeding import rng
-from evolvent.models.language import LanguageModel, Row
+from evolvent.models.language import Heat, LanguageModel, Row
 from evolvent.rollout.players import Ask, Said
 
 Way = Literal["word", "token", "sum", "trie"]
@@ -30,12 +30,14 @@ Way = Literal["word", "token", "sum", "trie"]
 class Acting:
     """Answers a batch of asks with a ``models.language.LanguageModel``; counts tokens and seconds.
 
-    ``way`` is how it chooses among allowed actions; temperature 0 is greedy.
+    ``way`` is how it chooses among allowed actions; temperature 0 is greedy. With ``heat`` the temperature of what is
+    sampled token by token follows its entropy.
     """
 
     model: LanguageModel
     way: Way = "trie"
     temperature: float = 1.0
+    heat: Heat | None = None
     tokens: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -63,7 +65,7 @@ class Acting:
         choices = [list(ask.choices) for ask in asks] if asks[0].choices else None
         sampled = self.model.sample(
             [ask.context for ask in asks], max_tokens=asks[0].room, temperature=self.temperature, stop=asks[0].stop,
-            seeds=[ask.seed for ask in asks], adapter=asks[0].adapter, allowed=choices,
+            seeds=[ask.seed for ask in asks], adapter=asks[0].adapter, allowed=choices, heat=self.heat,
         )  # fmt: skip
         out: list[Said] = []
         for ask, one in zip(asks, sampled, strict=True):
@@ -75,21 +77,27 @@ class Acting:
     def _choose(self, asks: Sequence[Ask]) -> list[Said]:
         """One of the allowed actions, by the likelihood of the whole."""
         rows = [Row(ask.context, ids) for ask in asks for ids in ask.choices]
-        with torch.no_grad():
-            judged = self.model.judge(rows, adapter=asks[0].adapter).logp_K.double().cpu().numpy()
-        per_row = np.split(judged, np.cumsum([len(row.tokens) for row in rows])[:-1])
+        per_row = self._judged(rows, asks[0].adapter, 1.0)
+        # what training will compute again for each token, where tokens are trained one by one
+        kept = per_row if self.temperature in (0.0, 1.0) else self._judged(rows, asks[0].adapter, self.temperature)
         out: list[Said] = []
         at = 0
         for ask in asks:
-            logps = per_row[at : at + len(ask.choices)]
+            logps, recorded = per_row[at : at + len(ask.choices)], kept[at : at + len(ask.choices)]
             at += len(ask.choices)
             texts = [self.model.decode(ids) for ids in ask.choices]
             z = np.array([lp.sum() / divisor(self.way, t, lp) for lp, t in zip(logps, texts, strict=True)])
             p = choice_probabilities(z, self.temperature)
             k = int(np.argmax(p)) if self.temperature == 0.0 else int(rng(ask.seed, "choice").choice(len(p), p=p))
             notes = {"action_logp": np.full(len(logps[k]), np.log(max(p[k], 1e-300)), np.float32)}
-            out.append(Said(texts[k], ask.choices[k], logps[k].astype(np.float32), "stop", k, notes))
+            out.append(Said(texts[k], ask.choices[k], recorded[k].astype(np.float32), "stop", k, notes))
         return out
+
+    def _judged(self, rows: Sequence[Row], adapter: str | None, temperature: float) -> list[np.ndarray]:
+        """Log-probabilities of the tokens of each row."""
+        with torch.no_grad():
+            flat = self.model.judge(rows, adapter=adapter, temperature=temperature).logp_K.double().cpu().numpy()
+        return np.split(flat, np.cumsum([len(row.tokens) for row in rows])[:-1])
 
 
 def divisor(way: str, text: str, logp_K: np.ndarray) -> float:

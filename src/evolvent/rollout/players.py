@@ -29,7 +29,8 @@ PATIENCE_S = 0.01
 class Ask:
     """A decision that is wanted: int32 tokens ``context [P]`` and, if it is a choice, those of the allowed actions.
 
-    ``room`` is the number of tokens that the answer may have; ``adapter`` says whose weights answer.
+    ``room`` is the number of tokens that the answer may have; ``adapter`` says whose weights answer,
+    ``None`` = the frozen base.
     """
 
     context: np.ndarray
@@ -37,7 +38,7 @@ class Ask:
     room: int
     stop: tuple[str, ...] = ()
     choices: tuple[np.ndarray, ...] = ()
-    adapter: str = "policy"
+    adapter: str | None = "policy"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,161 @@
+"""A language model trained through the command line: killed and stopped in the middle, continued, evaluated frozen."""
+
+import json
+import shutil
+import signal
+import time
+
+import pytest
+from command import evolvent, start
+from safetensors.torch import load_file
+
+import tiny_language
+from evolvent.cli import run
+from evolvent.core.errors import EvolventError
+
+SETTINGS = (
+    "--env", "microwave", "--updates", 6, "--prompts", 2, "--group", 2, "--epochs", 2, "--minibatches", 2, "--lr", 0.01,
+    "--dtype", "float32", "--eval-every", 3, "--eval-tasks", 2, "--threads", 1, "--turns", 2, "--plain",
+)  # fmt: skip
+TIMES = {"t", "act_s", "step_s", "credit_s", "learn_s", "sampled_per_s", "trained_per_s"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny_language.write(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, model):
+    folder = tmp_path_factory.mktemp("whole")
+    out, _ = evolvent("run", "poad", *SETTINGS, "--model", model, "--out", "run", cwd=folder)
+    return folder / "run", out
+
+
+def refused(*words):
+    """The error of a command in this process: loading the libraries anew takes longer than all the rest."""
+    with pytest.raises(EvolventError) as caught:
+        run.main([str(word) for word in words[1:]])
+    return str(caught.value)
+
+
+def stable(folder):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
+
+
+def attempts(folder):
+    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k != "id"} for row in rows]
+
+
+def weights(folder):
+    path = sorted((folder / "checkpoints").glob("step-*"))[-1]
+    return path.name, {name: tensor.tolist() for name, tensor in load_file(path / "tensors.safetensors").items()}
+
+
+def test_a_run_leaves_a_folder_that_says_all(whole, model):
+    folder, out = whole
+    assert "held-out tasks after update 0" in out and "greedy, before learning" in out and "report:" in out
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["updates"] == 6 and summary["steps"] == 6 * 4 and summary["model"] == model
+    rows = stable(folder)
+    updates = [row for row in rows if "update" in row]
+    assert rows[0]["phase"] == "random" and rows[1]["phase"] == "eval" and len(updates) == 6
+    assert max(row["gap"] for row in updates) < 1e-4, "trained log-probabilities are those that were sampled"
+    assert updates[0]["grad_norm"] > 0 and updates[0]["value_loss"] > 0
+    credit = json.loads((folder / "credit.json").read_text())
+    assert credit["rules"][0]["name"] == "poad" and {"ntpo", "group_std"} <= {r["name"] for r in credit["rules"]}
+    assert (folder / "model" / "adapter_config.json").exists()
+    assert "Credit of every token" in (folder / "report.html").read_text()
+    assert "report.html" in out and not list((folder / "checkpoints").glob(".*"))
+
+
+def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, whole, model):
+    folder = tmp_path / "run"
+    words = ("run", "poad", *SETTINGS, "--model", model, "--out", "run")
+    for number, after in ((signal.SIGKILL, 1), (signal.SIGINT, 4)):
+        process, until = start(*words, cwd=tmp_path), time.monotonic() + 180
+        while time.monotonic() < until and process.poll() is None:
+            path = folder / "metrics.jsonl"
+            if path.exists() and f'"update": {after},' in path.read_text():
+                break
+            time.sleep(0.002)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=180)
+        assert not (folder / "summary.json").exists(), f"the run was over before it could be stopped\n{out}\n{err}"
+        if number == signal.SIGINT:
+            assert process.returncode == 130 and "evolvent run poad --resume run" in err
+        words = ("run", "poad", "--resume", "run", "--plain")
+    out, _ = evolvent(*words, cwd=tmp_path)
+    assert "continuing after update" in out
+    assert stable(folder) == stable(whole[0])
+    assert weights(folder) == weights(whole[0])
+    ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (folder, whole[0]))
+    assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+    assert attempts(folder) == attempts(whole[0])
+
+
+def test_what_was_learned_is_evaluated_frozen(whole):
+    folder, _ = whole
+    before = (folder / "metrics.jsonl").read_bytes()
+    evolvent("eval", folder, "--plain", cwd=folder.parent)
+    result, summary = (json.loads((folder / name).read_text()) for name in ("eval.json", "summary.json"))
+    assert result["greedy"] == summary["greedy"] and result["sampled"] == summary["sampled"]
+    out, _ = evolvent("eval", folder, "--env", "microwave:long=true", "--episodes", 2, "--plain", cwd=folder.parent)
+    assert json.loads((folder / "eval.json").read_text())["n"] == 2 and "microwave:long=true" in out
+    assert (folder / "metrics.jsonl").read_bytes() == before, "nothing in the run changes"
+
+
+GRADED = 'PROMPTS = [{{"prompt": "{prompt}"}}] * 5\ndef reward(completion, prompt): return {value}\nMAX_TOKENS = 3'
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("reward", "not a reward"),
+        ("long", "context"),
+        ("template", "template"),
+        ("word", "trained as wholes"),
+        ("model", "no such"),
+    ],
+)
+def test_bad_input_is_told(tmp_path, monkeypatch, model, case, said):
+    monkeypatch.chdir(tmp_path)
+    task = tmp_path / "task.py"
+    prompt = "x" * 300 if case == "long" else "x"
+    task.write_text(GRADED.format(prompt=prompt, value="float('nan')" if case == "reward" else "0.5"))
+    words = ["--env", f"graded:{task}", "--model", model, "--updates", 1, "--prompts", 1, "--plain", "--out", "run"]
+    algo = "grpo"
+    if case == "template":
+        words[3] = tiny_language.write(tmp_path / "plain", template=None)
+        words += ["--style", "chat"]
+    if case == "model":
+        words[3] = str(tmp_path / "nowhere")
+    if case == "word":
+        algo = "twosome"
+        words[1] = "microwave"
+        words += ["--act", "trie"]
+    err = refused("run", algo, *words)
+    assert said in err, err
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, monkeypatch, whole):
+    other = tiny_language.write(tmp_path / "other", hidden_size=48)
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    (folder / "summary.json").unlink()
+    config = json.loads((folder / "config.json").read_text())
+    config["config"]["model"] = other
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    err = refused("run", "poad", "--resume", "run", "--plain")
+    assert "does not fit" in err or "another model" in err, err
