@@ -1,0 +1,61 @@
+"""AsymRE: REINFORCE against a baseline below the mean, so that successes teach more than failures do.
+
+Paper: Arnal et al. 2025, Asymmetric REINFORCE for off-Policy Reinforcement Learning (arXiv 2506.20520).
+
+    A_i = R_i - (mean_j R_j + shift),   shift < 0
+    L   = - mean_tokens A log pi(w)
+
+On policy the shift changes nothing in expectation. Off policy (attempts of an older model, several passes) a baseline
+above the mean return drives the policy away from all it used to do and collapses it; below, it cannot.
+
+Deviations: LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_shift
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import ASYMRE
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2506.20520"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of AsymRE."""
+
+    shift: float = -0.1
+    """Added to the mean of the group, in units of reward."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    rule = step_shift.Config(shift=config.shift)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_shift.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(ASYMRE, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        summary = "the return against a baseline below the mean of its group"
+        return run.finish("asymre", Rule("shift", "step", summary, lambda e: step_shift.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,71 @@
+"""Clip-Cov: a few tokens that would cost much entropy are left out of each step.
+
+Paper: Cui et al. 2025, The Entropy Mechanism of Reinforcement Learning (arXiv 2505.22617).
+
+    cov_t = (A_t - mean A) (log pi(w_t) - mean log pi)          over the tokens of a step
+    L     = - mean_tokens k min(r A, clip(r, 1 +- eps) A),   A as in GRPO
+
+The change of the entropy is minus the covariance of advantage and log-probability, and few tokens carry most of it.
+k = 0 for a share of all tokens drawn at random among those with ``low < cov < high`` that PPO's clip does not cut.
+
+Deviations: some released scripts clip at 1 / 1, that is not at all. At least one token is left out where any is
+eligible. LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_group_std
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import CLIP_COV
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2505.22617"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of Clip-Cov."""
+
+    minibatches: int = 8
+    """Optimiser steps of a pass."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+
+    keep_share: float = 2e-4
+    """Share of the tokens of a step that are left out."""
+    keep_range: tuple[float, float] = (1.0, 5.0)
+    """Covariances that may be left out."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    low_high = {"clip_low": config.clip, "clip_high": config.clip}
+    objective = replace(CLIP_COV, **low_high, keep_share=config.keep_share, keep_range=config.keep_range)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_group_std.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("clip_cov", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,64 @@
+"""Dr. GRPO: GRPO without what bends its gradient, the division by the spread and by the length.
+
+Paper: Liu et al. 2025, Understanding R1-Zero-Like Training (arXiv 2503.20783).
+
+    A_i = R_i - mean_j R_j                                            on every token of attempt i
+    L   = - 1 / (B length) sum_i sum_t min(r A, clip(r, 1 +- eps) A)   B attempts in the step
+
+``length`` is one number for all attempts, the most tokens there can be, so that none counts less for being long. Adam
+takes out its scale: it matters beside another term of the loss, and for the clip of the gradient.
+
+Deviations: LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_group_mean
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import DR_GRPO
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2503.20783"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("group_mean", "step", "the return against the mean of its group", step_group_mean.assign)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of Dr. GRPO."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+
+    length: int = 3000
+    """The most tokens an attempt can have."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(DR_GRPO, clip_low=config.clip, clip_high=config.clip, length=config.length)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_group_mean.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("dr_grpo", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,81 @@
+"""EVOL-RL: no labels; the answer of the majority counts as right, and among equals the unusual reasoning earns more.
+
+Paper: Zhou et al. 2025, Evolving Language Models without Labels (arXiv 2509.15194).
+
+    u_i = 1 - (mean cos to its class + max cos to anyone) / 2           cos of the embedded reasoning
+    R_i in [0.5, 1] for the majority answer, [-1, -0.5] for any other, by u inside the class; -1 without an answer
+    A_i = (R_i - mean_j R_j) / (std_j R_j + eps)
+    L   = - mean_tokens min(r A, clip(r, 1 - .2, 1 + high) A) + kl KL(pi || ref) - entropy H
+
+The environment's reward is never used: it is reported, not learned from. An answer is the last action as the
+environment reads it; the reasoning is the text of all decisions. All attempts of a group vote, the first
+``learn_share`` of them are learned from. With 64 votes as published: ``--group 64``.
+
+Deviations: embeddings are those of all-MiniLM-L6-v2. LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_majority_novelty
+from evolvent.evaluate.live import Live
+from evolvent.learn.leave_out import leave_out
+from evolvent.learn.objectives_of_papers import EVOL_RL
+from evolvent.memory import embedders
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2509.15194"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of EVOL-RL."""
+
+    learn_share: float = 0.5
+    """Share of the attempts of a group that is learned from; all of them vote."""
+    embedder: str = "all-MiniLM-L6-v2"
+    """What embeds the reasoning; hash for words alone."""
+    clip_high: float = 0.28
+    """How far above 1 a ratio counts."""
+    kl: float = 0.001
+    """Weight of the divergence from the reference."""
+    entropy: float = 0.003
+    """Weight of the entropy."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(EVOL_RL, clip_high=config.clip_high, kl=config.kl, entropy=config.entropy)
+    rule = step_majority_novelty.Config(embed=embedders.load(config.embedder).embed)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_majority_novelty.assign(episodes, rule)
+                seen = [sum(e.group == episode.group for e in episodes[:i]) for i, episode in enumerate(episodes)]
+                leave_out(ledger, np.array(seen) >= config.learn_share * config.group)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        summary = "agreement with the majority, and novelty"
+        return run.finish(
+            "evol_rl", Rule("majority_novelty", "step", summary, lambda e: step_majority_novelty.assign(e, rule))
+        )
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,99 @@
+"""Flow-GRPO: in a workflow only the planner learns, and each of its turns is paid the outcome of the whole.
+
+Paper: Li et al. 2025, In-the-Flow Agentic System Optimization for Effective Planning and Tool Use (AgentFlow,
+arXiv 2510.05592).
+
+    A_i = (R_i - mean_j R_j) / (std_j R_j + eps)          on every turn of the planner in attempt i, on no other
+    L   = - mean_tokens min(r A, clip(r, 1 - .2, 1 + high) A) + kl KL(pi || ref)
+
+In every turn the planner says in free words what to do next, and the executor, the frozen base, reads it and acts.
+Both see what was shown and said before: the memory of the attempt. Each turn of the planner is a decision with a
+prompt of its own.
+
+Deviations: of AgentFlow's four modules the verifier is the environment, which says when an attempt is over, and the
+generator of the answer is the executor. Statistics are over attempts, the released ones over turns. LoRA instead of all
+weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Env, Task
+from evolvent.credit import step_flow_group
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import FLOW_GRPO
+from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.players import Budget, Player, Said
+from evolvent.rollout.workflow import converse, workflow
+
+PAPER = "arXiv 2510.05592"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = step_flow_group.Config(agents=("planner",))
+PLANNER, EXECUTOR = "planner", "executor"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of Flow-GRPO."""
+
+    profile: str = "Say in a few words what to do next."
+    """What the planner is told first."""
+    clip_low: float = 0.2
+    """How far below 1 a ratio counts."""
+    clip_high: float = 0.3
+    """How far above 1 a ratio counts."""
+    kl: float = 0.001
+    """Weight of the divergence from the reference."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(FLOW_GRPO, clip_low=config.clip_low, clip_high=config.clip_high, kl=config.kl)
+    with open_language(config, folder, live, resume=resume, adapters=(PLANNER,)) as run:
+        run.player = _player(run, config.profile)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_flow_group.assign(episodes, RULE)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(
+                    objective, episodes, ledger, level="step", adapter=PLANNER, grad_clip=config.grad_clip
+                )
+            run.log(episodes, ledger, **told)
+        summary = "GRPO on the planner's turns"
+        return run.finish("flow_grpo", Rule("flow", "step", summary, lambda e: step_flow_group.assign(e, RULE)))
+
+
+def _player(run: LanguageRun, profile: str) -> PlayerOf:
+    plan, team = run.config.plan, workflow((f"{PLANNER}:{profile}", EXECUTOR))
+    budget = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
+
+    def attempt(env: Env, task: Task, seed: int, group: str) -> Player:
+        player = converse(env, task, run.speaker, team, seed=seed, group=group, budget=budget, transcript=True)
+        said: Said | None = None
+        while True:  # the executor answers with the frozen base
+            try:
+                ask = next(player) if said is None else player.send(said)
+            except StopIteration as done:
+                return done.value
+            said = yield replace(ask, adapter=PLANNER if ask.adapter == PLANNER else None)
+
+    return attempt
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    profile = str(folder.config["profile"])
+    return evaluate_language(
+        Config, folder, live, episodes, env=env, adapters=(PLANNER,), player=lambda run: _player(run, profile)
+    )

@@ -1,0 +1,66 @@
+"""GSPO: one ratio for a whole attempt, the geometric mean over its tokens, clipped as a whole.
+
+Paper: Zheng et al. 2025, Group Sequence Policy Optimization (arXiv 2507.18071).
+
+    A_i = (R_i - mean_j R_j) / (std_j R_j + eps)
+    s_i = exp( mean_t log(pi(w_t) / pi_old(w_t)) ),     L = - mean_i min(s A, clip(s, 1 - low, 1 + high) A)
+
+A reward is paid to an attempt, so the correction for the policy having moved is that of the attempt; noise of single
+tokens averages out. The range is narrow since the mean moves little. It takes several optimiser steps an update to
+matter: in the first one every ratio is 1.
+
+Deviations: an attempt of several turns is one sequence. LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_group_std
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import GSPO
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2507.18071"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of GSPO."""
+
+    minibatches: int = 4
+    """Optimiser steps of a pass."""
+    clip_low: float = 0.0003
+    """How far below 1 the ratio of an attempt counts."""
+    clip_high: float = 0.0004
+    """How far above 1 it counts."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(GSPO, clip_low=config.clip_low, clip_high=config.clip_high)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_group_std.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("gspo", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,73 @@
+"""HAPO: temperature, advantage and clip range of every token follow its entropy.
+
+Paper: Liu et al. 2025, From Uniform to Heterogeneous (arXiv 2509.16591).
+
+    h   = log-entropy of a token against the .8 quantile, scaled to [-1, 1]
+    T_t = T (1 + heat h)                                                    when sampling
+    A   = (R - mean) / std over the *tokens* of the group; A (1 + h) for h > 0 outside the neutral band of ratios
+          (1 - eps/2, 1 + eps/2) and for h <= 0 inside it
+    low = eps (1 - min(h, 0)),  high = eps (1 + max(h, 0)),   L = mean_tokens PPO(r, A, low, high), at most dual |A|
+
+Deviations: the quantile that sampling needs is that of the update before. h is that of the equations; the released code
+divides negative values by their minimum, which turns their sign. Ratios are those of the policy at T, as released. LoRA
+instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_token_average
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import HAPO
+from evolvent.rollout.adaptive_temperature import AdaptiveTemperature
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2509.16591"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("token_average", "step", "the return among all tokens of its group", step_token_average.assign)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of HAPO."""
+
+    heat: float = 0.05
+    """How far the temperature follows the entropy; 0 = not at all."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+
+    dual: float = 10.0
+    """Bound on what a negative advantage can cost, times its size."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(HAPO, clip_low=config.clip, clip_high=config.clip, dual=config.dual)
+    with open_language(config, folder, live, resume=resume) as run:
+        temperature = AdaptiveTemperature(run.acting, config.heat)
+        run.keep(temperature=temperature)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_token_average.assign(episodes)
+                temperature.follow(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("hapo", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

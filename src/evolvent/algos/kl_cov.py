@@ -1,0 +1,66 @@
+"""KL-Cov: a few tokens that would cost much entropy pay for moving, all others are not clipped.
+
+Paper: Cui et al. 2025, The Entropy Mechanism of Reinforcement Learning (arXiv 2505.22617).
+
+    cov_t = (A_t - mean A) (log pi(w_t) - mean log pi)          over the tokens of a step
+    L     = - mean_tokens r A  +  weight |log pi - log pi_old| on the tokens of largest cov,   A as in GRPO
+
+The change of the entropy is minus the covariance of advantage and log-probability, and few tokens carry most of it.
+It takes several optimiser steps an update: in the first one nothing has moved and the penalty has no slope.
+
+Deviations: the share is that of the released scripts, the code's default is 2e-4; it is at least one token of a step.
+LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_group_std
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import KL_COV
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2505.22617"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of KL-Cov."""
+
+    minibatches: int = 8
+    """Optimiser steps of a pass."""
+    kl_cov: float = 0.002
+    """Share of the tokens of a step that pay."""
+    kl_cov_weight: float = 1.0
+    """What they pay for a nat."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(KL_COV, kl_cov=config.kl_cov, kl_cov_weight=config.kl_cov_weight)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_group_std.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("kl_cov", RULE)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,76 @@
+"""LOOP: PPO without critic or reference, the other attempts being the baseline; for long attempts with tools.
+
+Paper: Chen et al. 2025, Reinforcement Learning for Long-Horizon Interactive LLM Agents (arXiv 2502.01600).
+
+    A_i = R_i - 1/(K-1) sum_{j != i} R_j,         attempts with |A| < drop_below are left out
+    L   = - mean_i mean_t min(r A, clip(r, 1 / (1 + eps), 1 + eps) A)
+
+The range is symmetric in the logarithm. The ratio may be that of a token (the best in the paper), of a turn or of the
+whole attempt. On its own benchmark the reward is the share of unit tests that pass.
+
+Deviations: a step whose KL exceeds ``kl_stop`` is discarded where the paper ends the pass; no weight decay; one
+optimiser step a pass by default. LoRA of rank 8 on q and v, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_leave_one_out
+from evolvent.evaluate.live import Live
+from evolvent.learn.leave_out import leave_out, without_effect
+from evolvent.learn.objectives_of_papers import LOOP
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2502.01600"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of LOOP."""
+
+    group: int = 6
+    """Attempts at each task (K)."""
+    epochs: int = 2
+    """Passes over the attempts of an update."""
+    ratio: Literal["token", "turn", "trajectory"] = "token"
+    """What has a ratio of its own."""
+    clip: float = 0.1
+    """Range of the ratio, in the logarithm symmetric."""
+    drop_below: float = 0.01
+    """Attempts whose advantage is smaller are left out."""
+    kl_stop: float = 20.0
+    """A step is discarded where the policy moved further than this from the one that sampled."""
+    grad_clip: float = 0.1
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(LOOP, ratio=config.ratio, clip_high=config.clip)
+    rule = step_leave_one_out.Config(drop_below=config.drop_below)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_leave_one_out.assign(episodes, rule)
+                dropped = leave_out(ledger, without_effect(ledger))
+            with run.clock("learn"):  # LEARN
+                told = run.improve(
+                    objective, episodes, ledger, level="step", kl_stop=config.kl_stop, grad_clip=config.grad_clip
+                )
+            run.log(episodes, ledger, left_out=dropped, **told)
+        summary = "the return against that of the others"
+        return run.finish("loop", Rule("leave_one_out", "step", summary, lambda e: step_leave_one_out.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

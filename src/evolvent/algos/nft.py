@@ -1,0 +1,71 @@
+"""NFT: supervised learning from right answers and from wrong ones, through the policy that wrong answers imply.
+
+Paper: Chen et al. 2025, Bridging Supervised Learning and Reinforcement Learning in Math Reasoning (arXiv 2505.18116).
+
+    q = share of right answers in the group,  c_i = 1 for a right one,  R = pi(w) / pi_old(w) of a token
+    L = - mean_tokens (1 - q) [ c log R + (1 - c) log max_v((1 - q R) / (1 - q), floor) ]
+
+If the old policy is a mixture of one that is right with probability q and one that is wrong, raising the first lowers
+the second: wrong answers are fitted by their share of the mixture. ``max_v`` bounds the value and leaves the gradient.
+On policy the gradient is that of GRPO. Groups that are all right or all wrong are left out.
+
+Deviations: one optimiser step an update by default, the paper does 16 (``--minibatches``). LoRA instead of all weights,
+and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.reward_kinds import keep_reward
+from evolvent.credit import step_group_mean
+from evolvent.evaluate.live import Live
+from evolvent.learn.leave_out import leave_out, without_effect
+from evolvent.learn.objectives_of_papers import NFT
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2505.18116"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+RULE = step_group_mean.Config(kinds=("right",))
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of NFT."""
+
+    correct_above: float = 0.0
+    """An attempt with a larger return is right."""
+    floor: float = 1.0
+    """Smallest ratio of the implied wrong policy."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(NFT, floor=config.floor)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                for episode in episodes:
+                    keep_reward(episode, "right", float(episode.total_reward > config.correct_above))
+                ledger = step_group_mean.assign(episodes, RULE)
+                alike = leave_out(ledger, without_effect(ledger))
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, left_out=alike, **told)
+        summary = "right or wrong, against the share of right answers"
+        return run.finish("nft", Rule("right", "step", summary, lambda e: step_group_mean.assign(e, RULE)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,67 @@
+"""OPMD: a step of mirror descent on the policy; no ratio, no clip, stale attempts do no harm.
+
+Paper: Pan et al. 2025, Trinity-RFT (arXiv 2505.17826), online policy mirror descent.
+
+    A_i = R_i - mean_j R_j,   or   R_i - tau log( 1/G sum_j exp(R_j / tau) )
+    L   = - mean_tokens A log pi(w) / (1 + tau)
+
+``tau`` (here ``opmd``) is how strongly a new policy is held to the one that sampled. Dividing the loss by 1 + tau is
+all that is left of it beside the mean as baseline; Adam takes such a factor out, the clip of the gradient does not.
+
+Deviations: LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_group_mean, step_log_avg_exp
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import OPMD
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2505.17826"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of OPMD."""
+
+    baseline: Literal["mean", "log_avg_exp"] = "mean"
+    """What a return is compared with: the mean of its group, or its soft maximum at temperature tau."""
+    opmd: float = 1.0
+    """Temperature tau, in units of reward."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective, soft = replace(OPMD, opmd=config.opmd), step_log_avg_exp.Config(tau=config.opmd)
+    if config.baseline == "mean":
+        rule = Rule("group_mean", "step", "the return against the mean of its group", step_group_mean.assign)
+    else:
+        summary = "the return against a soft maximum over its group"
+        rule = Rule("log_avg_exp", "step", summary, lambda e: step_log_avg_exp.assign(e, soft))
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = rule.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("opmd", rule)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

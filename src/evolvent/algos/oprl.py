@@ -1,0 +1,102 @@
+"""OPRL: a second model learns to tell successes from failures, and how it differs from the policy rewards each step.
+
+Paper: Liu et al. 2025, Agentic Reinforcement Learning with Implicit Step Rewards (iStar, arXiv 2509.19199).
+
+    model:  - log sigma( f(success) - f(failure) ) on all pairs of a group,   f = beta sum_t log(pi_phi / pi_old)
+    r_t = beta sum_{tokens of t} log(pi_phi / pi_old),    A = A_attempt + alpha A_step, both leave-one-out
+    L = - mean_tokens min(r A, clip(r, 1 +- eps) A)
+
+The model is a second adapter on the same base. In each update it learns first and then scores; its reference is the
+policy that sampled. Groups without both a success and a failure teach it nothing.
+
+Deviations: sums over steps as in the paper, the released code takes means; all steps enter the step baseline, the
+released code lets only the first of each attempt in. The penalty for invalid actions is the environment's business.
+LoRA instead of all weights, and learning rates that suit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from evolvent.core.episode import Episode
+from evolvent.core.folder import RunFolder
+from evolvent.credit import token_implicit
+from evolvent.evaluate.live import Live
+from evolvent.learn.implicit_reward import pair_batch, success_pairs
+from evolvent.learn.objectives_of_papers import OPRL
+from evolvent.learn.policy_gradient import improve
+from evolvent.learn.preference import Preference
+from evolvent.rollout.language import LanguageRun, open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_notes import note_logp
+from evolvent.rollout.language_weights import Weights
+
+PAPER = "arXiv 2509.19199"
+LEVELS = ("token",)
+STATUS = "lightly tested"
+PRM = "prm"
+PRM_CLIP = 10.0  # as released
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of OPRL."""
+
+    alpha: float = 1.0
+    """Weight of the advantage of steps."""
+    beta: float = 0.05
+    """Reward per nat."""
+    prm_lr: float = 2e-4
+    """Step size of the model of rewards; in the paper twice the policy's."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(OPRL, clip_low=config.clip, clip_high=config.clip)
+    rule = token_implicit.Config(alpha=config.alpha, beta=config.beta)
+    with open_language(config, folder, live, resume=resume, others=(PRM,)) as run:
+        optimizer = torch.optim.AdamW(run.model.trainable(PRM), lr=config.prm_lr, weight_decay=0.0)
+        run.keep(prm=Weights(run.model, PRM), prm_optimizer=optimizer)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                told = _prefer(run, episodes, optimizer, config.beta)
+                note_logp(run, episodes, "prm_logp", PRM)
+                ledger = token_implicit.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told |= run.improve(objective, episodes, ledger, level="token", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        summary = "the return against that of the others, and what a model of successes likes"
+        return run.finish("oprl", Rule("implicit", "token", summary, lambda e: token_implicit.assign(e, rule)))
+
+
+def _prefer(
+    run: LanguageRun, episodes: Sequence[Episode], optimizer: torch.optim.Optimizer, beta: float
+) -> dict[str, float]:
+    """Train the model of rewards on this update's pairs; their number, its loss, how often it is right."""
+    pairs = success_pairs(episodes)
+    if not pairs:
+        return {"pairs": 0.0}
+    batch = pair_batch(episodes, pairs, constrained=run.config.act == "trie")
+    told = improve(
+        Preference("dpo", beta=beta), batch, run.judge(PRM), optimizer, micro_tokens=run.config.plan.micro_tokens,
+        grad_clip=PRM_CLIP, generator=run.generator,
+    )  # fmt: skip
+    return {"pairs": float(len(pairs)), "prm_loss": told["loss"], "prm_accuracy": told["accuracy"]}
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

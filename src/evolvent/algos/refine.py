@@ -1,0 +1,78 @@
+"""Clip and Delta: scores of steps as rewards that cannot be farmed by taking more steps.
+
+Paper: Gao et al. 2024, On Designing Effective RL Reward at Training Time (arXiv 2410.15115).
+
+    Delta:  q_k = p_k - p_{k+1}, the last step q = p         Clip:  q_k = min(p_k - eta, 0)
+    G_t = sum_{k >= t} (r_k + weight q_k),      A_t = G_t - mean_j G_{j,t}
+    L   = - mean_tokens min(r A, clip(r, 1 +- eps) A)
+
+Whatever an attempt does after step t, Delta pays it p_t in all; Clip never pays, it only costs. The scores p are the
+environment's: ``Turn.info["rewards"] = {"process": number}`` after every decision (``microwave`` tells how far it got).
+
+Deviations: a group at the same turn is the baseline where the paper has a critic; weight and eta are ours. LoRA instead
+of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_clip, step_delta
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import CLIP_DELTA
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2410.15115"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of Clip and Delta."""
+
+    how: Literal["delta", "clip"] = "delta"
+    """Which refinement."""
+    eta: float = 0.75
+    """Clip: the score from which on a step is good enough."""
+    process_weight: float = 1.0
+    """Of the refined scores beside the task's own reward."""
+    process_kind: str = "process"
+    """Kind of reward that holds the scores."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(CLIP_DELTA, clip_low=config.clip, clip_high=config.clip)
+    delta = step_delta.Config(weight=config.process_weight, kind=config.process_kind)
+    cut = step_clip.Config(eta=config.eta, weight=config.process_weight, kind=config.process_kind)
+    summary = "what is still to come, refined scores of steps included"
+    rule = Rule(
+        config.how, "step", summary,
+        lambda e: step_delta.assign(e, delta) if config.how == "delta" else step_clip.assign(e, cut),
+    )  # fmt: skip
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = rule.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        return run.finish("refine", rule)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

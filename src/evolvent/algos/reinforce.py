@@ -1,0 +1,65 @@
+"""REINFORCE: what was earned after a decision pushes its tokens, with nothing to compare it with.
+
+Paper: Williams 1992, Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning.
+
+    A_t = sum_{k >= t} gamma^(k-t) r_k
+    L   = - mean_tokens A log pi(w)
+
+There is no ratio: with more than one optimiser step an update the later ones are off policy and not corrected.
+``--normalise minibatch`` brings the credit of a step to mean 0 and deviation 1, a baseline of a kind.
+
+Deviations: rewards to go instead of the whole return (the same where an attempt is one decision); the mean over the
+tokens of an update, not over its attempts. LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_return_to_go
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import REINFORCE
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "Williams 1992"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of REINFORCE."""
+
+    gamma: float = 1.0
+    """Discount from one decision to the next."""
+    normalise: Literal["none", "minibatch"] = "none"
+    """minibatch: credit to mean 0 and deviation 1 in each optimiser step."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(REINFORCE, normalise=config.normalise)
+    rule = step_return_to_go.Config(gamma=config.gamma)
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = step_return_to_go.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **told)
+        summary = "what was earned from here on"
+        return run.finish("reinforce", Rule("to_go", "step", summary, lambda e: step_return_to_go.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -1,0 +1,65 @@
+"""RLOO: REINFORCE in which the other attempts at the same task are the baseline.
+
+Paper: Ahmadian et al. 2024, Back to Basics (arXiv 2402.14740), after Kool et al. 2019.
+
+    R_i = return - kl_reward sum_t log(pi_old(w_t) / ref(w_t))
+    A_i = R_i - 1/(G-1) sum_{j != i} R_j
+    L   = - mean_i A_i sum_t log pi(w_t)
+
+Unbiased: the baseline does not know attempt i. The divergence from the model without its adapter is part of what is
+earned, not of the loss. There is no ratio: with more than one optimiser step an update the later ones are off policy
+and not corrected.
+
+Deviations: LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import step_leave_one_out
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import RLOO
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_notes import keep_divergence
+
+PAPER = "arXiv 2402.14740"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of RLOO."""
+
+    kl_reward: float = 0.05
+    """What a nat away from the reference costs an attempt, in units of reward; 0 = nothing, and no reference."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    rule = step_leave_one_out.Config(kinds=("return", "kl") if config.kl_reward else ("return",))
+    with open_language(config, folder, live, resume=resume) as run:
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                away = keep_divergence(run, episodes, config.kl_reward) if config.kl_reward else 0.0
+                ledger = step_leave_one_out.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve(RLOO, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, kl_attempt=away, **told)
+        summary = "the return against that of the others"
+        return run.finish("rloo", Rule("leave_one_out", "step", summary, lambda e: step_leave_one_out.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

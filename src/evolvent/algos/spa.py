@@ -1,0 +1,92 @@
+"""SPA-RL: an estimator learns which turns brought the outcome about, and PPO is paid turn by turn.
+
+Paper: Wang et al. 2025, SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution (arXiv 2505.20732).
+
+    estimator:  (sum_t c_t - R)^2,  c_t read behind the last token of turn t
+    r'_t = c_t + grounding executed_t,   A_t = GAE of r' with a critic
+    L = - mean_tokens min(r A, clip(r, 1 +- eps) A)
+
+Whether an action could be carried out is the environment's to say: ``Turn.info["rewards"]["executed"]``; a choice from
+a list of allowed commands counts as carried out.
+
+Deviations: the estimator is an MLP on the frozen base's hidden state and learns along, from each update's attempts
+before they are scored; the paper trains it once, on attempts collected before. The released code leaves the last turn
+nothing; here the equations. No KL penalty (its weight is not known). LoRA rates for a small model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.core.seeding import seed_tree
+from evolvent.credit import step_progress
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import SPA
+from evolvent.learn.progress import ProgressEstimator
+from evolvent.learn.token_critic import first_tokens
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+
+PAPER = "arXiv 2505.20732"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of SPA-RL."""
+
+    gamma: float = 0.99
+    """Discount from turn to turn."""
+    trace: float = 0.95
+    """Trace decay of the advantage estimate (lambda)."""
+    grounding: float = 0.5
+    """Reward of an action that could be carried out."""
+    progress_lr: float = 1e-3
+    """Step size of the estimator."""
+    progress_passes: int = 4
+    """Its passes over the attempts of an update, eight steps each."""
+    critic_lr: float = 1e-4
+    """Step size of the critic."""
+
+    clip: float = 0.2
+    """Clip range of the ratio."""
+
+    grad_clip: float = 1.0
+    """Largest norm of the gradient."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    objective = replace(SPA, clip_low=config.clip, clip_high=config.clip)
+    rule = step_progress.Config(weight=config.grounding, gamma=config.gamma, trace=config.trace)
+    with open_language(config, folder, live, resume=resume) as run:
+        critic, model, seed = run.critic(config.critic_lr, config.clip), run.model, seed_tree(config.seed, "progress")
+        estimator = ProgressEstimator(
+            model.states, model.width, context=model.context, lr=config.progress_lr, seed=seed % 2**31,
+            device=config.plan.device,
+        )  # fmt: skip
+        run.keep(critic=critic, progress=estimator)
+        for _ in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                turns = estimator.see(episodes)
+                error = estimator.learn(turns, passes=config.progress_passes, minibatches=8, generator=run.generator)
+                estimator.keep(turns)
+                seen = critic.note(episodes)
+                ledger = step_progress.assign(episodes, rule)
+            with run.clock("learn"):  # LEARN
+                told = run.improve_critic(critic, seen, first_tokens(ledger), grad_clip=config.grad_clip)
+                told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
+            run.log(episodes, ledger, progress_loss=error, **told)
+        summary = "estimated progress of each turn, with a critic"
+        return run.finish("spa", Rule("progress", "step", summary, lambda e: step_progress.assign(e, rule)))
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    return evaluate_language(Config, folder, live, episodes, env=env)

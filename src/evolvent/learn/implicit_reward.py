@@ -1,0 +1,44 @@
+"""A model of preferred attempts, trained by DPO on successes and failures at one task (OPRL, arXiv 2509.19199).
+
+    loss = mean over pairs of - log sigma( f(success) - f(failure) ),     f = beta sum_t log(pi_phi / pi_old)
+
+The reference is the policy that sampled, as it was then. ``credit.token_implicit`` reads its rewards off the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.learn.token_batch import TokenBatch, token_batch
+
+
+def success_pairs(episodes: Sequence[Episode]) -> list[tuple[int, int]]:
+    """Every (success, failure) of one group, as positions; attempts nobody judged or without tokens are in none."""
+    usable = [i for i, e in enumerate(episodes) if e.valid and e.success is not None and e.n_tokens]
+    return [
+        (i, j)
+        for i in usable if episodes[i].success
+        for j in usable if not episodes[j].success and episodes[j].group == episodes[i].group
+    ]  # fmt: skip
+
+
+def pair_batch(episodes: Sequence[Episode], pairs: Sequence[tuple[int, int]], *, constrained: bool) -> TokenBatch:
+    """The pairs as a batch for ``learn.preference.Preference``, with the policy that sampled as the reference.
+
+    Args:
+        episodes: the attempts.
+        pairs: of positions, the preferred one first; an attempt may be in several.
+        constrained: as in ``token_batch``.
+    """
+    both = [episodes[i] for pair in pairs for i in pair]
+    ledger = Ledger.for_episodes(both)
+    side = np.where(ledger.episode_index("step") % 2 == 0, 1.0, -1.0)
+    ledger.set("step", side)
+    batch = token_batch(both, ledger, level="step", constrained=constrained)
+    units = replace(batch.units, group=batch.units.trajectory // 2, ref_logp=batch.units.old_logp)
+    return replace(batch, units=units)
