@@ -1,15 +1,32 @@
 """Every learner that compares attempts: two updates from end to end on a tiny random model, with its own settings."""
 
+import json
 from importlib import import_module
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 import tiny_language
+from evolvent import catalogue
 from evolvent.core import config as configs
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.core.ledger import Ledger
+from evolvent.core.reward_kinds import rewards_of
 from evolvent.evaluate.live import Live
+from evolvent.learn.imitation import WithReplay
+from evolvent.learn.implicit_reward import pair_batch, success_pairs
+from evolvent.learn.leave_out import leave_out
+from evolvent.learn.objective import Objective
 from evolvent.learn.objectives_of_papers import CHOICES
+from evolvent.learn.progress import ProgressEstimator
+from evolvent.learn.replay import Replay
+from evolvent.learn.token_batch import token_batch
+from evolvent.models._language_sample import Heat
+from evolvent.rollout.dynamic_sampling import collect_differing
 from evolvent.rollout.language import LanguageRun
 from evolvent.rollout.language_config import Plan
 
@@ -43,20 +60,26 @@ def settings(name, model, **more):
     return import_module(f"evolvent.algos.{name}").Config(**own, plan=plan)
 
 
-def start(name, config, path, *, resume=False):
-    """Run; returns the folder, and the losses that were given to the learner."""
+def start(name, config, path, *, resume=False, break_at=None):
+    """Run; returns the folder, what was given to the learner as (loss, episodes, ledger), and the summary."""
     seen = []
-    improve = LanguageRun.improve
+    improve, log = LanguageRun.improve, LanguageRun.log
 
-    def noted(self, objective, *args, **kwargs):
-        seen.append(objective)
-        return improve(self, objective, *args, **kwargs)
+    def noted(self, objective, episodes, ledger, **kwargs):
+        seen.append((objective, episodes, ledger))
+        return improve(self, objective, episodes, ledger, **kwargs)
+
+    def broken(self, *args, **values):
+        if self.update == break_at:
+            raise KeyboardInterrupt
+        log(self, *args, **values)
 
     folder = RunFolder.open(path) if resume else RunFolder.create(
         path, algo=name, config=configs.to_json(config), env=config.env, seed=config.seed, command=""
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch, folder, Live(plain=True) as live:
         patch.setattr(LanguageRun, "improve", noted)
+        patch.setattr(LanguageRun, "log", broken)
         summary = import_module(f"evolvent.algos.{name}").run(config, folder, live, resume=resume)
     return folder, seen, summary
 
@@ -68,8 +91,236 @@ def rows(folder):
 @pytest.mark.parametrize("name", NAMES)
 def test_two_updates_with_the_objective_of_the_paper(name, model, tmp_path):
     folder, seen, summary = start(name, settings(name, model), tmp_path / "run")
-    assert {str(getattr(loss, "own", loss)) for loss in seen} == {str(CHOICES[name].loss)}
+    assert {str(getattr(loss, "own", loss)) for loss, _, _ in seen} == {str(CHOICES[name].loss)}
     assert summary["algo"] == name and summary["updates"] == 2
     first, second = rows(folder)
     assert first["gap"] < 1e-4 and second.get("gap", 0.0) < 1e-4
     assert any(row.get("grad_norm", 0) > 0 for row in (first, second))
+
+
+def attempt(ret, *, group="g", tokens=(1, 2), success=None, turns=1):
+    episode = Episode("task", group=group)
+    for t in range(turns):
+        episode.observe("seen", token_ids=[0, t], parent=-1)
+        episode.act("done", token_ids=tokens, logp=[-1.0] * len(tokens), reward=ret if t == turns - 1 else 0.0)
+    episode.end(terminated=True, success=ret > 0 if success is None else success)
+    return episode
+
+
+def test_settings_are_few_and_modules_say_what_they_are():
+    known = {entry.name: entry for entry in catalogue.entries("algos")}
+    for name in NAMES:
+        config = import_module(f"evolvent.algos.{name}").Config()
+        assert len(vars(config)) <= 20, name
+        assert known[name].constants.keys() >= {"PAPER", "LEVELS", "STATUS"} and known[name].constants["PAPER"]
+
+
+# ------------------------------------------------------------------------------------------------ killed and resumed
+@pytest.mark.parametrize("name", ["spear", "spa", "oprl", "hapo", "dapo"])
+def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path):
+    config = settings(name, model, updates=3)
+    whole, _, _ = start(name, config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        start(name, config, tmp_path / "part", break_at=2)
+    part, seen, _ = start(name, config, tmp_path / "part", resume=True)
+    assert len(seen) == 1, "it went on after the second update"
+
+    def stable(folder):
+        return [{k: v for k, v in row.items() if k != "t" and not k.endswith(("_s", "_per_s"))} for row in rows(folder)]
+
+    assert stable(whole) == stable(part)
+
+
+# ------------------------------------------------------------------------------------------------ dapo, nft, loop
+def test_tasks_are_drawn_until_enough_groups_differ():
+    draws = {0: [("a", 1, 1), ("b", 1, 0)], 1: [("c", 0, 1), ("d", 0, 0)], 2: [("e", 0, 1), ("f", 0, 1)]}
+
+    def collect(*, again):
+        return [attempt(ret, group=name) for name, *rets in draws[again] for ret in rets]
+
+    run = SimpleNamespace(config=SimpleNamespace(prompts=2), collect=collect)
+    episodes, out_E, told = collect_differing(run, 3)
+    assert told == {"draws": 2.0, "differing": 2.0} and len(episodes) == 8
+    assert {e.group for e, out in zip(episodes, out_E, strict=True) if not out} == {"b", "c"}
+    _, out_E, told = collect_differing(SimpleNamespace(config=SimpleNamespace(prompts=3), collect=collect), 3)
+    assert told == {"draws": 3.0, "differing": 4.0} and (~out_E).sum() == 6, (
+        "what is beyond the size of an update is out"
+    )
+    _, out_E, told = collect_differing(SimpleNamespace(config=SimpleNamespace(prompts=9), collect=collect), 2)
+    assert told == {"draws": 2.0, "differing": 2.0}, "the number of draws is bounded"
+
+
+def test_dapo_counts_what_it_sampled_in_vain_and_learns_nothing_from_groups_that_never_differ(model, tmp_path):
+    folder, _, _ = start("dapo", settings("dapo", model, group=1, draws=3, updates=1), tmp_path / "run")
+    (row,) = rows(folder)
+    assert row["draws"] == 3 and row["differing"] == 0 and row["attempts"] == 6 and row["empty"] == 1
+
+
+def test_attempts_without_effect_are_left_out_unless_nothing_would_be_left():
+    episodes = [attempt(1), attempt(0), attempt(1, group="h"), attempt(1, group="h")]
+    ledger = Ledger.for_episodes(episodes)
+    ledger.set("step", [0.5, -0.5, 0.0, 0.0])
+    assert leave_out(ledger, [False, False, True, True]) == 0.5
+    assert np.isnan(ledger.values("step")).tolist() == [False, False, True, True]
+    assert leave_out(ledger, [True] * 4) == 0.0 and ledger.values("step")[0] == 0.5
+
+
+def test_nft_reads_right_and_wrong_off_any_scale_of_rewards(model, tmp_path):
+    _, seen, _ = start("nft", settings("nft", model, group=6), tmp_path / "run")
+    for _, episodes, ledger in seen:
+        for group in {e.group for e in episodes}:
+            q = np.mean([e.total_reward > 0 for e in episodes if e.group == group])
+            for i, e in enumerate(episodes):
+                if e.group == group and 0 < q < 1:
+                    mine = ledger.values("step")[ledger.episode_index("step") == i]
+                    assert mine == pytest.approx(np.full(e.n_steps, float(e.total_reward > 0) - q))
+
+
+# ------------------------------------------------------------------------------------------------ hapo
+def test_the_temperature_is_higher_where_the_course_forks():
+    logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    entropy = torch.distributions.Categorical(logits=logits).entropy()
+    heat = Heat(0.5, pivot=float(entropy[2].log()), above=0.1, below=1.0)
+    warmed = heat.warmed(logits)
+    factor = logits[1:, 0] / warmed[1:, 0]
+    assert factor.tolist() == pytest.approx([0.5, 1.0]), "as far as it goes below the pivot, nothing at it"
+    assert Heat(0.5, -9.0, 1.0, 1.0).warmed(logits)[2, 0] == pytest.approx(1.0 / 1.5)
+
+
+def test_hapo_samples_at_a_temperature_of_its_own_and_records_without_it(model, tmp_path):
+    _, cold, _ = start("hapo", settings("hapo", model, heat=0.0), tmp_path / "cold")
+    folder, warm, _ = start("hapo", settings("hapo", model, heat=0.9), tmp_path / "warm")
+    assert rows(folder)[1]["gap"] < 1e-4
+    assert [e.total_reward for e in cold[0][1]] == [e.total_reward for e in warm[0][1]], "the first update is at T"
+    assert cold[1][1] != warm[1][1]
+
+
+# ------------------------------------------------------------------------------------------------ spear
+def test_a_replay_keeps_what_beat_its_group_while_it_is_fresh_and_survives_a_checkpoint():
+    replay = Replay(3, stale=2, recent=3, seed=1)
+    replay.add([attempt(1), attempt(0), attempt(2, group="h"), attempt(4, group="h")], 0)
+    assert len(replay) == 2 and list(replay.means) == [0.5, 3.0]
+    assert replay.draw(9, 0) == [], "nothing of the same update"
+    assert sorted(e.total_reward for e in replay.draw(9, 1)) == [1, 4] and len(replay.draw(1, 1)) == 1
+    replay.add([attempt(5, group="i"), attempt(3, group="i"), attempt(7, group="j"), attempt(8, group="j")], 1)
+    assert list(replay.means) == [3.0, 4.0, 7.5] and len(replay) == 3, "the newest"
+    again = Replay(3, stale=2, recent=3, seed=1)
+    again.load_state_dict(replay.state_dict())
+    assert again.draw(2, 2) == replay.draw(2, 2) and again.means == replay.means
+    assert again.draw(9, 9) == []
+    empty = Replay(3, stale=2)
+    empty.load_state_dict(Replay(3, stale=2).state_dict())
+    assert len(empty) == 0
+
+
+def test_fresh_and_replayed_attempts_are_one_loss():
+    own, other = Objective(aggregate="const", length=10), Objective(clip_high=0.28, aggregate="const", length=10)
+    episodes = [attempt(1), attempt(0), attempt(1, tokens=(3, 4, 5))]
+    ledger = Ledger.for_episodes(episodes)
+    ledger.set("step", [0.5, -0.5, 2.0])
+    units = token_batch(episodes, ledger, level="step").units
+    logp = units.old_logp + torch.tensor([0.3, -0.1, 0.0, 0.2, 0.5, -0.3, 0.1])
+    both = WithReplay(own, other, fresh=2, weight=0.25)
+
+    def value(loss, mine):
+        part = loss.prepare(units[mine])
+        return loss.terms(part, logp[mine], torch.zeros(len(part))).loss
+
+    mine = units.trajectory < 2
+    got = both.terms(both.prepare(units), logp, torch.zeros(len(units)))
+    assert got.loss == pytest.approx(float(value(own, mine) + 0.25 * value(other, ~mine)))
+    assert got.told["ratio"] == pytest.approx((logp - units.old_logp).exp())
+    assert WithReplay(own, other, 2, 0.0).idle(units).tolist() == [False] * 4 + [True] * 3
+
+
+def test_spear_replays_from_its_second_update_on(model, tmp_path):
+    folder, seen, _ = start("spear", settings("spear", model, period=2.0, group=6), tmp_path / "run")
+    first, second = rows(folder)
+    assert first["replayed"] == 0 and second["replayed"] > 0 and second["replay_weight"] == pytest.approx(0.5)
+    _, episodes, ledger = seen[1]
+    replayed = ledger.values("step")[ledger.episode_index("step") >= len(episodes) - int(second["replayed"])]
+    assert (replayed >= 0).all() and "replay_gap" in second
+    assert max(e.meta["rewards"]["tools"] for e in seen[0][1]) == pytest.approx(0.5), "five turns, before it fades"
+
+
+# ------------------------------------------------------------------------------------------------ spa
+def test_the_estimator_finds_the_turn_that_matters():
+    def features(rows):  # the last token of the context tells the turn, the token before the end what was done
+        return torch.tensor([[float(row.context[-1] == 7), float(row.context[1] == 0), 1.0] for row in rows])
+
+    episodes = [attempt(ret, tokens=(3, 7 if ret else 5), turns=2) for ret in (1, 0, 1, 0)]
+    estimator = ProgressEstimator(features, 3, context=9, lr=0.02, seed=0)
+    seen = estimator.see(episodes)
+    generator = torch.Generator().manual_seed(0)
+    before = estimator.learn(seen, passes=1, minibatches=2, generator=generator)
+    after = estimator.learn(seen, passes=200, minibatches=2, generator=generator)
+    estimator.keep(seen)
+    assert after < 0.01 < before
+    assert sum(rewards_of(episodes[0], "progress")) == pytest.approx(1.0, abs=0.2)
+    assert "executed" not in episodes[0].meta["rewards"], "any text was allowed: the environment has to say"
+
+
+def test_a_world_that_does_not_pay_what_a_system_needs_is_named(model, tmp_path):
+    for name in ("g_ra", "refine", "spa"):
+        env = "microwave" if name == "g_ra" else "arithmetic:largest"
+        own = {"kinds": ("manners",)} if name == "g_ra" else {}
+        with pytest.raises(BadInput, match="does not carry this kind of reward"):
+            start(name, settings(name, model, env=env, **own), tmp_path / name)
+
+
+# ------------------------------------------------------------------------------------------------ oprl
+def test_pairs_of_success_and_failure_against_the_policy_that_sampled():
+    episodes = [attempt(1), attempt(0), attempt(1), attempt(1, group="h"), attempt(0, group="i")]
+    pairs = success_pairs(episodes)
+    assert pairs == [(0, 1), (2, 1)]
+    units = pair_batch(episodes, pairs, constrained=False).units
+    assert units.group.tolist() == [0] * 4 + [1] * 4 and units.adv.tolist() == [1, 1, -1, -1] * 2
+    assert units.ref_logp.tolist() == units.old_logp.tolist()
+
+
+def test_the_model_of_rewards_starts_without_an_opinion_and_learns_one(model, tmp_path):
+    folder, _, _ = start("oprl", settings("oprl", model, group=6, prm_lr=0.02, beta=1.0), tmp_path / "run")
+    first, second = rows(folder)
+    assert first["pairs"] > 0 and first["prm_loss"] == pytest.approx(np.log(2.0), abs=1e-5)
+    assert second["prm_loss"] != pytest.approx(np.log(2.0), abs=1e-3)
+
+
+# ------------------------------------------------------------------------------------------------ rloo, hbpo, evol_rl
+def test_rloo_pays_nothing_for_the_divergence_at_the_start_and_something_later(model, tmp_path):
+    folder, _, _ = start("rloo", settings("rloo", model, lr=0.05), tmp_path / "run")
+    first, second = rows(folder)
+    assert abs(first["kl_attempt"]) < 1e-4 < abs(second["kl_attempt"])
+
+
+def test_hbpo_grants_every_budget_equally_often_and_says_so(model, tmp_path):
+    _, seen, _ = start("hbpo", settings("hbpo", model, group=4, budgets=(5, 9)), tmp_path / "run")
+    for _, episodes, _ in seen:
+        assert [e.meta["budget"] for e in episodes] == [5, 9] * 4
+        words = tiny_language.tokenizer()
+        for e in episodes:
+            assert f"(Answer within {e.meta['budget']} tokens.)" in words.decode(e.context_ids(0).tolist())
+
+
+def test_evol_rl_votes_with_all_and_learns_from_a_share(model, tmp_path):
+    _, seen, _ = start("evol_rl", settings("evol_rl", model, group=4, learn_share=0.5), tmp_path / "run")
+    for _, episodes, ledger in seen:
+        scored = {i for i, x in zip(ledger.episode_index("step"), ledger.values("step"), strict=True) if np.isfinite(x)}
+        assert scored == {0, 1, 4, 5}
+        assert {e.meta["answer"] for e in episodes} <= {"open the microwave", "close the microwave"} | {None} | {
+            "put the pancake in the microwave"
+        }
+
+
+# ------------------------------------------------------------------------------------------------ flow_grpo
+def test_only_the_planner_learns_and_the_frozen_base_acts(model, tmp_path):
+    config = settings("flow_grpo", model, lr=0.05)
+    folder, seen, _ = start("flow_grpo", config, tmp_path / "run")
+    _, episodes, ledger = seen[1]
+    agents = [agent for e in episodes for agent in e.agents_T]
+    assert set(agents) == {"planner", "executor"}
+    scored = np.isfinite(ledger.values("step"))
+    assert scored.tolist() == [agent == "planner" for agent in agents]
+    assert (folder.path / "model" / "adapter_config.json").exists()
+    with Live(plain=True) as live:
+        told = import_module("evolvent.algos.flow_grpo").evaluate(folder, live, 2)
+    assert told["n"] == 2 and json.dumps(told)
