@@ -48,7 +48,7 @@ class Config(LanguageConfig):
     """Discount from one action to the next."""
     polyak: float = 0.005
     """How far the slow copy of the values moves at each step."""
-    critic_lr: float = 1e-3
+    critic_lr: float = 1e-4
     """Step size of the values."""
     huber: float = 10.0
     """Error from which the loss of the values grows linearly."""

@@ -129,7 +129,8 @@ class SoftQ:
         """The last observation with any token behind it: what it is worth is read before that token."""
         context = episode.tokens_to(episode.n_nodes - 1)[-self.model.context + 1 :]
         offered = episode.meta.get("choices") or () if self.constrained else ()
-        return Row(context, np.zeros(1, np.int32), tuple(np.array(c, np.int32) for c in offered))
+        choices = tuple(np.array(c, np.int32) for c in offered)
+        return Row(context, choices[0][:1] if choices else np.zeros(1, np.int32), choices)
 
     def _soft(self, rows: Sequence[Row]) -> Tensor:
         """Expected Q and KL before each token of all rows: ``[2, K]``."""

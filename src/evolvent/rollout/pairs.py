@@ -60,7 +60,7 @@ def attempts(run: LanguageRun, pairs: str) -> Recorded | None:
     if not groups:
         raise BadInput(
             "nothing to compare", got=str(path), expected="groups of two attempts or more whose returns differ",
-            where="--pairs", do="record more attempts: --plan.record 32 in the run that writes them",
+            where="--pairs", do="record more attempts: --record 32 in the run that writes them",
         )  # fmt: skip
     return Recorded(groups, run.config.prompts, run.config.seed)
 
@@ -102,7 +102,7 @@ def _answer(model: LanguageModel, prompt: str, text: str, context: np.ndarray, c
     if whole[: len(context)].tolist() != context.tolist():
         raise BadInput(
             "the chat template does not append: it rewrites what was said before", where=model.name,
-            do="use the plain style (--plan.style plain)",
+            do="use the plain style (--style plain)",
         )  # fmt: skip
     said = whole[len(context) :]
     ends = [i for i, token in enumerate(said.tolist()) if token in model.end_ids]
