@@ -11,6 +11,7 @@ from pathlib import Path
 from marl_tables import table_of
 
 from evolvent import catalogue
+from evolvent.learn.objectives_of_papers import CHOICES, table
 
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 
@@ -25,9 +26,24 @@ def parts_of(stem: str) -> dict[str, str]:
     """The generated parts of a page."""
     if stem == "README":
         return {"index": index()}
+    if stem in CHOICES:
+        return {"results": "None published yet.", **axes(stem)}
     rows = table_of(stem)
     told = [*rows, "", "Greedy play, means over seeds; learning curves and the rest in [results](../results/marl.md)."]
     return {"results": "\n".join(told) if rows else "None published yet: see [results](../results/marl.md)."}
+
+
+def axes(stem: str) -> dict[str, str]:
+    """What a system chooses on each axis, where its page has a place for it: its rows of ``docs/objectives.md``."""
+    if "<!-- axes: begin" not in (PAGES / f"{stem}.md").read_text("utf-8"):
+        return {}
+    head, *rows = table()
+    mine = [row for row in rows if row[0] in (stem, f"{stem}_replay")]
+    picked = [i for i, name in enumerate(head) if name not in ("paper", "note")]
+    lines = [[row[i] for i in picked] for row in (head, *mine)]
+    told = [f"| {' | '.join(line)} |" for line in lines]
+    told.insert(1, "|---" * len(picked) + "|")
+    return {"axes": "\n".join([*told, "", "What the words mean: [objectives](../objectives.md)."])}
 
 
 def filled(text: str, parts: dict[str, str]) -> str:
