@@ -80,23 +80,28 @@ class UtteranceCritics:
     @torch.no_grad()
     def add(self, episodes: Sequence[Episode]) -> None:
         """Put every decision of the valid episodes into the replay; the oldest make room."""
-        new: dict[str, list[Tensor]] = {name: [] for name in self._columns}
-        for e in (e for e in episodes if e.valid and e.n_steps):
-            contexts = [e.context_ids(t) for t in range(e.n_steps)]
-            cut = e.truncated and not e.terminated
-            after = [*contexts[1:], e.tokens_to(e.n_nodes - 1) if cut else contexts[-1]]
-            said = [np.concatenate(pair) for pair in zip(contexts, token_rows(e), strict=True)]
-            before, behind, following = self._read([*contexts, *said, *after]).split(e.n_steps)
+        some = [e for e in episodes if e.valid and e.n_steps]
+        if not some:
+            return
+        texts = [_texts(e) for e in some]
+        cut = [e.truncated and not e.terminated for e in some]
+        columns: dict[str, list[Tensor]] = {name: [] for name in ("reward", "goes_on")}
+        after: list[np.ndarray] = []
+        for e, (contexts, _), more in zip(some, texts, cut, strict=True):
+            after += [*contexts[1:], e.tokens_to(e.n_nodes - 1) if more else contexts[-1]]
             goes_on = torch.ones(e.n_steps)
-            goes_on[-1] = float(cut)
-            columns = (before, behind, following, torch.as_tensor(e.rewards_T, dtype=torch.float32), goes_on)
-            for name, column in zip(new, columns, strict=True):
-                new[name].append(column)
+            goes_on[-1] = float(more)
+            columns["reward"].append(torch.as_tensor(e.rewards_T, dtype=torch.float32))
+            columns["goes_on"].append(goes_on)
             choices = [tuple(np.array(c, np.int32) for c in e.choices(t)) for t in range(e.n_steps)]
             self._seen += zip(contexts, choices, strict=True)
+        befores, behinds = ([ids for pair in texts for ids in pair[k]] for k in (0, 1))
+        read = self._read([*befores, *behinds, *after]).split(len(after))
+        new = {name: torch.cat(parts) for name, parts in columns.items()}
+        new |= dict(zip(("before", "behind", "next"), read, strict=True))
         self._seen = self._seen[-self.settings.capacity :]
-        for name, columns in new.items():
-            self._columns[name] = torch.cat([self._columns[name], *columns])[-self.settings.capacity :]
+        for name, column in new.items():
+            self._columns[name] = torch.cat([self._columns[name], column])[-self.settings.capacity :]
 
     def draw(self, n: int, generator: torch.Generator) -> list[Situation]:
         """``n`` decisions of the replay, without repetition; all of them in random order where there are fewer.
@@ -113,13 +118,17 @@ class UtteranceCritics:
     @torch.no_grad()
     def note(self, episodes: Sequence[Episode]) -> None:
         """Note ``q1``, ``q2``, ``v1``, ``v2`` of every decision at each of its tokens."""
+        texts = [_texts(e) for e in episodes]
+        befores, behinds = ([ids for pair in texts for ids in pair[k]] for k in (0, 1))
+        if not befores:
+            return
+        before, behind = self._read([*befores, *behinds]).split(len(befores))
+        values = {name: head(behind if name[0] == "q" else before)[:, 0] for name, head in self.heads.items()}
+        at = 0
         for e in episodes:
-            contexts = [e.context_ids(t) for t in range(e.n_steps)]
-            said = [np.concatenate(pair) for pair in zip(contexts, token_rows(e), strict=True)]
-            before, behind = self._read([*contexts, *said]).split(e.n_steps)
-            for name, head in self.heads.items():
-                value_T = head(behind if name[0] == "q" else before).squeeze(-1).numpy()
-                e.note(name, np.repeat(value_T, e.tokens_per_step_T))
+            for name, column in values.items():
+                e.note(name, np.repeat(column[at : at + e.n_steps].numpy(), e.tokens_per_step_T))
+            at += e.n_steps
 
     # ------------------------------------------------------------------------------------------------ learning
     def learn(
@@ -207,6 +216,12 @@ class UtteranceCritics:
         choices = iter(parts("choices"))
         allowed = [tuple(next(choices) for _ in range(int(n))) for n in state["counts"]]
         self._seen = list(zip(parts("contexts"), allowed, strict=True))
+
+
+def _texts(episode: Episode) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What was seen before each decision, and that with what was said, as tokens."""
+    contexts = [episode.context_ids(t) for t in range(episode.n_steps)]
+    return contexts, [np.concatenate(pair) for pair in zip(contexts, token_rows(episode), strict=True)]
 
 
 def _mlp(width: int) -> nn.Sequential:
