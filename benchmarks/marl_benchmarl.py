@@ -28,12 +28,12 @@ import torch
 
 from evolvent.algos import mappo
 from evolvent.bench._marl_whole import Between
+from evolvent.core.config import with_fields
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.evaluate.live import Live
 from evolvent.models.actors import Actors
-from evolvent.rollout.team import with_fields
 
 HERE = Path(__file__).parent
 # as many gradient steps on both sides: whole batches, and parts of 4,096 joint steps

@@ -1,4 +1,4 @@
-"""Team learners × tasks × seeds: what the ``marl_*.py`` scripts share.
+"""Learners × tasks × seeds: what the ``marl_*.py`` and ``language_*.py`` scripts share.
 
 Every cell is a run folder under --runs; a row of the result file is added when a run ends, and rows that are there are
 not run again. A run that was stopped (Ctrl-C) goes on where its last checkpoint stands.
@@ -23,11 +23,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evolvent.core import config as configs
+from evolvent.core.config import with_fields
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
-from evolvent.rollout.team import with_fields
 
 HERE = Path(__file__).parent
 POINTS = 240
@@ -115,7 +115,7 @@ def run(
         head["measured"] = [row for row in kept if len(row) > 1]
     return head | {
         # not a path of this machine
-        "config": configs.to_json(with_fields(config, init="" if cell.start is None else "/".join(cell.start))),
+        "config": configs.to_json(with_fields(config, init="/".join(cell.start)) if cell.start else config),
         "greedy": summary["greedy"], "sampled": summary["sampled"], "random": summary["baseline"],
         "steps": summary["steps"], "updates": summary["updates"], "curve": curve(updates),
         "evaluations": [_short(m) for m in metrics if m.get("phase") == "eval"],

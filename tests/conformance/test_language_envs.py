@@ -5,7 +5,11 @@ import pytest
 from evolvent.envs import load
 from evolvent.testing.env import check_env
 
-SPECS = ("babyai:GoToRedBallNoDists", "babyai:PutNextLocal,long=true,step_limit=15", "babyai:MiniGrid-DoorKey-5x5,step_limit=40")
+SPECS = (
+    "babyai:GoToRedBallNoDists",
+    "babyai:PutNextLocal,long=true,step_limit=15",
+    "babyai:MiniGrid-DoorKey-5x5,step_limit=40",
+)
 CHECKS = ["attributes", "tasks", "splits", "attempts", "reviewer", "passes"]
 
 

@@ -10,10 +10,9 @@ import io
 import pytest
 import torch
 
-from evolvent.core.config import to_json
+from evolvent.core.config import to_json, with_fields
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
-from evolvent.rollout.team import with_fields
 
 torch.set_num_threads(1)
 

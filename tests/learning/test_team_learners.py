@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from evolvent import envs
-from evolvent.core.config import to_json
+from evolvent.core.config import to_json, with_fields
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.envs._vector import vector
 from evolvent.evaluate.live import Live
-from evolvent.rollout.team import with_fields
 from toy_team import Counter
 
 torch.set_num_threads(1)

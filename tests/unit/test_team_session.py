@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from evolvent import envs
-from evolvent.core.config import to_json
+from evolvent.core.config import to_json, with_fields
 from evolvent.core.errors import BadInput, EnvError, ModelError
 from evolvent.core.folder import RunFolder
 from evolvent.envs.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
-from evolvent.rollout.team import Plan, with_fields
+from evolvent.rollout.team import Plan
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
 TEAMS = ("mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma")

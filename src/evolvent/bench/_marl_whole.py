@@ -13,12 +13,11 @@ import numpy as np
 import torch
 
 from evolvent import envs
-from evolvent.core.config import to_json
+from evolvent.core.config import to_json, with_fields
 from evolvent.core.errors import missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.rollout.steps import View
-from evolvent.rollout.team import with_fields
 from evolvent.rollout.team_eval import random_act
 
 PHASES = ("act", "step", "credit", "learn")

@@ -22,13 +22,13 @@ from evolvent.bench import _marl_update as update
 from evolvent.bench import _marl_whole as whole
 from evolvent.bench._marl_clock import in_turns, ratio
 from evolvent.bench._marl_reference import PlainJoint
+from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.models.action_heads import BLOCKED
 from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint import JointPolicy
-from evolvent.rollout.team import with_fields
 
 COPIES, WIDTH, MANY = 32, 64, 1024
 SHAPES = {3: (64, 9), 10: (289, 17), 27: (1288, 36)}

@@ -37,6 +37,15 @@ def from_json(cls: type[T], d: Mapping[str, Any]) -> T:
     return _build(cls, unescape(dict(d)), cls.__name__)
 
 
+def with_fields(config: T, **changed: Any) -> T:
+    """The configuration with some fields changed, those of its ``plan`` too: flat, as on the command line."""
+    plan = getattr(config, "plan", None)
+    of_plan = {f.name for f in dataclasses.fields(plan)} & changed.keys() if plan is not None else set[str]()
+    if of_plan:
+        changed["plan"] = dataclasses.replace(plan, **{name: changed.pop(name) for name in of_plan})  # type: ignore[type-var]
+    return dataclasses.replace(config, **changed)  # type: ignore[type-var]
+
+
 def config_hash(cfg: Any) -> str:
     """12 hexadecimal digits of the SHA-256 of the canonical JSON: keys sorted, 1.0 written as 1; equal means equal."""
     text = json.dumps(_canonical(to_json(cfg)), sort_keys=True, separators=(",", ":"), allow_nan=False)

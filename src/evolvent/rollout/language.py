@@ -85,7 +85,7 @@ class LanguageRun:
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
         self.generator = torch.Generator()
-        self.update = self.attempts = 0
+        self.update = self.attempts = self.sampled = 0
         self.last: tuple[list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
         self._health = Health(exact=model.dtype == torch.float32)
@@ -107,7 +107,7 @@ class LanguageRun:
         """
         self._begin()
         with self.folder.interrupt:
-            while self.update < self.config.updates and not self._out_of_time():
+            while self.update < self.config.updates and not self._spent():
                 self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
                 yield self.update
                 if self.folder.interrupt.requested and self.update < self.config.updates:
@@ -227,6 +227,7 @@ class LanguageRun:
         plan = self.config.plan
         self.update += 1
         self.attempts += len(episodes)
+        self.sampled += sum(e.n_tokens for e in episodes)
         row = {"update": self.update, "broken": self._broken, **update_row(episodes, self._seconds), **values}
         warnings = self._health.look(row)
         self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
@@ -289,7 +290,7 @@ class LanguageRun:
         newest = checkpoint.latest(self.folder.path / "checkpoints") if self._resume else None
         if newest is not None:
             state = checkpoint.load(newest, self._all_parts())
-            self.update, self.attempts = int(state["update"]), int(state["attempts"])
+            self.update, self.attempts, self.sampled = (int(state[k]) for k in ("update", "attempts", "sampled"))
             self.folder.truncate(self.attempts)
             for row in self.folder.read_metrics():
                 self._health.look(row)  # what was said is not said again
@@ -330,10 +331,7 @@ class LanguageRun:
         for episode in episodes[self.config.plan.record :]:
             self.folder.episode(episode)
 
-        def text(ids: np.ndarray) -> list[str]:
-            return [self.model.decode([i]) for i in ids.tolist()]
-
-        page = credit_page(episodes, ledger, rule, standard_rules(episodes), text, self.update)
+        page = credit_page(episodes, ledger, rule, standard_rules(episodes), self.model.decode, self.update)
         write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
 
     def _all_parts(self) -> dict[str, Any]:
@@ -341,11 +339,12 @@ class LanguageRun:
         return weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
 
     def _save(self) -> None:
-        state = {"update": self.update, "attempts": self.attempts}
+        state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled}
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
 
-    def _out_of_time(self) -> bool:
-        return bool(self.config.plan.minutes) and self.folder.seconds >= 60 * self.config.plan.minutes
+    def _spent(self) -> bool:
+        plan = self.config.plan
+        return 0 < 60 * plan.minutes <= self.folder.seconds or 0 < plan.sampled <= self.sampled
 
     def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
         now = time.monotonic()
@@ -370,7 +369,8 @@ def open_language(
 
     Args:
         config: of the run.
-        folder, live: its folder and commentary.
+        folder: its folder.
+        live: its commentary.
         resume: go on after the newest checkpoint.
         adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
         others: adapters that the algorithm trains, keeps and restores by itself.

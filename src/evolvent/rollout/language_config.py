@@ -18,6 +18,8 @@ class Plan:
 
     minutes: float = 0.0
     """Stop after the update in which these minutes have passed; 0 = no limit."""
+    sampled: int = 0
+    """Stop after the update in which so many tokens were sampled in all; 0 = no limit."""
     lora_rank: int = 8
     """Rank of the LoRA adapter; 0 trains all weights."""
     device: str = "cpu"

@@ -24,8 +24,8 @@ from evolvent.credit import (
 )
 
 MOST_EPISODES, MOST_TOKENS = 8, 600
-Pieces = Callable[[np.ndarray], list[str]]
-"""Token ids ``[K]`` to the text of each."""
+Decode = Callable[[Sequence[int]], str]
+"""Token ids to text."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def standard_rules(episodes: Sequence[Episode], gamma: float = 0.99, trace: floa
 
 
 def credit_page(
-    episodes: Sequence[Episode], ledger: Ledger, trained: Rule, rules: Sequence[Rule], pieces: Pieces, update: int
+    episodes: Sequence[Episode], ledger: Ledger, trained: Rule, rules: Sequence[Rule], decode: Decode, update: int
 ) -> dict[str, Any]:
     """What ``credit.json`` holds: a few attempts, the best and the worst, with the credit of every token.
 
@@ -66,7 +66,7 @@ def credit_page(
         ledger: their credit under the rule that trained.
         trained: that rule.
         rules: others.
-        pieces: the text of each token.
+        decode: the text of tokens; asked for one by one.
         update: which update they are from.
     """
     others = [rule for rule in rules if rule.name != trained.name]
@@ -76,7 +76,7 @@ def credit_page(
     shown: list[dict[str, Any]] = []
     for i in _chosen(episodes):
         mine = {name: values[owner == i] for name, values in credit.items()}
-        shown.append(_episode(episodes[i], mine, pieces, update))
+        shown.append(_episode(episodes[i], mine, decode, update))
     told = [
         {"name": r.name, "level": r.level, "summary": r.summary, "trained": r is trained,
          "unit": "token" if r.level == "token" else "turn"}
@@ -102,7 +102,7 @@ def _chosen(episodes: Sequence[Episode]) -> list[int]:
     return order if len(order) <= MOST_EPISODES else [*reversed(order[-half:]), *order[:half]]
 
 
-def _episode(episode: Episode, credit: Mapping[str, np.ndarray], pieces: Pieces, update: int) -> dict[str, Any]:
+def _episode(episode: Episode, credit: Mapping[str, np.ndarray], decode: Decode, update: int) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
     starts = np.concatenate([[0], np.cumsum(episode.tokens_per_step_T)])
     notes = episode.notes
@@ -113,7 +113,10 @@ def _episode(episode: Episode, credit: Mapping[str, np.ndarray], pieces: Pieces,
             continue
         span = slice(int(starts[node.step]), int(starts[node.step + 1]))
         row: dict[str, Any] = {"kind": "action", "agent": node.agent, "text": node.text}
-        row |= {"reward": float(episode.rewards_T[node.step]), "tokens": pieces(episode.token_ids[span])}
+        row |= {
+            "reward": float(episode.rewards_T[node.step]),
+            "tokens": [decode([i]) for i in episode.token_ids[span].tolist()],
+        }
         row["logp"] = _numbers(episode.logp[span])
         row |= {name: _numbers(notes[name][span]) if name in notes else None for name in ("entropy", "value")}
         row["credit"] = {name: _numbers(values[span]) for name, values in credit.items()}

@@ -115,8 +115,8 @@ def play(
         budget: limits.
         transcript: the conversation goes on from turn to turn; otherwise every decision starts from a fresh prompt.
 
-    The observation where an attempt was cut off is the last node, so that a critic can value it; ``meta["choices"]`` are
-    the tokens of what was allowed there.
+    The observation where an attempt was cut off is the last node, so that a critic can value it; ``meta["choices"]``
+    are the tokens of what was allowed there.
     ``meta["finish"]`` lists how each answer ended; a completion that was cut off is ``"length"``. ``meta["answer"]`` is
     the last action, as the environment read it where it tells (``info["action"]``), or null where it is empty. What the
     environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``.

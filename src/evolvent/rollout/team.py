@@ -19,9 +19,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -86,16 +86,6 @@ class TeamConfig:
     """Trace decay of the advantage estimate (lambda)."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
-
-
-C = TypeVar("C", bound=TeamConfig)
-
-
-def with_fields(config: C, **changed: Any) -> C:
-    """The configuration with some fields changed, those of its plan too: flat, as on the command line."""
-    of_plan = {field.name for field in fields(Plan)} & changed.keys()
-    plan = replace(config.plan, **{name: changed.pop(name) for name in of_plan})
-    return replace(config, plan=plan, **changed)
 
 
 class TeamRun:
