@@ -26,7 +26,7 @@ def parts_of(stem: str) -> dict[str, str]:
     """The generated parts of a page."""
     if stem == "README":
         return {"index": index()}
-    if stem in CHOICES:
+    if _choices(stem):
         return {"results": "None published yet.", **axes(stem)}
     rows = table_of(stem)
     told = [*rows, "", "Greedy play, means over seeds; learning curves and the rest in [results](../results/marl.md)."]
@@ -38,12 +38,17 @@ def axes(stem: str) -> dict[str, str]:
     if "<!-- axes: begin" not in (PAGES / f"{stem}.md").read_text("utf-8"):
         return {}
     head, *rows = table()
-    mine = [row for row in rows if row[0] in (stem, f"{stem}_replay")]
+    mine = [row for row in rows if row[0] in _choices(stem)]
     picked = [i for i, name in enumerate(head) if name not in ("paper", "note")]
     lines = [[row[i] for i in picked] for row in (head, *mine)]
     told = [f"| {' | '.join(line)} |" for line in lines]
     told.insert(1, "|---" * len(picked) + "|")
     return {"axes": "\n".join([*told, "", "What the words mean: [objectives](../objectives.md)."])}
+
+
+def _choices(stem: str) -> list[str]:
+    """The system's own row, and those of its parts: a replay, the levels of MARFT."""
+    return [name for name in (stem, f"{stem}_replay", f"{stem}_a", f"{stem}_t") if name in CHOICES]
 
 
 def filled(text: str, parts: dict[str, str]) -> str:
