@@ -60,7 +60,8 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
 def _table(cells: Sequence[dict[str, Any]]) -> list[str]:
     passes = max(len(r["passes"]) for r in cells)
     head = ["arm", "seeds", *[f"pass {i + 1}" for i in range(passes)], "held out", f"held out − {REFERENCE}"]
-    head += ["prompt tokens", "tokens"]
+    written = any(r["tokens_per_task"] for r in cells)  # commands that are scored are neither prompted nor written
+    head += ["prompt tokens", "tokens"] if written else []
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     reference = {r["seed"]: r for r in cells if r["arm"] == REFERENCE}
     for arm in dict.fromkeys(r["arm"] for r in cells):
@@ -70,8 +71,9 @@ def _table(cells: Sequence[dict[str, Any]]) -> list[str]:
             row.append(_mean([r["passes"][i] for r in mine if len(r["passes"]) > i]))
         row.append(_mean([_heldout(r) for r in mine if _heldout(r) is not None]))
         row.append(_difference(mine, reference) if arm != REFERENCE else "")
-        row.append(f"{np.mean([r['prompt_tokens_per_task'] for r in mine]):.0f}")
-        row.append(f"{np.mean([r['tokens_per_task'] for r in mine]):.0f}")
+        if written:
+            row.append(f"{np.mean([r['prompt_tokens_per_task'] for r in mine]):.0f}")
+            row.append(f"{np.mean([r['tokens_per_task'] for r in mine]):.0f}")
         lines.append("| " + " | ".join(row) + " |")
     return lines
 
