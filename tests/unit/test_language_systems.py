@@ -323,6 +323,7 @@ def test_the_margin_of_recorded_pairs_rises(name, beta, style, folder, tmp_path)
     assert told[0]["margin"] == pytest.approx(0.0, abs=1e-5)
     assert told[-1]["margin"] > 0.5 and told[-1]["accuracy"] >= 0.75
     assert all("gap" not in row for row in told)  # nobody here sampled them
+    assert {row["sampled_per_s"] for row in RunFolder.open(tmp_path / "run").read_metrics() if "update" in row} == {0.0}
 
 
 def test_attempts_of_a_run_are_pairs_for_another(folder, tmp_path):

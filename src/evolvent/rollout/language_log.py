@@ -23,8 +23,9 @@ def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dic
     row = {"return": told["value"], "attempts": len(episodes)}
     row |= {name: told[name] for name in told if name.endswith("_mean")}
     row |= {f"{name}_s": round(spent, 4) for name, spent in seconds.items()}
-    row |= {"sampled_tokens": sampled, "sampled_per_s": round(sampled / max(seconds["act"], 1e-9), 1)}
-    return row | {"trained_per_s": round(sampled / max(seconds["learn"], 1e-9), 1)}
+    speed = {name: sampled / seconds[name] if seconds[name] else 0.0 for name in ("act", "learn")}  # recorded: no act
+    row |= {"sampled_tokens": sampled, "sampled_per_s": round(speed["act"], 1)}
+    return row | {"trained_per_s": round(speed["learn"], 1)}
 
 
 def facts(row: Mapping[str, Any]) -> list[str]:
