@@ -176,65 +176,70 @@ class SoftQ:
             order = torch.randperm(len(batch.rows), generator=generator)
             for rows in order.chunk(min(minibatches, max(1, len(order)))):
                 part = batch.select(rows.tolist())
-                told.append(self._actor(part, policy) | self._critic(part))
+                told.append(self._step(part, policy))
                 self._follow()
         bad = [name for name, value in told[-1].items() if not math.isfinite(value)]
         if bad:
             raise ModelError("learning diverged", got=bad, expected="finite losses", do="lower lr or critic_lr")
-        means = {name: fmean(row[name] for row in told) for name in told[0]}
-        return means | {"gap": told[0]["gap"], "updates": float(len(told)), "tokens": float(len(batch.units))}
+        means = {name: fmean(row[name] for row in told if name in row) for name in told[0]}
+        first = {"gap": told[0]["gap"]} if "gap" in told[0] else {}
+        return means | first | {"updates": float(len(told)), "tokens": float(len(batch.units))}
 
-    def _actor(self, part: TokenBatch, optimizer: torch.optim.Optimizer) -> dict[str, float]:
-        """One step down ``KL(pi, rho exp(Q / beta) / Z)``, Q as it is."""
-        beta, n = self.settings.beta, len(part.units)
-        sums = {"policy_loss": 0.0, "entropy": 0.0, "kl_ref": 0.0, "soft_value": 0.0}
+    def _step(self, part: TokenBatch, policy: torch.optim.Optimizer) -> dict[str, float]:
+        """One step of the policy with the values as they are, and one of the values.
+
+        Neither loss reads what the other step changes, so both gradients come from the same passes.
+        """
+        names = ("policy_loss", "entropy", "kl_ref", "soft_value", "value_loss")
+        sums: dict[str, float] = dict.fromkeys(names, 0.0)
         moved: list[Tensor] = []
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in (policy, self.optimizer):
+            optimizer.zero_grad(set_to_none=True)
         for one in self._portions(part):
-            hidden = self.model.states(one.rows, adapter="policy")
+            hidden, values = (self.model.states(one.rows, adapter=name) for name in ("policy", Q))
             with torch.no_grad():
-                base, values = (self.model.states(one.rows, adapter=name) for name in (None, Q))
-            leaf = hidden.detach().requires_grad_()
-            old = one.units.old_logp.to(leaf.device)
+                base = self.model.states(one.rows, adapter=None)
+            leaves = hidden.detach().requires_grad_(), values.detach().requires_grad_()
             for places in self._places(one.rows):
-                logp, ref, q = self._three(leaf[places.at], base, values, places, self.head)
-                loss = soft_q_actor(logp, ref, q, beta)
-                (loss.sum() / n).backward()
-                logp, p = logp.detach(), logp.detach().exp()
-                sums["policy_loss"] += float(loss.detach().sum()) / n
-                sums["entropy"] += float(-(p * logp).sum()) / n
-                sums["kl_ref"] += float((p * (logp - ref)).sum()) / n
-                sums["soft_value"] += float(-beta * loss.detach().sum()) / n
-                moved.append((logp.gather(-1, places.taken_U[:, None])[:, 0] - old[places.at]).cpu())
-            hidden.backward(leaf.grad)
+                told = self._losses(one, places, leaves, base, len(part.units))
+                moved.append(told.pop("moved").cpu())
+                for name, total in told.items():
+                    sums[name] += float(total) / len(part.units)
+            hidden.backward(leaves[0].grad)
+            values.backward(leaves[1].grad)
+        norms = [self._descend(optimizer) for optimizer in (policy, self.optimizer)]
+        away = torch.cat(moved)
+        away = away[~away.isnan()]
+        if len(away):
+            sums |= {"approx_kl": float(approx_kl(away).mean()), "gap": float(away.abs().max())}
+        return sums | {"grad_norm": norms[0]}
+
+    def _losses(
+        self, part: TokenBatch, places: Places, leaves: tuple[Tensor, Tensor], base: Tensor, n: int
+    ) -> dict[str, Tensor]:
+        """Backward through both losses at some positions, as shares of ``n``; sums of what there is to tell."""
+        units, beta = part.units.to(leaves[0].device)[places.at], self.settings.beta
+        logp, ref, q = self._three(leaves[0][places.at], base, leaves[1].detach(), places, self.head)
+        actor = soft_q_actor(logp, ref, q, beta)
+        (actor.sum() / n).backward()
+        q = self.head(leaves[1][places.at], places.support_UN, self._embedding)
+        critic = soft_q_critic(q, places.taken_U, units.adv, delta=self.settings.delta)
+        (critic.sum() / n).backward()
+        logp, actor = logp.detach(), actor.detach()
+        p = logp.exp()
+        return {
+            "policy_loss": actor.sum(), "entropy": -(p * logp).sum(), "kl_ref": (p * (logp - ref)).sum(),
+            "soft_value": -beta * actor.sum(), "value_loss": critic.detach().sum(),
+            "moved": logp.gather(-1, places.taken_U[:, None])[:, 0] - units.old_logp,
+        }  # fmt: skip
+
+    def _descend(self, optimizer: torch.optim.Optimizer) -> float:
+        """Clip, step, and forget the gradient; returns its norm before."""
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         norm = float(nn.utils.clip_grad_norm_(parameters, self.settings.grad_clip))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        away = torch.cat(moved)
-        away = away[~away.isnan()]
-        kl = float(approx_kl(away).mean()) if len(away) else 0.0
-        return sums | {"grad_norm": norm, "approx_kl": kl, "gap": float(away.abs().max()) if len(away) else 0.0}
-
-    def _critic(self, part: TokenBatch) -> dict[str, float]:
-        """One step of the taken tokens' values towards their targets."""
-        n, total = len(part.units), 0.0
-        self.optimizer.zero_grad(set_to_none=True)
-        for one in self._portions(part):
-            values = self.model.states(one.rows, adapter=Q)
-            leaf = values.detach().requires_grad_()
-            target = one.units.adv.to(leaf.device)
-            for places in self._places(one.rows):
-                q = self.head(leaf[places.at], places.support_UN, self._embedding)
-                loss = soft_q_critic(q, places.taken_U, target[places.at], delta=self.settings.delta).sum() / n
-                loss.backward()
-                total += float(loss.detach())
-            values.backward(leaf.grad)
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, self.settings.grad_clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return {"value_loss": total}
+        return norm
 
     @torch.no_grad()
     def _follow(self) -> None:
