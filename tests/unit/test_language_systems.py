@@ -280,6 +280,19 @@ def test_a_team_is_recorded_agent_by_agent(folder, tmp_path):
     assert e.rewards_T[:2].tolist() == [0.0, 0.0]
 
 
+def test_free_words_and_choices_stand_side_by_side(folder, tmp_path):
+    config = settings("marft", folder, env="microwave:step_limit=3", interval=0, plan={"record": 99})
+    start("marft", config, tmp_path / "run")
+    assert all(row["gap"] < 1e-4 for row in rows(tmp_path / "run") if "update" in row)
+    e = Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes()))
+    assert e.agents_T == ["solver", "checker"] * (e.n_steps // 2)
+    assert [bool(e.choices(t)) for t in range(2)] == [False, True]
+    n = int(e.tokens_per_step_T[0])
+    np.testing.assert_allclose(e.notes["action_logp"][:n], e.logp[:n].sum(), rtol=1e-5)
+    assert -np.log(len(e.choices(1))) * 50 < e.notes["action_logp"][n] <= 0
+    assert e.meta["turns"] == [t // 2 for t in range(e.n_steps)] and e.rewards_T[0] == 0.0
+
+
 def tiny_text(folder, ids):
     return "".join(tiny_language.tokenizer().convert_ids_to_tokens(ids.tolist()))
 
