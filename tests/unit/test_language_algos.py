@@ -22,6 +22,7 @@ from evolvent.learn.implicit_reward import pair_batch, success_pairs
 from evolvent.learn.leave_out import leave_out
 from evolvent.learn.objective import Objective
 from evolvent.learn.objectives_of_papers import CHOICES
+from evolvent.learn.policy_gradient import improve
 from evolvent.learn.progress import ProgressEstimator
 from evolvent.learn.replay import Replay
 from evolvent.learn.token_batch import token_batch
@@ -174,6 +175,23 @@ def test_nft_reads_right_and_wrong_off_any_scale_of_rewards(model, tmp_path):
                 if e.group == group and 0 < q < 1:
                     mine = ledger.values("step")[ledger.episode_index("step") == i]
                     assert mine == pytest.approx(np.full(e.n_steps, float(e.total_reward > 0) - q))
+
+
+def test_a_step_in_which_nothing_was_decided_changes_nothing():
+    """All credit on forced tokens: their log-probability is 0 whatever the weights."""
+    weight = torch.nn.Parameter(torch.ones(1))
+
+    def judge(rows):
+        n = sum(len(row.tokens) for row in rows)
+        return SimpleNamespace(logp_K=torch.zeros(n), entropy_K=torch.zeros(n))
+
+    episodes = [attempt(1), attempt(0)]
+    ledger = Ledger.for_episodes(episodes)
+    ledger.set("step", [0.5, -0.5])
+    for objective in (CHOICES["grpo"].loss, CHOICES["clip_cov"].loss):
+        batch = token_batch(episodes, ledger, level="step").with_reference(judge)
+        told = improve(objective, batch, judge, torch.optim.SGD([weight], lr=1.0), micro_tokens=3)
+        assert weight.item() == 1.0 and told["grad_norm"] == 0.0
 
 
 # ------------------------------------------------------------------------------------------------ hapo

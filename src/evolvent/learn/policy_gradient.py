@@ -129,7 +129,10 @@ class _Step:
         # one portion is the part as it stands, so that random picks fall on the same units however it is done
         for portion in [self.part] if len(found) == 1 else [self.part.select(rows) for rows in found]:
             seen = self._terms(portion.units, *portion.judged(self.judge))
-            seen.terms.loss.backward()
+            if (
+                seen.terms.loss.requires_grad
+            ):  # not where nothing was decided: forced tokens, one action
+                seen.terms.loss.backward()
             seen_all.append(_detached(seen))
         numbers = _numbers(seen_all)
         return _Told("discarded" if _too_far(numbers, kl_stop) else "stepped", numbers)
@@ -171,7 +174,8 @@ class _Step:
             total = (one.units.adv.to(logp.device) * logp).sum()
             if bool((one.units.old_logp != 0).any()):
                 total = total + (one.units.old_logp.to(logp.device) * entropy).sum()
-            total.backward()
+            if total.requires_grad:
+                total.backward()
 
 
 def _split(batch: TokenBatch, together: str, n: int, generator: torch.Generator | None) -> list[TokenBatch]:
