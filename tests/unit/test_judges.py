@@ -101,7 +101,9 @@ def test_whole_actions_are_twosomes(model):
             assert told.logp_K.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
             assert told.entropy_K.tolist() == pytest.approx([-(expected.exp() @ expected).item()] * 3, abs=1e-5)
         free = ActionJudge(model, way="token")([Row(context, choices[2]), rows[0]])
-        assert free.logp_K[0].item() == pytest.approx(sums[2].item() / 3, abs=1e-5)
+        assert free.logp_K[0].item() == pytest.approx(
+            sums[2].item(), abs=1e-5
+        )  # what a record of its tokens adds up to
     with pytest.raises(BadInput, match="not among"):
         ActionJudge(model)([Row(context, np.array([9, 9]), tuple(choices))])
 

@@ -39,8 +39,8 @@ class ActionJudge:
     """Log-probability and entropy of every decision as a whole.
 
     Among allowed actions it is TWOSOME's: a softmax over actions of their log-likelihood a word, a token or in sum
-    (``way``), divided by the temperature. A decision that was free text has the log-likelihood itself, divided
-    likewise, and as entropy the mean over its tokens (MARFT's action level).
+    (``way``), divided by the temperature. A decision that was free text has the log-likelihood of the whole text, which
+    is the sum that the record has, and as entropy the mean over its tokens (MARFT's action level).
     """
 
     model: LanguageModel
@@ -70,13 +70,8 @@ class ActionJudge:
             sizes = [len(rows[i].tokens) for i in free]
             parts = zip(free, judged.logp_K.split(sizes), judged.entropy_K.split(sizes), strict=True)
             for i, logp_K, entropy_K in parts:
-                logp[i], entropy[i] = logp_K.sum() / self._divisor(rows[i]), entropy_K.mean()
+                logp[i], entropy[i] = logp_K.sum(), entropy_K.mean()
         return Judged(torch.stack(logp), torch.stack(entropy))
-
-    def _divisor(self, row: Row) -> int:
-        if self.way == "word":
-            return max(1, len(self.model.decode(row.tokens).split()))
-        return max(1, len(row.tokens)) if self.way == "token" else 1
 
 
 def _place(row: Row) -> int:

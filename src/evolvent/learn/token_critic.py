@@ -45,12 +45,14 @@ class TokenCritic:
         clip: range in which a value may move from what it was (PPO's clipped value loss); 0 = free.
         seed: of the head's weights.
         device: where the head lives.
+        context: most tokens of a row; a longer situation is valued by its end. 0 = no limit.
     """
 
     def __init__(
-        self, features: Features, width: int, *, lr: float = 1e-4, clip: float = 0.2, seed: int = 0, device: str = "cpu"
-    ) -> None:
-        self._features, self.clip = features, clip
+        self, features: Features, width: int, *, lr: float = 1e-4, clip: float = 0.2, seed: int = 0,
+        device: torch.device | str = "cpu", context: int = 0,
+    ) -> None:  # fmt: skip
+        self._features, self.clip, self._context = features, clip, context
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             layers = [nn.Linear(width, 1024, bias=False), nn.ReLU(), nn.Linear(1024, 512, bias=False), nn.ReLU()]
@@ -66,7 +68,10 @@ class TokenCritic:
         rows = [Row(e.context_ids(t), ids) for e in episodes for t, ids in enumerate(token_rows(e))]
         cut = [e for e in episodes if e.truncated and not e.terminated]
         # the value of an observation is read where its first token would be predicted, whichever token that is
-        last = [Row(e.tokens_to(e.n_nodes - 1), np.zeros(1, np.int32)) for e in cut]
+        seen = [e.tokens_to(e.n_nodes - 1) for e in cut]
+        last = [
+            Row(ids[max(0, len(ids) + 1 - (self._context or len(ids) + 1)) :], np.zeros(1, np.int32)) for ids in seen
+        ]
         features = self._features([*rows, *last]).float()
         with torch.no_grad():
             value = self.head(features).squeeze(-1)

@@ -182,9 +182,9 @@ class LanguageRun:
 
     def critic(self, lr: float, clip: float) -> TokenCritic:
         """A value head on the frozen base; it is part of the checkpoints."""
-        seed = seed_tree(self.config.seed, "critic") % 2**31
+        model, seed = self.model, seed_tree(self.config.seed, "critic") % 2**31
         critic = TokenCritic(
-            self.model.states, self.model.width, lr=lr, clip=clip, seed=seed, device=self.config.plan.device
+            model.states, model.width, lr=lr, clip=clip, seed=seed, device=model.device, context=model.context
         )
         self.keep(critic=critic)
         return critic

@@ -1,0 +1,75 @@
+"""A value before each token: what it reads, what it is noted as, what it learns."""
+
+import numpy as np
+import pytest
+import torch
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.learn.token_critic import TokenCritic, explained, first_tokens
+
+
+class Positions:
+    """Features that say where a token stands: the length of its context, and its place."""
+
+    def __init__(self):
+        self.rows = []
+
+    def __call__(self, rows):
+        self.rows += rows
+        return torch.tensor([[len(r.context) / 10, j / 10, 1.0] for r in rows for j in range(len(r.tokens))])
+
+
+def episodes():
+    whole, cut = Episode("a", id="a"), Episode("b", id="b")
+    for ep, n in ((whole, 2), (cut, 3)):
+        for t in range(2):
+            ep.observe("seen", token_ids=[1] * (t + n), parent=-1)
+            ep.act("act", token_ids=[2] * n, logp=[-1.0] * n)
+    whole.end(terminated=True)
+    cut.observe("where it stopped", token_ids=[1] * 9, parent=-1)
+    cut.end(truncated=True)
+    return [whole, cut]
+
+
+def test_values_are_noted_before_each_token_and_where_an_attempt_was_cut_off():
+    both, features = episodes(), Positions()
+    seen = TokenCritic(features, 3, seed=1).note(both)
+    assert [len(e.notes["value"]) for e in both] == [4, 6] and len(seen.value_K) == 10
+    assert seen.value_K.tolist() == pytest.approx(np.concatenate([e.notes["value"] for e in both]).tolist(), abs=1e-6)
+    assert "final_value" in both[1].meta and "final_value" not in both[0].meta
+    assert [len(r.context) for r in features.rows] == [2, 3, 3, 4, 9]
+
+
+def test_a_situation_that_fills_the_context_is_valued_by_its_end():
+    features = Positions()
+    TokenCritic(features, 3, context=9).note(episodes())
+    assert len(features.rows[-1].context) == 8
+
+
+def test_it_learns_its_targets_and_skips_what_has_none():
+    both = episodes()
+    critic = TokenCritic(Positions(), 3, lr=1e-3, clip=0.0)
+    target = np.where(np.isin(np.arange(10), [0, 2, 4, 7]), 1.0, -1.0)  # first tokens are worth more
+    target[0] = np.nan
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        told = critic.learn(critic.note(both), target, epochs=2, minibatches=2, grad_clip=10.0, generator=generator)
+    assert told["value_loss"] < 0.05 and told["explained"] > 0.9
+    state = critic.state_dict()
+    other = TokenCritic(Positions(), 3, seed=5)
+    other.load_state_dict(state)
+    assert torch.equal(other.note(both).value_K, critic.note(both).value_K)
+
+
+def test_the_credit_of_a_decision_stands_at_its_first_token():
+    both = episodes()
+    ledger = Ledger.for_episodes(both)
+    ledger.set("step", [1.0, 2.0, 3.0, np.nan])
+    assert first_tokens(ledger).tolist() == pytest.approx(
+        [1, np.nan, 2, np.nan, 3, np.nan, np.nan, np.nan, np.nan, np.nan], nan_ok=True
+    )
+
+
+def test_nothing_is_explained_where_nothing_varies():
+    assert explained(torch.tensor([0.1, 0.2]), torch.tensor([1.0, 1.0])) == 0.0
