@@ -8,6 +8,7 @@ A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; e
 import re
 from pathlib import Path
 
+import language_tables
 from marl_tables import table_of
 
 from evolvent import catalogue
@@ -27,7 +28,9 @@ def parts_of(stem: str) -> dict[str, str]:
     if stem == "README":
         return {"index": index()}
     if _choices(stem):
-        return {"results": "None published yet.", **axes(stem)}
+        rows = language_tables.table_of(stem)
+        told = [*rows, "", "More, and how it was measured: [results](../results/language.md)."]
+        return {"results": "\n".join(told) if rows else "None published yet.", **axes(stem)}
     rows = table_of(stem)
     told = [*rows, "", "Greedy play, means over seeds; learning curves and the rest in [results](../results/marl.md)."]
     return {"results": "\n".join(told) if rows else "None published yet: see [results](../results/marl.md)."}

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import language_tables
 import marl_tables
 import numpy as np
 
@@ -33,6 +34,7 @@ def main() -> None:
             target = DOCS / f"{name.replace('_', '-')}.md"
             target.write_text(page(title, name, json.loads(source.read_text())), encoding="utf-8")
     marl_tables.main()
+    language_tables.main()
 
 
 def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:

@@ -35,3 +35,8 @@ def test_the_table_of_text_worlds_is_that_of_its_result_file():
     rows = json.loads(module.SOURCE.read_text("utf-8"))
     assert written == module.filled(written, module.parts(rows)), "run benchmarks/text_baselines.py --page"
     assert len(rows) >= 16 and all(row["nothing"]["attempts"] >= 100 for row in rows)
+
+
+def test_the_page_of_what_language_models_learn_is_that_of_its_result_files():
+    module = importlib.import_module("language_tables")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/language_tables.py"
