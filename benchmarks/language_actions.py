@@ -1,0 +1,33 @@
+"""Long actions over many turns: credit inside actions (POAD) against discounts at every token, whole actions, groups.
+
+    python benchmarks/language_actions.py
+
+SmolLM2-135M in two worlds whose commands are sentences. The learners with a critic and GRPO get the same tasks,
+attempts and passes; ETPO its own number of steps, without which its slow values do not move. TWOSOME chooses whole
+actions by their likelihood a word, as published; all others sample token by token inside the allowed actions, so their
+first policies differ from TWOSOME's: the table has success before learning too.
+"""
+
+import team_grid
+
+COMMON = {"prompts": 4, "group": 4, "eval_every": 10, "eval_tasks": 32, "threads": 1, "lr": 2e-4}
+CRITIC = {"epochs": 2, "minibatches": 2, "gamma": 0.95, "kl_stop": 0.05, "critic_lr": 3e-4}
+ARMS = {
+    "poad": CRITIC,
+    "ntpo": CRITIC,
+    "twosome": CRITIC,
+    "grpo": {"epochs": 2, "minibatches": 2, "kl": 0.0},
+    "etpo": {"minibatches": 4, "polyak": 0.2, "beta": 0.05, "gamma": 0.95, "critic_lr": 1e-3},
+}
+WORLDS = {
+    "microwave-long": {"env": "microwave:long=true", "updates": 40},
+    "food-long": {"env": "household:food,long=true", "updates": 30},
+}
+CELLS = [
+    team_grid.Cell(world, arm, arm, COMMON | where | own)
+    for world, where in WORLDS.items()
+    for arm, own in ARMS.items()
+]
+
+if __name__ == "__main__":
+    team_grid.main("language_actions", CELLS, __doc__, seeds=(0, 1, 2))
