@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from evolvent.bench._language_memory import highest
 from evolvent.bench._language_step import LR, Ours, Shape
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
@@ -45,7 +46,9 @@ GOALS = {"all_weights_float32": 1.5, "all_weights_bfloat16": 2.4}
 def main() -> None:
     """Race and write the result file."""
     a = _arguments()
-    torch.set_num_threads(1)
+    if a.ours:
+        ours(json.load(sys.stdin))
+        return
     shape = Shape()
     load = [round(x, 1) for x in os.getloadavg()]
     found: dict[str, Any] = {"settings": {"model": MODEL, "lr": LR, "shape": asdict(shape)}, "load_before": load}
@@ -56,7 +59,7 @@ def main() -> None:
             for turn in range(a.rounds):
                 for side in sorted(rows, reverse=bool(turn % 2)):
                     live.note(f"{name}, round {turn + 1} of {a.rounds}: {side}")
-                    got, told = theirs(rank, shape, turn, a) if side == "trl" else ours(rank, side, shape, turn, a)
+                    got, told = one_side(side, rank, shape, turn, a)
                     rows[side].append(got)
                     found.setdefault("told", {})[f"{name}_{side}"] = told
             found[name] = compared(rows, shape.tokens)
@@ -68,40 +71,44 @@ def main() -> None:
     write_atomic(Path(a.out), dump(content, indent=1) + "\n")
 
 
-def ours(rank: int, kind: str, shape: Shape, turn: int, a: argparse.Namespace) -> tuple[np.ndarray, dict[str, Any]]:
-    """Seconds ``[steps - 1, (wall, cpu)]`` of our steps."""
-    model = language.load(MODEL, dtype=kind, lora_rank=rank)
+def one_side(side: str, rank: int, shape: Shape, turn: int, a: argparse.Namespace) -> tuple[np.ndarray, dict[str, Any]]:
+    """Seconds ``[steps - 1, (wall, cpu)]`` of the steps, in a process of their own, and what it tells besides."""
+    model = language.load(MODEL, dtype="float32")
+    asked = texts(model, shape, a.steps, turn)
+    want = {"kind": side, "shape": asdict(shape), "steps": a.steps, "seed": turn, "lr": LR, "lora_rank": rank}
+    want |= {"model": model.network.name_or_path, "prompts": asked}
+    model.close()
+    if side == "trl":
+        words, path = [a.python, str(HERE / "language_trl_worker.py")], ""
+    else:
+        words, path = [sys.executable, __file__, "--python", "", "--ours"], os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(words, input=json.dumps(want), capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(f"the side of {side} failed:\n{done.stderr[-3000:]}")
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    return np.diff(np.array(told.pop("rows")), axis=0)[1:], told
+
+
+def ours(want: dict[str, Any]) -> None:
+    """The steps of our side; prints what the other side's worker prints."""
+    torch.set_num_threads(1)
+    shape = Shape(**want["shape"])
+    model = language.load(MODEL, dtype=want["kind"], lora_rank=want["lora_rank"])
     side = Ours(model, shape, Plan().micro_tokens)
-    asked = [model.encode(text) for text in texts(model, shape, a.steps, turn)]
+    asked = [model.encode(text) for text in want["prompts"]]
     clock = [(time.perf_counter(), time.process_time())]
     gaps: list[float] = []
-    for step in range(a.steps):
+    for step in range(want["steps"]):
         some = asked[step * shape.prompts :][: shape.prompts]
-        done = side.sample(some, seed=1000 * turn + step)
+        done = side.sample(some, seed=1000 * want["seed"] + step)
         gaps.append(side.train(some, done)["gap"])
         clock.append((time.perf_counter(), time.process_time()))
     told = {
-        "prompt_tokens": sorted({len(ids) for ids in asked}), "micro_tokens": side.micro_tokens,
-        "trained": sum(p.numel() for p in model.trainable()), "largest_gap": max(gaps),
+        "rows": clock, "prompt_tokens": sorted({len(ids) for ids in asked}), "micro_tokens": side.micro_tokens,
+        "trained": sum(p.numel() for p in model.trainable()), "largest_gap": max(gaps), "peak_gb": round(highest(), 2),
     }  # fmt: skip
-    return np.diff(np.array(clock), axis=0)[1:], told
-
-
-def theirs(rank: int, shape: Shape, turn: int, a: argparse.Namespace) -> tuple[np.ndarray, dict[str, Any]]:
-    """The same of TRL's."""
-    model = language.load(MODEL, dtype="float32")
-    want = {
-        "model": model.network.name_or_path, "shape": asdict(shape), "steps": a.steps, "seed": turn, "lr": LR,
-        "lora_rank": rank, "prompts": texts(model, shape, a.steps, turn),
-    }  # fmt: skip
-    model.close()
-    environment = {**os.environ, "PYTHONPATH": "", "HF_HUB_OFFLINE": "1"}
-    words = [a.python, str(HERE / "language_trl_worker.py")]
-    done = subprocess.run(words, input=json.dumps(want), capture_output=True, text=True, env=environment)
-    if done.returncode:
-        sys.exit(f"TRL's side failed:\n{done.stderr[-3000:]}")
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    return np.diff(np.array(told.pop("rows")), axis=0)[1:], told
+    sys.stdout.write(json.dumps(told))
 
 
 def texts(model: language.LanguageModel, shape: Shape, steps: int, turn: int) -> list[str]:
@@ -142,6 +149,7 @@ def _arguments() -> argparse.Namespace:
     p.add_argument("--settings", nargs="+", default=list(RANKS), choices=list(RANKS))
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--steps", type=int, default=3)
+    p.add_argument("--ours", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--out", default=str(HERE / "results" / "language_trl.json"))
     return p.parse_args()
 
