@@ -53,7 +53,7 @@ def run(
     Args:
         seed: of prompts and draws.
         device: of the model: cpu, cuda.
-        rounds: measurements of a step; scoring takes ten times as many.
+        rounds: measurements of a step; scoring takes three times as many.
         progress: called with a line of text now and then.
         model: what is measured.
 
@@ -81,7 +81,7 @@ def run(
             steps[name] = _measure_step(loaded, name, beside, seed, rounds, result)
             if name == "lora":
                 say("packed scoring")
-                _measure_scoring(loaded, seed, 10 * rounds, result)
+                _measure_scoring(loaded, seed, 3 * rounds, result)
             loaded.close()
             del loaded
             gc.collect()

@@ -42,8 +42,8 @@ class Plan:
     """Sampled tokens of one attempt; 0 = no limit."""
     micro_tokens: int = 512
     """Tokens of one forward and backward pass; bounds the memory and changes no number beyond rounding. A LoRA step of
-    a 135M model in float32 takes 1.2 GB besides the model with 512, 1.7 with 768. More is faster only where many
-    attempts share a long beginning, which each pass computes again."""
+    a 135M model in float32 takes 1.2 GB besides the model with 512, 1.7 with 768. More is faster where all
+    weights are trained, or where many attempts share a long beginning, which each pass computes again."""
     checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, more time."""
     eval_every: int = 10
