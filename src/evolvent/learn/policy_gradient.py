@@ -129,9 +129,7 @@ class _Step:
         # one portion is the part as it stands, so that random picks fall on the same units however it is done
         for portion in [self.part] if len(found) == 1 else [self.part.select(rows) for rows in found]:
             seen = self._terms(portion.units, *portion.judged(self.judge))
-            if (
-                seen.terms.loss.requires_grad
-            ):  # not where nothing was decided: forced tokens, one action
+            if seen.terms.loss.requires_grad:  # not where nothing was decided: forced tokens, one action
                 seen.terms.loss.backward()
             seen_all.append(_detached(seen))
         numbers = _numbers(seen_all)
