@@ -9,9 +9,9 @@ import numpy as np
 
 from evolvent import envs
 from evolvent.core.episode import Episode
-from evolvent.core.protocols import Task
-from evolvent.core.seeding import rng
+from evolvent.core.protocols import Task, Turn
 from evolvent.formulas.statistics import stratified_bootstrap
+from evolvent.rollout.text_baselines import borrowed, play, random_command
 
 
 def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
@@ -39,25 +39,19 @@ def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
 
 
 def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
-    """``summarise`` of one attempt at each task with commands drawn uniformly; where any text is allowed, with none."""
+    """``summarise`` of one attempt at each task by chance: commands drawn uniformly; where any text is allowed, answers
+    to other tasks, or none where tasks do not carry theirs.
+    """
     env = envs.load(spec)
-    episodes: list[Episode] = []
     try:
-        for number, task in enumerate(tasks):
-            draws = rng(seed, "random", number)
-            episode = Episode(task.id, env=env.name, group=task.id)
-            turn = env.reset(task, task.seed)
-            while not turn.done:
-                commands = turn.admissible or ("",)
-                action = commands[int(draws.integers(len(commands)))]
-                episode.act(action)
-                turn = env.step(action)
-                episode.add_reward(turn.reward)
-            episode.end(terminated=turn.terminated, truncated=turn.truncated, success=turn.success, valid=turn.valid)
-            episodes.append(episode)
+        other = borrowed(tasks) if any("answer" in task.meta for task in tasks) else random_command
+
+        def chance(turn: Turn, draws: np.random.Generator) -> str:
+            return random_command(turn, draws) if turn.admissible else other(turn, draws)
+
+        return summarise(play(env, tasks, chance, seed=seed))
     finally:
         env.close()
-    return summarise(episodes)
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float | None:
