@@ -9,7 +9,7 @@ import pytest
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total, rewards_of
-from evolvent.rollout.players import Ask, Budget, Said, play, run_players
+from evolvent.rollout.players import Ask, Budget, Said, allowed, play, run_players
 
 
 class Countdown:
@@ -143,6 +143,13 @@ def test_an_allowed_action_is_said_whole_or_not_at_all():
     cut = play(env, Task("t", ""), Long(), seed=0, group="", budget=Budget(tokens=10))
     (cut,) = run_players([cut], choose)
     assert cut.n_steps == 1 and cut.truncated
+
+
+def test_a_command_that_begins_another_ends_with_a_line_break():
+    assert [text(ids) for ids in allowed(Letters(), ["go", "stay"])] == ["go", "stay"]
+    commands = ["take jar", "look", "take jar from shelf", "take"]
+    assert [text(ids) for ids in allowed(Letters(), commands)] == [f"{command}\n" for command in commands]
+    assert [text(ids) for ids in allowed(Letters(), ["go", "go"])] == ["go", "go"]
 
 
 def test_a_limit_of_the_environment_leaves_the_last_observation():

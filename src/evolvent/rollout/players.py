@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,7 +128,7 @@ def play(
     while not turn.done:
         fresh = not transcript or episode.n_steps == 0
         context = _see(episode, env, turn, speaker, fresh=fresh)
-        choices = tuple(speaker.command(text) for text in turn.admissible or ())
+        choices = allowed(speaker, turn.admissible or ())
         stop = budget.spent(episode.n_steps, episode.n_tokens)
         # an allowed action is said whole or not at all
         wanted = max((len(ids) for ids in choices), default=budget.answer or env.max_tokens)
@@ -150,7 +151,7 @@ def play(
     if turn.truncated and not stop:
         _see(episode, env, turn, speaker, fresh=not transcript)
     if stop or turn.truncated:
-        episode.meta["choices"] = [speaker.command(text).tolist() for text in turn.admissible or ()]
+        episode.meta["choices"] = [ids.tolist() for ids in allowed(speaker, turn.admissible or ())]
     for name, columns in notes.items():
         episode.note(name, np.concatenate(columns))
     episode.meta["stop"] = stop or "env"
@@ -181,6 +182,18 @@ def keep_paid(episode: Episode, paid: Sequence[Mapping[str, Any]]) -> None:
                 "a kind of reward that comes now and then", got=f"{kind!r} {len(values)} times, {len(paid)} decisions",
                 expected="after every decision, or with the last alone", where=episode.env, do="pay 0 in between",
             )  # fmt: skip
+
+
+def allowed(speaker: Speaker, commands: Sequence[str]) -> tuple[np.ndarray, ...]:
+    """The tokens of each command, int32 ``[K]``; where one begins another, all end with a line break.
+
+    Token by token nobody could tell "take the jar" from the beginning of "take the jar from the shelf".
+    """
+    ids = tuple(speaker.command(text) for text in commands)
+    whole = sorted({tuple(each.tolist()) for each in ids})  # in order, what begins another stands right before one
+    if any(after[: len(one)] == one for one, after in pairwise(whole)):
+        ids = tuple(speaker.command(f"{text}\n") for text in commands)
+    return ids
 
 
 def run_players(

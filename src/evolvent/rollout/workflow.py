@@ -18,7 +18,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.seeding import seed_tree
-from evolvent.rollout.players import Ask, Budget, Player, Said, Speaker
+from evolvent.rollout.players import Ask, Budget, Player, Said, Speaker, allowed
 
 PROFILES = {
     "checker": "An answer is proposed. Give the right answer.",
@@ -128,7 +128,7 @@ def converse(
         for name in team.names:
             acts = name == team.names[-1]
             context = _see(episode, env, turn, speaker, team, name, past, said)
-            choices = tuple(speaker.command(text) for text in turn.admissible or ()) if acts else ()
+            choices = allowed(speaker, turn.admissible or ()) if acts else ()
             room, stop = _room(env, budget, episode, n_turns, len(context), choices)
             if stop:
                 break
@@ -146,8 +146,8 @@ def converse(
     if turn.truncated and not stop:
         _see(episode, env, turn, speaker, team, team.names[0], past, {})
     if stop or turn.truncated:  # an agent that writes freely comes next, or else the one that acts
-        allowed = turn.admissible or () if len(team.names) == 1 else ()
-        episode.meta["choices"] = [speaker.command(text).tolist() for text in allowed]
+        commands = turn.admissible or () if len(team.names) == 1 else ()
+        episode.meta["choices"] = [ids.tolist() for ids in allowed(speaker, commands)]
     record.close()
     episode.meta["stop"], episode.meta["turns"] = stop or "env", turns
     episode.end(
