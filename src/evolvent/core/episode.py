@@ -176,11 +176,9 @@ class Episode:
             raise BadInput("a memory stands twice in one recall", got=ids, expected="distinct ids", where=receipt)
         for name, p in odds.items():
             if name not in ids or not 0.0 < p <= 1.0:
+                expected, where = f"a probability in (0, 1] for one of {ids}", f"Episode.recall({receipt!r})"
                 raise BadInput(
-                    "propensity does not fit the recall",
-                    got=f"{name}: {p!r}",
-                    expected=f"a probability in (0, 1] for one of {ids}",
-                    where=f"Episode.recall({receipt!r})",
+                    "propensity does not fit the recall", got=f"{name}: {p!r}", expected=expected, where=where
                 )
         node = self._node(3, receipt, "", parent)
         self._data[node] = {"shown": list(shown), "omitted": list(omitted), "propensity": plain(odds, receipt)}
@@ -206,10 +204,10 @@ class Episode:
         """
         column = np.asarray(values, dtype=np.float32)
         if not name.isidentifier() or column.shape != (self.n_tokens,):
+            got, expected = f"{name!r} {column.shape}", f"a name and ({self.n_tokens},)"
             raise BadInput(
-                "not one number for every token", got=f"{name!r} {column.shape}",
-                expected=f"a name and ({self.n_tokens},)", where=f"Episode {self.id}, note",
-            )  # fmt: skip
+                "not one number for every token", got=got, expected=expected, where=f"Episode {self.id}, note"
+            )
         self._notes[name] = column.copy()
 
     def end(
@@ -364,16 +362,12 @@ class Episode:
 
     # --------------------------------------------------------------------------------------------- write, read
     def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
-        """Strict JSON types; ``json.dumps`` of it is one line of ``episodes.jsonl``.
-
-        With ``inline_tokens=False`` nodes carry only ``n_tokens``; ``codec`` keeps the arrays elsewhere.
-        """
+        """Strict JSON types, a line of ``episodes.jsonl``; without inline tokens ``codec`` keeps the arrays elsewhere."""
         return episode_dict.to_dict(self, inline_tokens=inline_tokens)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any], *, columns: Mapping[str, np.ndarray] | None = None) -> Episode:
-        """The inverse of ``to_dict``; ``columns`` are the arrays left out by ``inline_tokens=False``:
-        ``token_ids``, ``logp``, ``seen_ids`` and the notes, which may be longer than needed.
+        """The inverse of ``to_dict``; ``columns`` are the arrays left out by ``inline_tokens=False``, or longer ones.
 
         Raises:
             BadInput: another schema version, or a record that breaks a rule of building.

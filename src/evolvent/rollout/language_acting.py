@@ -65,7 +65,8 @@ class Acting:
         choices = [list(ask.choices) for ask in asks] if asks[0].choices else None
         sampled = self.model.sample(
             [ask.context for ask in asks], max_tokens=asks[0].room, temperature=self.temperature,
-            stop=() if choices else asks[0].stop, seeds=[ask.seed for ask in asks], adapter=asks[0].adapter, allowed=choices, heat=self.heat,
+            stop=() if choices else asks[0].stop, seeds=[ask.seed for ask in asks], adapter=asks[0].adapter,
+            allowed=choices, heat=self.heat,
         )  # fmt: skip
         out: list[Said] = []
         for ask, one in zip(asks, sampled, strict=True):
