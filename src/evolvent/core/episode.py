@@ -362,7 +362,7 @@ class Episode:
 
     # --------------------------------------------------------------------------------------------- write, read
     def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
-        """Strict JSON types, a line of ``episodes.jsonl``; without inline tokens ``codec`` keeps the arrays elsewhere."""
+        """Strict JSON types, a line of ``episodes.jsonl``; without inline tokens ``codec`` keeps arrays elsewhere."""
         return episode_dict.to_dict(self, inline_tokens=inline_tokens)
 
     @classmethod
