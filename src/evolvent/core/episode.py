@@ -11,7 +11,6 @@ import uuid
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,38 +19,10 @@ from numpy.typing import ArrayLike
 from evolvent.core import episode_dict
 from evolvent.core.checks import check_text, choices_of, finite, tokens
 from evolvent.core.errors import BadInput
+from evolvent.core.nodes import KINDS as KINDS
+from evolvent.core.nodes import MemoryUse as MemoryUse
+from evolvent.core.nodes import Node as Node
 from evolvent.core.strict_json import plain
-
-KINDS = ("observation", "action", "tool", "recall", "component")
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A view of one node: ``parent`` is -1 at a root, ``step`` the index of the decision (actions only).
-
-    ``text`` is the observation, the action, the tool's result, the receipt of the recall or the component's name;
-    ``data`` holds what else a tool call (name, arguments), a recall (shown, omitted, propensity) or an action that was
-    chosen from a list (choices: the token ids of each) carries.
-    """
-
-    index: int
-    kind: str
-    parent: int
-    agent: str
-    text: str
-    step: int | None = None
-    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """One memory in one recall: ``step`` is the first decision it could influence (``n_steps`` if none followed)."""
-
-    receipt: str
-    id: str
-    step: int
-    shown: bool
-    propensity: float | None = None
 
 
 class Episode:
