@@ -35,7 +35,8 @@ def test_every_part_is_there(folder):
         "random play, 95 %",
         "Held-out tasks solved:", "Return of an attempt", "Success", "Warnings", "(update 3, 23)",
         "docs/when-it-does-not-learn.md#no-difference", "Credit of every token", "Attempts, first and last",
-        "after 32 attempts", "after 1,280 attempts", "entropy, nats a token", "distance from the reference", "loss",
+        "after 32 attempts", "after 1,280 attempts", "entropy where there is a choice, nats", "loss",
+        "distance from the reference",
         "Always 0: tokens clipped below.", "groups in which all earned the same", "tokens of an attempt",
         "tokens a second, sampling", "learn 57 %", "Evaluations", "Every field", "evolvent run poad --seed 0",
     ):  # fmt: skip

@@ -16,7 +16,7 @@ from evolvent.evaluate.report_parts import configuration, figure, foot, head, ti
 from evolvent.evaluate.svg import count
 
 _HEALTH = {
-    "entropy": "entropy, nats a token",
+    "entropy": "entropy where there is a choice, nats",
     "kl_ref": "distance from the reference, nats",
     "approx_kl": "distance moved by an update, nats",
     "clipped": "tokens clipped",

@@ -53,11 +53,12 @@ def improve(
 
     Returns:
         loss, ratio_mean, ratio_min, ratio_max, clip_low, clip_high, kept (fractions of units), approx_kl, kl_ref,
-        entropy, ess (effective sample size as a share), grad_norm, and what the loss has to tell: means over the
-        steps. gap: largest difference between log-probabilities as sampled and before the first step. zero_advantage
-        and untrained: shares of the units. tokens: units trained on. updates, discarded (by kl_stop), empty (nothing
-        to learn): numbers of steps. What is not known (grad_norm without a step, gap without log-probabilities as
-        sampled, all but the last where every step was empty) is not there.
+        entropy (of units that had an alternative), ess (effective sample size as a share), grad_norm, and what the loss
+        has to tell: means over the steps. gap: largest difference between log-probabilities as sampled and before the
+        first step. zero_advantage and untrained: shares of the units. tokens: units trained on. updates, discarded (by
+        kl_stop), empty (nothing to learn): numbers of steps. What is not known (grad_norm without a step, gap without
+        log-probabilities as sampled, entropy without an alternative, all but the last where every step was empty) is
+        not there.
 
     Raises:
         BadInput: an empty batch, or a setting out of range.
@@ -206,7 +207,9 @@ def _numbers(seen: Sequence[_Seen]) -> dict[str, float]:
         out |= {"ratio_mean": float(ratio.mean()), "ratio_min": float(ratio.min()), "ratio_max": float(ratio.max())}
         out["ess"] = float(ratio.sum() ** 2 / (len(ratio) * (ratio**2).sum()))
     out |= {name: float(column.mean()) for name, column in told.items()}
-    out["entropy"] = float(torch.cat([s.entropy for s in seen]).mean())
+    entropy = torch.cat([s.entropy if s.units.free is None else s.entropy[s.units.free] for s in seen])
+    if len(entropy):  # elsewhere it is 0 whatever the policy
+        out["entropy"] = float(entropy.mean())
     moved = torch.cat([log_ratios(s.logp, s.units.old_logp) for s in seen])
     moved = moved[~moved.isnan()]
     out["approx_kl"] = float(approx_kl(moved).mean()) if len(moved) else 0.0

@@ -164,8 +164,9 @@ class SoftQ:
             generator: of these draws.
 
         Returns:
-            Means over the steps: policy_loss, value_loss, entropy, approx_kl, kl_ref, soft_value; grad_norm of the
-            policy; and gap, the largest difference of log-probabilities from those sampled, before the first step.
+            Means over the steps: policy_loss, value_loss, entropy (of tokens that had an alternative), approx_kl,
+            kl_ref, soft_value; grad_norm of the policy; and gap, the largest difference of log-probabilities from
+            those sampled, before the first step.
 
         Raises:
             ModelError: a loss is not finite.
@@ -208,6 +209,8 @@ class SoftQ:
             hidden.backward(leaves[0].grad)
             values.backward(leaves[1].grad)
         norms = [self._descend(optimizer) for optimizer in (policy, self.optimizer)]
+        free = int(part.units.free.sum()) if part.units.free is not None else len(part.units)
+        sums["entropy"] *= len(part.units) / max(1, free)  # elsewhere it is 0 whatever the policy
         away = torch.cat(moved)
         away = away[~away.isnan()]
         if len(away):

@@ -184,8 +184,10 @@ def token_batch(
         if episode.valid:
             _check_tokens(episode, ledger, level, i)
             for part in _parts(episode, mine, unit, truncated):
-                rows.append(_row(episode, part.step, constrained or unit == "action"))
-                parts.append(part._replace(ids=(i, group, agents.index(episode.agents_T[part.step]))))
+                row = _row(episode, part.step, constrained or unit == "action")
+                rows.append(row)
+                ids = (i, group, agents.index(episode.agents_T[part.step]))
+                parts.append(part._replace(ids=ids, free=_free(row, unit)[part.at]))
     return TokenBatch(
         tuple(rows), tuple(len(r.tokens) if unit == "token" else 1 for r in rows), _columns(parts), agents, sampled
     )
@@ -233,6 +235,7 @@ class _Part(NamedTuple):
     old_logp: np.ndarray
     entropy: np.ndarray
     ids: tuple[int, int, int] = (0, 0, 0)  # trajectory, group, agent
+    free: np.ndarray = np.empty(0, np.bool_)
 
 
 def _parts(episode: Episode, credit_K: np.ndarray, unit: str, truncated: str) -> list[_Part]:
@@ -303,6 +306,22 @@ def _row(episode: Episode, step: int, with_choices: bool) -> Row:
     return Row(episode.context_ids(step), ids, choices)
 
 
+def _free(row: Row, unit: str) -> np.ndarray:
+    """Which units of a decision had an alternative: bool, one a token (or one); free text has them everywhere."""
+    if unit == "action":
+        return np.array([len(row.choices) != 1])
+    if not row.choices:
+        return np.ones(len(row.tokens), np.bool_)
+    free, alive = np.zeros(len(row.tokens), np.bool_), row.choices
+    for k, token in enumerate(row.tokens):
+        alive = [ids for ids in alive if len(ids) > k]
+        free[k] = len({int(ids[k]) for ids in alive}) > 1
+        alive = [ids for ids in alive if ids[k] == token]
+        if len(alive) < 2:
+            break
+    return free
+
+
 def _columns(parts: Sequence[_Part]) -> Units:
     """The units of all decisions, one after another."""
     counts = [len(part.at) for part in parts]
@@ -324,4 +343,5 @@ def _columns(parts: Sequence[_Part]) -> Units:
         adv=flat([part.adv for part in parts], torch.float32),
         old_logp=flat([part.old_logp for part in parts], torch.float32),
         entropy=None if bool(entropy.isnan().any()) else entropy,
+        free=flat([part.free for part in parts], torch.bool),
     )

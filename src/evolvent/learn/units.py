@@ -24,6 +24,7 @@ class Units:
         old_logp: log-probability when it was sampled, NaN where not known.
         ref_logp: under the reference.
         entropy: of the policy when it was sampled, nats.
+        free: bool, whether anything else was allowed there; None = everywhere.
         weight: share in the loss; set by a loss for one optimiser step.
         h: entropy relative to the step's (HAPO); set likewise.
         kept: bool, whether it takes part, where that depends on what was sampled alone; set likewise.
@@ -39,6 +40,7 @@ class Units:
     old_logp: Tensor
     ref_logp: Tensor | None = None
     entropy: Tensor | None = None
+    free: Tensor | None = None
     weight: Tensor | None = None
     h: Tensor | None = None
     kept: Tensor | None = None

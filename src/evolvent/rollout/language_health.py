@@ -12,6 +12,8 @@ from typing import Any
 PAGE = "docs/when-it-does-not-learn.md"
 AGAIN = 20
 """A warning is not repeated for this many updates."""
+Check = Callable[[list[Mapping[str, Any]]], bool]
+"""Of the last lines of the metrics, the newest last."""
 
 
 class Health:
@@ -45,7 +47,7 @@ def _recent(rows: list[Mapping[str, Any]], name: str, n: int = 5) -> list[float]
     return [float(x) for x in found]
 
 
-def _all(name: str, beyond: Callable[[float], bool], n: int = 5) -> Callable[[list[Mapping[str, Any]]], bool]:
+def _all(name: str, beyond: Callable[[float], bool], n: int = 5) -> Check:
     """Whether the last ``n`` values of a column all lie beyond a limit."""
 
     def check(rows: list[Mapping[str, Any]]) -> bool:
@@ -59,9 +61,20 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(x) for name, x in row.items() if isinstance(x, int | float)}
 
 
-SIGNS: dict[str, tuple[Callable[[list[Mapping[str, Any]]], bool], str]] = {
+def _unless_solved(check: Check) -> Check:
+    """Not while nearly every attempt succeeds: what looks like a fault is then the end of learning."""
+    return lambda rows: check(rows) and not SOLVED(rows)
+
+
+SOLVED = _all("success_mean", lambda x: x >= 0.95)
+
+SIGNS: dict[str, tuple[Check, str]] = {
+    "all-right": (
+        SOLVED,
+        "{success_mean:.0%} of the attempts succeed, for five updates now: the tasks are solved or too easy",
+    ),
     "no-difference": (
-        _all("flat_mean", lambda x: x >= 0.9),
+        _unless_solved(_all("flat_mean", lambda x: x >= 0.9)),
         "in {flat_mean:.0%} of the groups all attempts earned the same: nothing is compared, nothing is learned",
     ),
     "never-right": (
@@ -77,8 +90,8 @@ SIGNS: dict[str, tuple[Callable[[list[Mapping[str, Any]]], bool], str]] = {
         "{cut_mean:.0%} of the answers were cut off by their length: raise --answer, or give the model a way to stop",
     ),
     "entropy-gone": (
-        _all("entropy", lambda x: x < 0.01),
-        "the entropy is {entropy:.4f} nats a token: the model tries nothing new",
+        _unless_solved(_all("entropy", lambda x: x < 0.01)),
+        "the entropy is {entropy:.4f} nats where there is a choice: the model tries nothing new",
     ),
     "far-from-the-reference": (
         _all("kl_ref", lambda x: x > 10.0),
