@@ -63,3 +63,41 @@ def test_greedy_takes_the_best(model):
         for ask, k in zip(wanted, best, strict=True):
             rows = [Row(ask.context, ids, ask.choices) for ids in ask.choices]
             assert int(ActionJudge(model, "policy", 1.0, "word")(rows).logp_K.argmax()) == k
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+def test_inside_the_allowed_actions_it_draws_as_the_sampler_does(model, temperature):
+    wanted = asks(model, 40)
+    said = Acting(model, "trie", temperature)(wanted)
+    sampled = model.sample(
+        [a.context for a in wanted], max_tokens=8, temperature=temperature, seeds=[a.seed for a in wanted],
+        allowed=[list(a.choices) for a in wanted],
+    )  # fmt: skip
+    assert len({s.choice for s in said}) > 1 or temperature == 0.0
+    for one, other in zip(said, sampled, strict=True):
+        assert one.token_ids.tolist() == other.token_ids.tolist() and one.text == other.text
+        assert one.logp == pytest.approx(other.logp, abs=1e-4) and len(one.logp) == len(one.token_ids)
+        assert one.notes["entropy"] == pytest.approx(other.entropy, abs=1e-4)
+
+
+@pytest.mark.parametrize("way", ["trie", "word"])
+def test_a_situation_is_asked_about_once_until_the_weights_move(model, way, monkeypatch):
+    rows = []
+    judge = model.judge
+    monkeypatch.setattr(model, "judge", lambda some, **how: rows.extend(some) or judge(some, **how))
+    acting = Acting(model, way)
+    first = acting(asks(model))
+    assert len(rows) == 2 * 3  # two places, three actions
+    again = acting(asks(model))
+    assert len(rows) == 6 and [s.choice for s in again] == [s.choice for s in first]
+    with torch.no_grad():
+        for weight in model.trainable():
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+    try:
+        acting.forget()
+        moved = acting(asks(model))
+        assert len(rows) == 12 and not np.array_equal(moved[0].logp, first[0].logp)
+    finally:
+        with torch.no_grad():
+            for weight in model.trainable():
+                weight.sub_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))

@@ -307,9 +307,11 @@ class LanguageRun:
         while len(self._copies) < len(jobs):
             self._copies.append(envs.load(self.config.env))
         players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]
+        acting.forget()
         before = acting.seconds
         start = time.perf_counter()
-        results = run_players(players, acting, workers=self.config.plan.workers)
+        overlap = getattr(self.env, "waits", False)
+        results = run_players(players, acting, workers=self.config.plan.workers, overlap=overlap)
         if learning:
             self._seconds["act"] += acting.seconds - before
             self._seconds["step"] += time.perf_counter() - start - (acting.seconds - before)
@@ -330,7 +332,6 @@ class LanguageRun:
         """All attempts of the last update, and some with their credit under several rules."""
         for episode in episodes[self.config.plan.record :]:
             self.folder.episode(episode)
-
         page = credit_page(episodes, ledger, rule, standard_rules(episodes), self.model.decode, self.update)
         write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
 

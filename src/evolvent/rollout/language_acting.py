@@ -6,21 +6,22 @@ For ``word``, ``token`` and ``sum`` the choice is TWOSOME's (Tan et al. 2024, ar
 
 The record keeps the unconstrained log-probabilities of the chosen action's tokens and notes ``action_logp``, the
 log-probability of the choice itself, at each of them. ``trie`` samples the tokens one by one among those that continue
-some allowed action, so the log-probabilities of the record are those of what was done.
+some allowed action, so the log-probabilities of the record are those of what was done. Either way the model is asked
+about a situation once and answers from memory until ``forget``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from evolvent.core.seeding import rng
-from evolvent.models.language import Heat, LanguageModel, Row
+from evolvent.models.language import Heat, LanguageModel
+from evolvent.rollout.language_known import Known, walk
 from evolvent.rollout.players import Ask, Said
 
 Way = Literal["word", "token", "sum", "trie"]
@@ -41,24 +42,36 @@ class Acting:
     tokens: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
+    def __post_init__(self) -> None:
+        self._known = Known(self.model)
+
+    def forget(self) -> None:
+        """To be called whenever the weights have moved: what was asked before does not hold."""
+        self._known.forget()
+
     def __call__(self, asks: Sequence[Ask]) -> list[Said]:
         """The answers in order."""
         started = time.perf_counter()
         said: list[Said | None] = [None] * len(asks)
         batches: dict[tuple[Any, ...], list[int]] = {}
         for i, ask in enumerate(asks):
-            scored = bool(ask.choices) and self.way != "trie"
-            key = (ask.adapter, "score") if scored else (ask.adapter, ask.room, ask.stop, bool(ask.choices))
+            how = self._how(ask)
+            key = (how, ask.adapter, *((ask.room, ask.stop, bool(ask.choices)) if how == self._write else ()))
             batches.setdefault(key, []).append(i)
-        for key, members in batches.items():
-            batch = [asks[i] for i in members]
-            answers = self._choose(batch) if key[1] == "score" else self._write(batch)
+        for (how, *_), members in batches.items():
+            answers = how([asks[i] for i in members])
             for i, answer in zip(members, answers, strict=True):
                 said[i] = answer
         self.seconds += time.perf_counter() - started
         answers = [answer for answer in said if answer is not None]
         self.tokens += sum(len(answer.token_ids) for answer in answers)
         return answers
+
+    def _how(self, ask: Ask) -> Callable[[Sequence[Ask]], list[Said]]:
+        if ask.choices and self.way != "trie":
+            return self._choose
+        whole = bool(ask.choices) and ask.room >= max(map(len, ask.choices))
+        return self._walk if whole and self.heat is None else self._write
 
     def _write(self, asks: Sequence[Ask]) -> list[Said]:
         """Sampled token by token, freely or inside the allowed actions."""
@@ -75,30 +88,33 @@ class Acting:
             out.append(Said(one.text, one.token_ids, one.logp, one.finish, taken[0] if taken else -1, notes))
         return out
 
+    def _walk(self, asks: Sequence[Ask]) -> list[Said]:
+        """One of the allowed actions, token by token."""
+        greedy = self.temperature == 0.0
+        out: list[Said] = []
+        known = self._known.opinions(asks, 1.0 if greedy else self.temperature, inside=True)
+        for ask, opinions in zip(asks, known, strict=True):
+            k = walk(ask.choices, opinions, ask.seed, greedy=greedy)
+            logp_K, entropy_K = opinions[k]
+            text = self.model.decode(ask.choices[k])
+            out.append(Said(text, ask.choices[k], logp_K, "stop", k, {"entropy": entropy_K}))
+        return out
+
     def _choose(self, asks: Sequence[Ask]) -> list[Said]:
         """One of the allowed actions, by the likelihood of the whole."""
-        rows = [Row(ask.context, ids) for ask in asks for ids in ask.choices]
-        per_row = self._judged(rows, asks[0].adapter, 1.0)
+        known = self._known.opinions(asks, 1.0, inside=False)
         # what training will compute again for each token, where tokens are trained one by one
-        kept = per_row if self.temperature in (0.0, 1.0) else self._judged(rows, asks[0].adapter, self.temperature)
+        kept = self._known.opinions(asks, self.temperature or 1.0, inside=False)
         out: list[Said] = []
-        at = 0
-        for ask in asks:
-            logps, recorded = per_row[at : at + len(ask.choices)], kept[at : at + len(ask.choices)]
-            at += len(ask.choices)
+        for ask, opinions, recorded in zip(asks, known, kept, strict=True):
+            logps = [opinion.logp_K.astype(np.float64) for opinion in opinions]
             texts = [self.model.decode(ids) for ids in ask.choices]
             z = np.array([lp.sum() / divisor(self.way, t, lp) for lp, t in zip(logps, texts, strict=True)])
             p = choice_probabilities(z, self.temperature)
             k = int(np.argmax(p)) if self.temperature == 0.0 else int(rng(ask.seed, "choice").choice(len(p), p=p))
             notes = {"action_logp": np.full(len(logps[k]), np.log(max(p[k], 1e-300)), np.float32)}
-            out.append(Said(texts[k], ask.choices[k], recorded[k].astype(np.float32), "stop", k, notes))
+            out.append(Said(texts[k], ask.choices[k], recorded[k].logp_K, "stop", k, notes))
         return out
-
-    def _judged(self, rows: Sequence[Row], adapter: str | None, temperature: float) -> list[np.ndarray]:
-        """Log-probabilities of the tokens of each row."""
-        with torch.no_grad():
-            flat = self.model.judge(rows, adapter=adapter, temperature=temperature).logp_K.double().cpu().numpy()
-        return np.split(flat, np.cumsum([len(row.tokens) for row in rows])[:-1])
 
 
 def divisor(way: str, text: str, logp_K: np.ndarray) -> float:
