@@ -310,8 +310,7 @@ class LanguageRun:
         acting.forget()
         before = acting.seconds
         start = time.perf_counter()
-        overlap = getattr(self.env, "waits", False)
-        results = run_players(players, acting, workers=self.config.plan.workers, overlap=overlap)
+        results = run_players(players, acting, workers=self.config.plan.workers)
         if learning:
             self._seconds["act"] += acting.seconds - before
             self._seconds["step"] += time.perf_counter() - start - (acting.seconds - before)
