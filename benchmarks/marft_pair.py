@@ -4,15 +4,16 @@
 
 SmolLM2-135M says which of three digits is the largest, after four worked examples. The checker reads the solver's
 answer and gives the one that counts. A run ends with the update in which it has sampled its tokens; a pair says two
-answers an attempt, so one agent makes twice the attempts. MARFT's own settings but for the rates, and for whose turn it
-is: ten updates of one agent are a third of so short a run, so both learn in every update (``pair``) or five by five.
+answers an attempt, so one agent makes twice the attempts. MARFT's own settings but for the rates, for a
+guard that lets such steps pass (at the published 1e-3 it throws every one away), and for whose turn it is: ten updates
+of one agent are a third of so short a run, so both learn in every update (``pair``) or five by five.
 """
 
 import team_grid
 
 COMMON = {
     "env": "arithmetic:largest", "prompts": 4, "updates": 400, "sampled": 5_000, "eval_every": 10, "eval_tasks": 64,
-    "threads": 1, "lr": 5e-4, "critic_lr": 3e-4, "interval": 0,
+    "threads": 1, "lr": 5e-4, "critic_lr": 3e-4, "kl_stop": 0.05, "interval": 0,
 }  # fmt: skip
 PAIR = {"agents": ("solver", "checker"), "group": 8}
 ARMS = {
