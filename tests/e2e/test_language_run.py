@@ -159,3 +159,22 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, monkeypatch, whole):
     monkeypatch.chdir(tmp_path)
     err = refused("run", "poad", "--resume", "run", "--plain")
     assert "does not fit" in err or "another model" in err, err
+
+
+SOLVED = """
+PROMPTS = [{"prompt": "x", "n": i} for i in range(10)]
+calls = [0]
+def reward(completion, prompt, **rest):
+    calls[0] += 1
+    return calls[0] % 2 if 2 < calls[0] <= 6 else 1
+"""
+
+
+def test_the_page_shows_attempts_that_differed_where_the_last_ones_do_not(tmp_path, model):
+    task = tmp_path / "task.py"
+    task.write_text(SOLVED)  # attempts of the first update differ, all later ones are right
+    words = ("--env", f"graded:{task}", "--model", model, "--updates", 3, "--prompts", 2, "--group", 2)
+    words += ("--eval-tasks", 2, "--threads", 1, "--plain", "--out", tmp_path / "run")
+    run.main(["grpo", *map(str, words)])
+    shown = json.loads((tmp_path / "run" / "credit.json").read_text())["episodes"]
+    assert {e["update"] for e in shown} == {1} and {e["return"] for e in shown} == {0.0, 1.0}

@@ -40,7 +40,7 @@ from evolvent.learn.units import Loss
 from evolvent.models import language
 from evolvent.rollout.language_acting import Acting
 from evolvent.rollout.language_config import LanguageConfig, check
-from evolvent.rollout.language_credit import Rule, credit_page, standard_rules
+from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_log import facts, in_words, sample, update_row
@@ -86,7 +86,8 @@ class LanguageRun:
         }
         self.generator = torch.Generator()
         self.update = self.attempts = self.sampled = 0
-        self.last: tuple[list[Episode], Ledger] | None = None
+        self._last: list[Episode] = []
+        self._telling: tuple[int, list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
         self._health = Health(exact=model.dtype == torch.float32)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
@@ -233,7 +234,9 @@ class LanguageRun:
         self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
         for warning in warnings:
             self.live.note(f"! {warning}")
-        self.last = (list(episodes), ledger)
+        self._last = list(episodes)
+        if self._telling is None or differ(episodes):
+            self._telling = (self.update, self._last, ledger)
         for episode in episodes[: plan.record]:
             self.folder.episode(episode)
         self._tell(row, episodes)
@@ -270,8 +273,7 @@ class LanguageRun:
         rows = self.folder.read_metrics()
         chance = next((row for row in rows if row.get("phase") == "random"), {})
         before = next((row for row in rows if row.get("phase") == "eval"), {})
-        if self.last is not None:
-            self._keep_last(rule, *self.last)
+        self._keep_attempts(rule)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
         return {
@@ -327,12 +329,14 @@ class LanguageRun:
             raise broken[0]
         return [result for result in results if isinstance(result, Episode)]
 
-    def _keep_last(self, rule: Rule, episodes: Sequence[Episode], ledger: Ledger) -> None:
-        """All attempts of the last update, and some with their credit under several rules."""
-        for episode in episodes[self.config.plan.record :]:
+    def _keep_attempts(self, rule: Rule) -> None:
+        """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
+        for episode in self._last[self.config.plan.record :]:
             self.folder.episode(episode)
-        page = credit_page(episodes, ledger, rule, standard_rules(episodes), self.model.decode, self.update)
-        write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
+        if self._telling is not None:
+            update, episodes, ledger = self._telling
+            page = credit_page(episodes, ledger, rule, standard_rules(episodes), self.model.decode, update)
+            write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
 
     def _all_parts(self) -> dict[str, Any]:
         weights = {f"weights.{name}": Weights(self.model, name) for name in self.optimizers}

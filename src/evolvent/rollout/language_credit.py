@@ -90,11 +90,21 @@ def _per_token(ledger: Ledger, level: str) -> np.ndarray:
     return values if level == "token" else values[ledger.parent_index("token", level)]
 
 
-def _chosen(episodes: Sequence[Episode]) -> list[int]:
-    """Attempts of groups that differ first; among them the best and the worst returns."""
+def differ(episodes: Sequence[Episode]) -> bool:
+    """Whether two attempts of a group earned differently."""
+    return any(len(returns) > 1 for returns in _returns(episodes).values())
+
+
+def _returns(episodes: Sequence[Episode]) -> dict[str, set[float]]:
     groups: dict[str, set[float]] = {}
     for e in episodes:
         groups.setdefault(e.group, set()).add(e.total_reward)
+    return groups
+
+
+def _chosen(episodes: Sequence[Episode]) -> list[int]:
+    """Attempts of groups that differ first; among them the best and the worst returns."""
+    groups = _returns(episodes)
     fits = [i for i, e in enumerate(episodes) if e.valid and 0 < e.n_tokens <= MOST_TOKENS]
     telling = [i for i in fits if len(groups[episodes[i].group]) > 1] or fits
     order = sorted(telling, key=lambda i: episodes[i].total_reward)
