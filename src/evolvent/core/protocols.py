@@ -40,6 +40,8 @@ class Turn:
     ``admissible`` lists the commands that are allowed now, or is ``None`` where any text is an action.
     ``key`` describes the situation for the memory (default: the observation). ``valid=False`` marks an outcome that
     must not be learned from (the harness failed, not the agent). ``terminated`` and ``truncated`` are two flags.
+    ``follows``: the observation is only what is new, such as the result of a tool, and cannot be read without what was
+    shown and said before; the next prompt holds all of it.
     """
 
     observation: str
@@ -51,6 +53,7 @@ class Turn:
     valid: bool = True
     key: str = ""
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    follows: bool = False
 
     @property
     def done(self) -> bool:
@@ -73,7 +76,8 @@ class Env(Protocol):
 
     ``instructions`` is the constant head of every prompt and ``labels`` name question and answer in it, e.g.
     ``("Q", "SQL")``; ``stop`` and ``max_tokens`` end a free-text answer. ``reward_range`` bounds the reward of a
-    whole attempt.
+    whole attempt. One whose steps wait for something else (a tool, a server) may have ``waits = True``: then steps of
+    several attempts go on at once, each on a thread.
     """
 
     name: str

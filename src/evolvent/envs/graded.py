@@ -1,4 +1,4 @@
-"""Your own prompts and your own reward function, from a Python file: one free answer each, graded.
+"""Your own prompts and reward function, and tools if there are any, from a Python file.
 
 The file defines
 
@@ -8,21 +8,34 @@ The file defines
 and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1) and
 ``SUCCESS`` (the reward from which an answer counts as right; the top of the range by default). A row with
 ``"split": "heldout"`` is only used for evaluation; without such rows every fifth one is.
+
+With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
+(``envs._tools`` says how a call is written). The instructions begin with a list of them; what a call came to is the
+next thing that the model sees in the same conversation, after ``Result:`` or ``Error:``. The first answer that is no
+call is graded by ``reward(completion, prompt, calls=[...], **rest)``, where a call is ``{"name", "arguments", "result",
+"outcome"}``. ``MAX_TURNS`` (4) answers may be given in all; a call in the last one ends the attempt with the lowest
+reward, stop reason "turns". ``TIMEOUT_S`` (10) bounds each call, ``MAX_RESULT`` (500) the characters that are shown of
+its result. The file is run once for all attempts, and its tools are called from several of them at once.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.envs import _tools
 from evolvent.envs._text import check_request, playing
 
 Row = Mapping[str, Any]
@@ -41,37 +54,74 @@ def make(variant: str) -> Graded:
     where = f"graded:{variant}"
     if not path.is_file():
         raise BadInput("no such file", got=str(path), expected="a Python file with PROMPTS and reward", where=where)
-    module = _run_file(path, where)
-    rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
+    stamp = path.stat()
+    module = _run_file(path.resolve(), (stamp.st_mtime_ns, stamp.st_size), where)
+    rows = _checked(module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None), where)
     grade = getattr(module, "reward", None)
     if not callable(grade):
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
                        where=where)  # fmt: skip
     low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
+    tools = _its_tools(module, where)
+    if tools is not None:
+        _check_takes_calls(grade, rows, where)
     return Graded(
-        path.stem, _checked(rows, where), grade, instructions=getattr(module, "INSTRUCTIONS", ""),
-        stop=tuple(getattr(module, "STOP", ("\n",))), max_tokens=int(getattr(module, "MAX_TOKENS", 64)),
-        reward_range=(float(low), float(high)), success=float(getattr(module, "SUCCESS", high)),
+        path.stem, rows, Grade(grade, float(low), float(high), float(getattr(module, "SUCCESS", high))),
+        instructions=getattr(module, "INSTRUCTIONS", ""), stop=tuple(getattr(module, "STOP", ("\n",))),
+        max_tokens=int(getattr(module, "MAX_TOKENS", 64)), tools=tools, max_turns=_max_turns(module, tools, where),
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Grade:
+    """The reward function, its range, and the reward from which an answer is right."""
+
+    function: Callable[..., Any]
+    low: float
+    high: float
+    success: float
+
+    def __call__(self, completion: str, row: Row, where: str, **more: Any) -> float:
+        """The reward of an answer to a row.
+
+        Raises:
+            EnvError: the function failed, or returned something that is not a number in the range.
+        """
+        rest = {key: value for key, value in row.items() if key not in ("prompt", "split")}
+        try:
+            value = self.function(completion, row["prompt"], **rest, **more)
+        except Exception as error:
+            raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
+                           do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
+        numeric = isinstance(value, int | float) and math.isfinite(value)
+        if not numeric or not self.low <= value <= self.high:
+            expected = f"a number from {self.low:g} to {self.high:g}"
+            raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
+                           do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
+        return float(value)
+
+
 class Graded:
-    """One question, one answer, one grade; see the module."""
+    """One question, calls of tools if there are any, one answer, one grade; see the module."""
 
     labels = ("Q", "A")
 
     def __init__(
-        self, name: str, rows: list[Row], grade: Callable[..., Any], *, instructions: str, stop: tuple[str, ...],
-        max_tokens: int, reward_range: tuple[float, float], success: float,
+        self, name: str, rows: list[Row], grade: Grade, *, instructions: str, stop: tuple[str, ...], max_tokens: int,
+        tools: _tools.Tools | None = None, max_turns: int = 1,
     ) -> None:  # fmt: skip
-        self.name, self.instructions, self.stop, self.max_tokens = f"graded:{name}", instructions, stop, max_tokens
-        self.reward_range, self._grade, self._success = reward_range, grade, success
+        self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
+        self.instructions = (tools.listing if tools else "") + instructions
+        self.reward_range, self._grade = (grade.low, grade.high), grade
+        self.waits = tools is not None
+        self._tools, self._max_turns = tools, max_turns
         told = any("split" in row for row in rows)
         held = [i for i, row in enumerate(rows) if (row.get("split") == "heldout" if told else i % 5 == 4)]
         self._rows = rows
         self._split = {"heldout": held, "train": [i for i in range(len(rows)) if i not in set(held)]}
         self._turn: Turn | None = None
         self._task: Task | None = None
+        self._calls: list[_tools.Call] = []
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """Rows of a split in an order drawn by ``seed``; again from the start where there are fewer than ``n``."""
@@ -88,32 +138,38 @@ class Graded:
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The prompt."""
-        self._task, self._turn = task, Turn(task.text)
+        self._calls = []
+        told = {"tools": list(self._tools.known)} if self._tools else {}
+        self._task, self._turn = task, Turn(task.text, info=told)
         return self._turn
 
     def step(self, action: str) -> Turn:
-        """Grade the answer.
+        """Call a tool and wait for it, or grade the answer.
 
         Raises:
             EnvError: the reward function failed, or returned something that is not a number in the range.
         """
         playing(self._turn, self.name)
         assert self._task is not None
-        row = self._rows[int(self._task.meta["row"])]
-        rest = {key: value for key, value in row.items() if key not in ("prompt", "split")}
-        where = f"{self.name}, reward of {self._task.id}"
-        try:
-            value = self._grade(action, row["prompt"], **rest)
-        except Exception as error:
-            raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
-                           do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
-        low, high = self.reward_range
-        numeric = isinstance(value, int | float) and math.isfinite(value)
-        if not numeric or not low <= value <= high:
-            raise EnvError("not a reward", got=repr(value), expected=f"a number from {low:g} to {high:g}", where=where,
-                           do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
-        self._turn = Turn(self._task.text, reward=float(value), terminated=True, success=bool(value >= self._success))
+        line = self._tools.asked(action) if self._tools else ""
+        if self._tools and line and len(self._calls) < self._max_turns - 1:
+            call = self._tools.call(line)
+            self._calls.append(call)
+            self._turn = Turn(call.shown, follows=True, info={"call": asdict(call)})
+        elif line:
+            told = {"stop": "turns", "action": ""}
+            self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=told)
+        else:
+            value = self._graded(action, self._task)
+            right = value >= self._grade.success
+            self._turn = Turn(self._task.text, reward=value, terminated=True, success=right)
         return self._turn
+
+    def _graded(self, answer: str, task: Task) -> float:
+        row, where = self._rows[int(task.meta["row"])], f"{self.name}, reward of {task.id}"
+        if not self._tools:
+            return self._grade(answer, row, where)
+        return self._grade(answer, row, where, calls=[asdict(call) for call in self._calls])
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """Nobody reviews."""
@@ -126,15 +182,42 @@ class Graded:
         """Nothing to release."""
 
 
-def _run_file(path: Path, where: str) -> ModuleType:
+@functools.lru_cache(maxsize=8)
+def _run_file(path: Path, stamp: tuple[int, int], where: str) -> ModuleType:
+    """The file as a module, run anew only where it has changed: attempts share what it builds."""
     spec = importlib.util.spec_from_file_location(f"graded_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise BadInput("the file does not run", got=f"{type(error).__name__}: {error}", where=where) from error
     return module
+
+
+def _its_tools(module: ModuleType, where: str) -> _tools.Tools | None:
+    if not hasattr(module, "TOOLS"):
+        return None
+    limits = getattr(module, "TIMEOUT_S", 10.0), getattr(module, "MAX_RESULT", 500)
+    return _tools.tools(module.TOOLS, where, timeout_s=limits[0], characters=limits[1])
+
+
+def _max_turns(module: ModuleType, tools: _tools.Tools | None, where: str) -> int:
+    turns = getattr(module, "MAX_TURNS", 4)
+    if tools and (not isinstance(turns, int) or turns < 2):
+        raise BadInput("MAX_TURNS leaves no room for a call and an answer", got=turns, expected=">= 2", where=where)
+    return turns if tools else 1
+
+
+def _check_takes_calls(grade: Callable[..., Any], rows: list[Row], where: str) -> None:
+    taken = [row for row in rows if "calls" in row]
+    if taken:
+        raise BadInput("a row has a key that names the calls of tools", got="calls", where=where, do="rename it")
+    known = inspect.signature(grade).parameters
+    if "calls" not in known and all(p.kind != p.VAR_KEYWORD for p in known.values()):
+        raise BadInput("the reward function does not take the calls", got=f"reward{inspect.signature(grade)}",
+                       expected="def reward(completion, prompt, calls, **rest)", where=where)  # fmt: skip
 
 
 def _checked(rows: Any, where: str) -> list[Row]:

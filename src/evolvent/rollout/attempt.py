@@ -16,6 +16,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy
 from evolvent.memory.recall import Recall, Recalled
 from evolvent.rollout.act import Chosen, choose_by_value, command_prior, command_values, write_answer
+from evolvent.rollout.players import keep_call
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,18 @@ def attempt(
     if agent.use == "auto":
         agent = replace(agent, use="context" if turn.admissible is None else "values")
     steps: list[_Step] = []
+    keep_call(episode, turn)
     while not turn.done:
         # ACT
         step = _act(env, turn, agent, memory, seed=seed_tree(seed, len(steps)), learn=learn)
         _record(episode, turn, step)
         steps.append(step)
         # STEP
-        turn = env.step(step.chosen.action)
+        before, turn = turn, env.step(step.chosen.action)
+        keep_call(episode, turn)
+        if turn.follows:
+            said = f"{before.observation}\n{env.labels[1]}: {step.chosen.action}"
+            turn = replace(turn, observation=f"{said}\n{turn.observation}")
         episode.add_reward(turn.reward)
     episode.end(terminated=turn.terminated, truncated=turn.truncated, success=turn.success, valid=turn.valid)
     lesson = ""

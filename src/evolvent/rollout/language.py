@@ -312,7 +312,8 @@ class LanguageRun:
         acting.forget()
         before = acting.seconds
         start = time.perf_counter()
-        results = run_players(players, acting, workers=self.config.plan.workers)
+        overlap = getattr(self.env, "waits", False)
+        results = run_players(players, acting, workers=self.config.plan.workers, overlap=overlap)
         if learning:
             self._seconds["act"] += acting.seconds - before
             self._seconds["step"] += time.perf_counter() - start - (acting.seconds - before)

@@ -18,7 +18,8 @@ def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Mean return of the valid attempts with a 95 % bootstrap interval, and means of what else there is.
 
     ``cut_mean`` is the share of answers that were cut off by their length, ``flat_mean`` the share of groups in which
-    all attempts earned the same (nothing to learn from, for rules that compare).
+    all attempts earned the same (nothing to learn from, for rules that compare). Where there are tools: ``calls_mean``,
+    calls an attempt, and ``failed_calls_mean``, the share of them that came back with an error.
     """
     valid = [e for e in episodes if e.valid]
     returns = np.array([e.total_reward for e in valid], dtype=np.float64)
@@ -28,7 +29,7 @@ def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
     flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
-    return {
+    told = {
         "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(valid),
         "success_mean": _mean([bool(e.success) for e in valid]),
         "length_mean": _mean([e.n_steps for e in valid]),
@@ -36,6 +37,10 @@ def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
         "cut_mean": _mean([how == "length" for how in finish]),
         "flat_mean": _mean(flat),
     }  # fmt: skip
+    if not any("calls" in e.meta for e in valid):
+        return told
+    calls = [how not in ("ok", "cut") for e in valid for how in e.meta.get("calls", ())]
+    return told | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
 
 
 def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:

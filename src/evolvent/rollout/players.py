@@ -9,7 +9,7 @@ from the seed in each ``Ask``, so the numbers do not depend on who waited togeth
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -125,8 +125,9 @@ def play(
     episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
     turn, stop, notes = env.reset(task, task.seed), "", dict[str, list[np.ndarray]]()
     paid: list[Mapping[str, Any]] = []
+    keep_call(episode, turn)
     while not turn.done:
-        fresh = not transcript or episode.n_steps == 0
+        fresh = not (transcript or turn.follows) or episode.n_steps == 0
         context = _see(episode, env, turn, speaker, fresh=fresh)
         choices = allowed(speaker, turn.admissible or ())
         stop = budget.spent(episode.n_steps, episode.n_tokens)
@@ -148,13 +149,14 @@ def play(
         episode.add_reward(turn.reward)
         episode.meta["answer"] = str(turn.info.get("action", action)) or None
         paid.append(turn.info.get("rewards", {}))
+        keep_call(episode, turn)
     if turn.truncated and not stop:
-        _see(episode, env, turn, speaker, fresh=not transcript)
+        _see(episode, env, turn, speaker, fresh=not (transcript or turn.follows))
     if stop or turn.truncated:
         episode.meta["choices"] = [ids.tolist() for ids in allowed(speaker, turn.admissible or ())]
     for name, columns in notes.items():
         episode.note(name, np.concatenate(columns))
-    episode.meta["stop"] = stop or "env"
+    episode.meta["stop"] = stop or str(turn.info.get("stop", "env"))
     keep_paid(episode, paid)
     episode.end(
         terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
@@ -184,6 +186,18 @@ def keep_paid(episode: Episode, paid: Sequence[Mapping[str, Any]]) -> None:
             )  # fmt: skip
 
 
+def keep_call(episode: Episode, turn: Turn) -> None:
+    """Record the call of a tool that an environment tells of, ``info["call"]``, as a node and its outcome in
+    ``meta["calls"]``; that list is there from the start where ``info["tools"]`` says that there are tools.
+    """
+    if "tools" in turn.info:
+        episode.meta["calls"] = []
+    call = turn.info.get("call")
+    if call:
+        episode.tool(call["name"], call["arguments"], call["result"])
+        episode.meta.setdefault("calls", []).append(call["outcome"])
+
+
 def allowed(speaker: Speaker, commands: Sequence[str]) -> tuple[np.ndarray, ...]:
     """The tokens of each command, int32 ``[K]``; where one begins another, all end with a line break.
 
@@ -201,6 +215,7 @@ def run_players(
     answer: Callable[[Sequence[Ask]], Sequence[Said]],
     *,
     workers: int = 0,
+    overlap: bool = False,
     heard: Callable[[int], None] = lambda done: None,
 ) -> list[Episode | EnvError]:
     """Let all players go on until each has returned its episode.
@@ -208,7 +223,9 @@ def run_players(
     Args:
         players: attempts.
         answer: the model: answers a batch of asks in order.
-        workers: threads on which environments work; 0 = none, all in lockstep.
+        workers: threads on which environments work; 0 = all in lockstep, so that who is answered together, and with it
+            every bit of the numbers, does not depend on the clock.
+        overlap: in lockstep, each environment works on a thread of its own, and the model waits for all of them.
         heard: called with the number of finished attempts.
 
     Returns:
@@ -218,12 +235,12 @@ def run_players(
     sent: dict[int, Said | None] = dict.fromkeys(range(len(players)))
     running: dict[Future[Ask | Episode | EnvError], int] = {}
     finished = 0
-    with ThreadPoolExecutor(max(1, workers)) as pool:
+    with ThreadPoolExecutor(max(1, workers or len(players))) as pool:
         while sent or running:
-            if workers:
+            if workers or overlap:
                 running |= {pool.submit(_advance, players[i], said): i for i, said in sent.items()}
-                wait(running, return_when=FIRST_COMPLETED)
-                ready, _ = wait(running, timeout=PATIENCE_S)
+                wait(running, return_when=FIRST_COMPLETED if workers else ALL_COMPLETED)
+                ready, _ = wait(running, timeout=PATIENCE_S if workers else 0)
                 moved = {running.pop(future): future.result() for future in ready}
             else:
                 moved = {i: _advance(players[i], said) for i, said in sent.items()}

@@ -26,8 +26,10 @@ class Plain:
         return self._model.encode(env.instructions + _lines(env, turn), start=True)
 
     def more(self, env: Env, turn: Turn, last: int) -> np.ndarray:
-        """The situation on a new line."""
-        return self._model.encode("\n" + _lines(env, turn))
+        """The situation on a new line; what follows from the last answer, such as a result, stands there as it is."""
+        begun = "" if self._model.decode([last]).endswith("\n") else "\n"  # the stop string is among what was sampled
+        shown = f"{turn.observation}\n{env.labels[1]}:" if turn.follows else _lines(env, turn)
+        return self._model.encode(begun + shown)
 
     def command(self, text: str) -> np.ndarray:
         """The action after a space."""

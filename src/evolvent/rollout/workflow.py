@@ -18,7 +18,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.seeding import seed_tree
-from evolvent.rollout.players import Ask, Budget, Player, Said, Speaker, allowed
+from evolvent.rollout.players import Ask, Budget, Player, Said, Speaker, allowed, keep_call
 
 PROFILES = {
     "checker": "An answer is proposed. Give the right answer.",
@@ -123,6 +123,7 @@ def converse(
     record, past = _Record(episode), ""
     turn, turns, stop = env.reset(task, task.seed), list[int](), ""
     n_turns = 0
+    keep_call(episode, turn)
     while not turn.done and not stop:
         said: dict[str, str] = {}
         for name in team.names:
@@ -138,8 +139,10 @@ def converse(
             turns.append(n_turns)
         if stop:
             break
-        past += f"{_told(turn.observation, said)}\n" if transcript else ""
+        heard = f"{past}{_told(turn.observation, said)}\n"
         turn = env.step(said[team.names[-1]])
+        past = heard if transcript or turn.follows else ""
+        keep_call(episode, turn)
         episode.add_reward(turn.reward)
         episode.meta["answer"] = str(turn.info.get("action", said[team.names[-1]])) or None
         n_turns += 1
@@ -149,7 +152,7 @@ def converse(
         commands = turn.admissible or () if len(team.names) == 1 else ()
         episode.meta["choices"] = [ids.tolist() for ids in allowed(speaker, commands)]
     record.close()
-    episode.meta["stop"], episode.meta["turns"] = stop or "env", turns
+    episode.meta["stop"], episode.meta["turns"] = stop or str(turn.info.get("stop", "env")), turns
     episode.end(
         terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
     )

@@ -1,0 +1,274 @@
+"""Tools: a user's own functions, called by a line that the model writes; what comes back is text.
+
+A call is a line of Python that begins with the name of a tool:
+
+    multiply(12, b=7)            literals, by place or by name
+    calculator(12 * (7 + 1))     a tool of one text: what stands between the brackets, with or without quotes
+
+The first such line of an answer counts, the rest of the answer is not read. An answer that is one line ``word(…)`` is a
+call of a tool that does not exist. There is no second syntax: a model of 135 million parameters learns this one from a
+few examples because all of it but the name stands in the question, every chat model has read Python, and the JSON in
+tags of the Hermes and Qwen templates takes several times the tokens, any of which can be wrong.
+
+Nothing that a call does ends an attempt: whatever goes wrong comes back as a short text with an ``outcome`` of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import plain
+
+_LINE = re.compile(r"([^\W\d]\w*)\((.*)")
+_TYPES: tuple[type, ...] = (str, bool, int, float, list, dict)
+_LOOPS: list[asyncio.AbstractEventLoop] = []
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call and what came of it.
+
+    ``outcome`` is "ok", "cut" (too long, shortened), "unknown" (no such tool), "arguments" (they cannot be read or do
+    not fit), "raised", "timeout" or "result" (what came back is no text and no JSON).
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    result: str
+    outcome: str
+
+    @property
+    def shown(self) -> str:
+        """What the model sees of it."""
+        return f"{'Result' if self.outcome in ('ok', 'cut') else 'Error'}: {self.result}"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function with what is known of it; ``text`` is the name of its parameter where that is one text."""
+
+    name: str
+    run: Callable[..., Any]
+    signature: inspect.Signature
+    text: str
+    summary: str
+
+
+class Tools:
+    """Functions that a model may call; make it with ``tools``.
+
+    Args:
+        known: by name.
+        timeout_s: seconds that a call may take.
+        characters: of a result that the model is shown.
+    """
+
+    def __init__(self, known: Mapping[str, Tool], *, timeout_s: float, characters: int) -> None:
+        self.known, self.timeout_s, self.characters = known, timeout_s, characters
+
+    @property
+    def listing(self) -> str:
+        """How to call a tool, and a line for each: name, parameters, first line of the docstring."""
+        rows = [f"- {t.name}{t.signature.replace(return_annotation=t.signature.empty)}: {t.summary}" for t in
+                self.known.values()]  # fmt: skip
+        return "\n".join(["Tools, called by a line such as name(argument); the result follows:", *rows, "", ""])
+
+    def asked(self, text: str) -> str:
+        """The line of an answer that is a call; empty where there is none."""
+        lines = [line.strip() for line in text.strip().splitlines()]
+        found = [line for line in lines if (m := _LINE.match(line)) and m[1] in self.known]
+        if not found and len(lines) == 1 and lines[0].endswith(")") and _LINE.match(lines[0]):
+            return lines[0]
+        return found[0] if found else ""
+
+    def call(self, line: str) -> Call:
+        """Do what a line from ``asked`` asks for; waits for the result, at most ``timeout_s``."""
+        found = _LINE.match(line)
+        assert found is not None
+        name = found[1]
+        if name not in self.known:
+            return Call(name, {}, f"no tool {name}; there is {', '.join(self.known)}", "unknown")
+        tool = self.known[name]
+        try:
+            bound = _bound(tool, found[2])
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+            said = getattr(error, "what", "") or getattr(error, "msg", "") or str(error)
+            return Call(name, {}, self._short(f"arguments of {name}: {said}")[0], "arguments")
+        given = dict(bound.arguments)
+        outcome, value = _result(tool.run, bound, self.timeout_s)
+        if outcome == "ok":
+            outcome, value = _text(value)
+        text, cut = self._short(value)
+        return Call(name, given, text, "cut" if cut and outcome == "ok" else outcome)
+
+    def _short(self, text: str) -> tuple[str, bool]:
+        """The beginning of a text, without characters that no tokenizer takes, and whether something is left out."""
+        text = text.strip().encode("utf-8", "replace").decode()
+        if len(text) <= self.characters:
+            return text, False
+        return f"{text[: self.characters]} … (cut: {len(text):,} characters)", True
+
+
+def tools(functions: Any, where: str, *, timeout_s: Any, characters: Any) -> Tools:
+    """Functions as tools.
+
+    Args:
+        functions: a list of plain or ``async def`` functions with type hints and a docstring.
+        where: for errors.
+        timeout_s: seconds that a call may take.
+        characters: of a result that the model is shown.
+
+    Raises:
+        BadInput: something that cannot be called by a line of text, and what is missing.
+    """
+    if not isinstance(functions, list | tuple) or not functions:
+        raise BadInput("TOOLS is not a list of functions", got=repr(functions)[:100], where=where)
+    for name, value in {"TIMEOUT_S": timeout_s, "MAX_RESULT": characters}.items():
+        if not isinstance(value, int | float) or not 0 < value < threading.TIMEOUT_MAX:
+            raise BadInput(f"{name} is not a positive number", got=repr(value), where=where)
+    made = [_tool(function, f"{where}, TOOLS[{i}]") for i, function in enumerate(functions)]
+    known = {tool.name: tool for tool in made}
+    if len(known) < len(made):
+        raise BadInput("two tools of one name", got=[tool.name for tool in made], where=where)
+    return Tools(known, timeout_s=float(timeout_s), characters=int(characters))
+
+
+# ------------------------------------------------------------------------------------------------ functions
+def _tool(function: Any, where: str) -> Tool:
+    name = str(getattr(function, "__name__", ""))
+    if not inspect.isroutine(function) or not name.isidentifier():
+        raise BadInput("a tool is a function with a name", got=repr(function)[:100], expected="def or async def",
+                       where=where)  # fmt: skip
+    where = f"{where}, {name}"
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (ValueError, TypeError, NameError, SyntaxError, AttributeError) as error:
+        raise BadInput("the type hints of a tool cannot be read", got=str(error), where=where) from error
+    summary = (inspect.getdoc(function) or "").strip().partition("\n")[0]
+    if not summary:
+        raise BadInput("a tool without a docstring", where=where, do="say in one line what it does: the model reads it")
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise BadInput("a tool with any number of arguments", got=str(parameter), expected="named ones",
+                           where=where)  # fmt: skip
+        if parameter.annotation is parameter.empty:
+            raise BadInput("a tool's parameter without a type hint", got=parameter.name, where=where,
+                           do="the model is told the types, and calls are checked against them")  # fmt: skip
+    only = list(signature.parameters.values())
+    text = only[0].name if len(only) == 1 and only[0].annotation is str else ""
+    return Tool(name, function, signature, text, summary)
+
+
+# ------------------------------------------------------------------------------------------------ arguments
+def _bound(tool: Tool, rest: str) -> inspect.BoundArguments:
+    """The arguments in what follows the opening bracket."""
+    inside, closed, after = rest.rpartition(")")
+    if not closed or after.strip():
+        raise BadInput("nothing may follow a call on its line" if closed else "the closing bracket is missing")
+    try:
+        return _literals(tool, inside)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raw = re.sub(rf"\A\s*{tool.text}\s*=", "", inside) if tool.text else ""
+        if not raw.strip():
+            raise
+        return tool.signature.bind(raw.strip())
+
+
+def _literals(tool: Tool, inside: str) -> inspect.BoundArguments:
+    call = ast.parse(f"f({inside})", mode="eval").body
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise BadInput("one call a line")
+    named = {str(k.arg): _value(k.value) for k in call.keywords}
+    bound = tool.signature.bind(*map(_value, call.args), **named)
+    for name, value in bound.arguments.items():
+        hint = tool.signature.parameters[name].annotation
+        if hint in _TYPES and not _fits(value, hint):
+            raise BadInput(f"{name} is {type(value).__name__}, expected {hint.__name__}")
+    return bound
+
+
+def _value(node: ast.expr) -> Any:
+    try:
+        return plain(ast.literal_eval(node), "a call")
+    except (BadInput, ValueError, TypeError) as error:
+        raise BadInput("an argument is a number, a text in quotes, a list or a dict of these") from error
+
+
+def _fits(value: Any, hint: type) -> bool:
+    if isinstance(value, bool):
+        return hint is bool
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+# ------------------------------------------------------------------------------------------------ running
+def _result(function: Callable[..., Any], bound: inspect.BoundArguments, timeout_s: float) -> tuple[str, Any]:
+    """Outcome, and the result or what went wrong."""
+    if inspect.iscoroutinefunction(function):
+        future = asyncio.run_coroutine_threadsafe(_alone(function(*bound.args, **bound.kwargs)), _loop())
+    else:
+        future = _on_a_thread(function, bound)
+    if not wait([future], timeout_s).done:
+        future.cancel()  # a plain function goes on by itself; what it returns nobody hears
+        return "timeout", f"no result within {timeout_s:g} s"
+    error = None if future.cancelled() else future.exception()
+    if future.cancelled() or error is not None:
+        return "raised", "cancelled" if error is None else f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return "ok", future.result()
+
+
+def _on_a_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Future[Any]:
+    """A thread of its own that does not keep the process from ending, as one that never returns would in a pool."""
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            value = function(*bound.args, **bound.kwargs)
+        except BaseException as error:  # noqa: BLE001  (told to the model, whatever it is)
+            value, failed = error, True
+        else:
+            failed = False
+        if future.set_running_or_notify_cancel():
+            future.set_exception(value) if failed else future.set_result(value)
+
+    threading.Thread(target=work, name=f"tool {function.__name__}", daemon=True).start()
+    return future
+
+
+async def _alone(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """A coroutine that cannot end the loop of all the others."""
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop on which the async tools of all attempts run, so that they can share what belongs to a loop."""
+    with _LOCK:
+        if not _LOOPS:
+            _LOOPS.append(asyncio.new_event_loop())
+            threading.Thread(target=_LOOPS[0].run_forever, name="async tools", daemon=True).start()
+        return _LOOPS[0]
+
+
+def _text(value: Any) -> tuple[str, str]:
+    """A result as text: what it says if it is one, JSON if it is not."""
+    if value is None:
+        return "ok", "nothing"
+    if isinstance(value, str):
+        return "ok", value
+    try:
+        return "ok", json.dumps(plain(value, "a result"), ensure_ascii=False)
+    except (BadInput, ValueError, RecursionError):
+        return "result", f"the tool returned {type(value).__name__}, which is no text"
