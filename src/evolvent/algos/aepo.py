@@ -1,15 +1,20 @@
-"""AEPO: uncertain tokens count more, and a clipped one keeps a gradient.
+"""AEPO: attempts part where they are uncertain; uncertain tokens count more, and a clipped one keeps a gradient.
 
 Paper: Dong et al. 2025, Agentic Entropy-Balanced Policy Optimization (arXiv 2510.14545).
 
+    whole attempts = floor(G sigmoid((H_task - mean H_turn) / 2)) + 1,    H = entropy of first tokens / log V
+    an attempt is tried again after a turn where (u + weight (H_turn - H_task)) (1 - penalty l) >= threshold,
+        u uniform, l = turns in a row with branches, up to G attempts in all
     A_t = A_GRPO (1 + alpha z(H_t))                       z-score of the entropy over the tokens of the update
     L   = - mean_tokens min(r A, clip(r) A),              beyond 1 + eps the bound is (1 + eps) r / sg(r)
 
 Exploring tokens of agents (where to search, which tool) are those of high entropy, and PPO's clip takes their gradient
-away first. The value of the loss is PPO's, its gradient is not.
+away first. The value of the loss is PPO's, its gradient is not. A branch is an attempt like any other: tokens that
+several share are trained on in each of them, with the advantage of each, as published; the model computes them once.
 
-Deviations: the paper also branches attempts at uncertain tokens, within a budget of samples; here every attempt starts
-from the task. LoRA instead of all weights, and a learning rate that suits it.
+Deviations: the attempt whose entropies decide how many start afresh is one of them (released: a further one, thrown
+away); what is left of the budget in the end starts from the task and does not branch. H_task is that of the attempt's
+first turn. G is 4 by default (published: 16). LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import token_entropy_weight
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import AEPO
+from evolvent.rollout.branching import Branching, collect_branching
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
@@ -38,6 +44,15 @@ class Config(LanguageConfig):
     alpha: float = 0.2
     """How much a token one standard deviation more uncertain counts."""
 
+    whole: int = 0
+    """Attempts that start from the task; 0 = as many as the entropies of the first say, ``group`` = no branches."""
+    branch_from: float = 0.5
+    """Score from which on a turn is tried again."""
+    branch_weight: float = 0.2
+    """Of entropy gained since the task, in that score."""
+    branch_penalty: float = 0.05
+    """Of branches in a row, in that score."""
+
     clip: float = 0.2
     """Clip range of the ratio."""
 
@@ -49,14 +64,15 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(AEPO, clip_low=config.clip, clip_high=config.clip)
     rule = token_entropy_weight.Config(alpha=config.alpha)
+    branching = Branching(config.whole, config.branch_from, config.branch_weight, config.branch_penalty)
     with open_language(config, folder, live, resume=resume) as run:
         for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
+            episodes, made = collect_branching(run, branching)  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 ledger = token_entropy_weight.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 told = run.improve(objective, episodes, ledger, level="token", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
+            run.log(episodes, ledger, **made, **told)
         summary = "GRPO, times 1 + alpha z(entropy)"
         return run.finish("aepo", Rule("aepo", "token", summary, lambda e: token_entropy_weight.assign(e, rule)))
 

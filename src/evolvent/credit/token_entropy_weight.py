@@ -13,7 +13,7 @@ the z-score pools over all episodes that are given.
 
 Needs ``episode.notes["entropy"]``.
 
-Deviations: none in the advantage; branching by entropy and the clip that keeps its gradient belong to sampler and loss.
+Deviations: none in the advantage; branching (``rollout.branching``) and the clip that keeps a gradient stand elsewhere.
 """
 
 from __future__ import annotations

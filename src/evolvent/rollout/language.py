@@ -43,7 +43,7 @@ from evolvent.rollout.language_config import LanguageConfig, check
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import random_play, summarise
 from evolvent.rollout.language_health import Health
-from evolvent.rollout.language_log import facts, in_words, sample, update_row
+from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
 from evolvent.rollout.language_weights import Weights
 from evolvent.rollout.players import Budget, Player, play, run_players
 from evolvent.rollout.speaker import speaker
@@ -125,12 +125,15 @@ class LanguageRun:
         finally:
             self._seconds[phase] += time.perf_counter() - start
 
-    def collect(self, player: PlayerOf | None = None, *, again: int = 0) -> list[Episode]:
+    def collect(
+        self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
+    ) -> list[Episode]:
         """``group`` attempts at each of ``prompts`` tasks; attempts whose environment broke are left out.
 
         Args:
             player: how an attempt goes; one agent by default.
             again: 1, 2, … for further draws of tasks within an update.
+            which: numbers (task, attempt) of those to make, all by default.
 
         Raises:
             EnvError: every environment broke.
@@ -139,10 +142,9 @@ class LanguageRun:
         tasks = self._tasks[self.update * config.prompts :][: config.prompts]
         if again:
             tasks = self.env.tasks("train", config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
-        jobs = [
-            (task, seed_tree(config.seed, "attempt", *now, n, g), ".".join(map(str, (*now, n))))
-            for n, task in enumerate(tasks) for g in range(config.group)
-        ]  # fmt: skip
+        which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
+        seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
+        jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
         return self._play(jobs, self.acting, player or self.player)
 
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
@@ -228,7 +230,7 @@ class LanguageRun:
         plan = self.config.plan
         self.update += 1
         self.attempts += len(episodes)
-        self.sampled += sum(e.n_tokens for e in episodes)
+        self.sampled += sampled_tokens(episodes)
         row = {"update": self.update, "broken": self._broken, **update_row(episodes, self._seconds), **values}
         warnings = self._health.look(row)
         self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
@@ -268,8 +270,7 @@ class LanguageRun:
             rule: the credit rule that trained, for the page that shows credit token by token.
             player: how an attempt goes; one agent by default.
         """
-        greedy = self.evaluate(player)
-        sampled = self.attempt_heldout("sampled", player)
+        greedy, sampled = self.evaluate(player), self.attempt_heldout("sampled", player)
         rows = self.folder.read_metrics()
         chance = next((row for row in rows if row.get("phase") == "random"), {})
         before = next((row for row in rows if row.get("phase") == "eval"), {})

@@ -19,13 +19,18 @@ def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dic
         seconds: of each part of the loop.
     """
     told = summarise(episodes)
-    sampled = sum(e.n_tokens for e in episodes)
+    sampled = sampled_tokens(episodes)
     row = {"return": told["value"], "attempts": len(episodes)}
     row |= {name: told[name] for name in told if name.endswith("_mean")}
     row |= {f"{name}_s": round(spent, 4) for name, spent in seconds.items()}
     speed = {name: sampled / seconds[name] if seconds[name] else 0.0 for name in ("act", "learn")}  # recorded: no act
     row |= {"sampled_tokens": sampled, "sampled_per_s": round(speed["act"], 1)}
     return row | {"trained_per_s": round(speed["learn"], 1)}
+
+
+def sampled_tokens(episodes: Sequence[Episode]) -> int:
+    """Tokens that the model sampled for these attempts; those of a branch do not include what it shares."""
+    return sum(e.n_tokens - e.meta.get("branch", {}).get("tokens", 0) for e in episodes)
 
 
 def facts(row: Mapping[str, Any]) -> list[str]:
