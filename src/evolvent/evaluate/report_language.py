@@ -26,12 +26,14 @@ _HEALTH = {
     "cut_mean": "answers cut off by their length",
     "tokens_mean": "tokens of an attempt",
     "length_mean": "turns of an attempt",
+    "calls_mean": "calls of tools in an attempt",
+    "failed_calls_mean": "calls that came back with an error",
     "gap": "sampler and trainer differ by, nats",
     "ess": "effective sample size, share",
     "grad_norm": "norm of the gradient",
     "zero_advantage": "tokens without advantage, share",
 }
-_RATES = ("flat_mean", "cut_mean")
+_RATES = ("flat_mean", "cut_mean", "failed_calls_mean")
 _SPEEDS = {"sampled_per_s": "tokens a second, sampling", "trained_per_s": "tokens a second, training"}
 _PARTS = PART_WORDS | {"act": "sampling answers", "learn": "changing weights"}
 _NODES, _SEEN, _SAID, _WORST_AND_BEST = 24, 700, 1200, 2

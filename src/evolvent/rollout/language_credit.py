@@ -116,9 +116,11 @@ def _episode(episode: Episode, credit: Mapping[str, np.ndarray], decode: Decode,
     nodes: list[dict[str, Any]] = []
     starts = np.concatenate([[0], np.cumsum(episode.tokens_per_step_T)])
     notes = episode.notes
-    for node in episode.nodes:
+    texts = [node.text if node.kind == "observation" else "" for node in episode.nodes]
+    for node, following in zip(episode.nodes, [*texts[1:], ""], strict=True):
         if node.step is None:
-            if node.kind in ("observation", "tool"):
+            # the result of a tool is not shown twice, where an observation follows that holds it
+            if node.kind == "observation" or (node.kind == "tool" and not (following and node.text in following)):
                 nodes.append({"kind": "observation", "agent": node.agent, "text": node.text})
             continue
         span = slice(int(starts[node.step]), int(starts[node.step + 1]))

@@ -105,4 +105,12 @@ SIGNS: dict[str, tuple[Check, str]] = {
         _all("skipped", lambda x: x > 0.5),
         "{skipped:.0%} of the steps were thrown away by the KL guard; lower lr or raise --kl-stop",
     ),
+    "never-called": (
+        _unless_solved(_all("calls_mean", lambda x: x <= 0.0, 10)),
+        "no tool was called in ten updates: what is never tried cannot be learned",
+    ),
+    "calls-fail": (
+        _all("failed_calls_mean", lambda x: x >= 0.5),
+        "{failed_calls_mean:.0%} of the calls of tools came back with an error",
+    ),
 }

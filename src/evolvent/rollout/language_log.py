@@ -10,6 +10,8 @@ from evolvent.core.episode import Episode
 from evolvent.evaluate.live import percent
 from evolvent.rollout.language_eval import summarise
 
+SHOWN = ("observation", "action")
+
 
 def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dict[str, Any]:
     """The columns of an update, named as in runs of teams so that reports and comparisons read both.
@@ -49,12 +51,12 @@ def in_words(result: Mapping[str, Any]) -> str:
 
 
 def sample(episode: Episode) -> str:
-    """An attempt in one line: its last situation, what was answered, what it earned."""
+    """An attempt in one line: its last situation or the end of its conversation, the answer, what it earned."""
     nodes = list(episode.nodes)
     act = max((node.index for node in nodes if node.step is not None), default=-1)
-    seen = next((node.text for node in reversed(nodes[: max(act, 0)]) if node.kind == "observation"), "")
-    said = nodes[act].text if act >= 0 else ""
-    return f"e.g. {seen[-160:]!r} -> {said[:160]!r}, return {episode.total_reward:g}"
+    path = [nodes[i] for i in episode.branch(act)] if act >= 0 else []
+    shown = [n.text[-160:] if n.kind == "observation" else n.text[:160] for n in path if n.kind in SHOWN]
+    return f"e.g. {' -> '.join(map(repr, shown[-4:]))}, return {episode.total_reward:g}"
 
 
 def _number(value: float | None) -> str:
