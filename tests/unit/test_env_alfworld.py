@@ -109,6 +109,7 @@ def test_the_step_limit_truncates():
     assert turn.admissible and turn.key.startswith("Task: ")
     for _ in range(2):
         turn = world.step("no such command")
+        assert turn.observation.startswith("Task: ")  # a prompt may hold this situation and nothing else
     assert turn.truncated and not turn.terminated and not turn.success
 
 

@@ -144,6 +144,18 @@ def test_what_happens_by_chance_follows_the_seed_even_beside_another_game():
     assert any(play(1, disturb=False) != play(seed, disturb=False) for seed in (2, 3, 4))
 
 
+def test_later_situations_say_the_goal_and_what_was_read():
+    env = scienceworld.make("find-animal", step_limit=8)
+    goal = env.reset(env.tasks("train", 1, seed=2)[0]).observation.split("\n")[0]
+    assert goal.startswith("Goal: ") and env.step("wait1").observation.split("\n")[0] == goal
+    env = twx.make("arithmetic", step_limit=8)
+    turn = env.reset(env.tasks("train", 1, seed=0)[0])
+    turn = env.step(next(c for c in turn.admissible if c.startswith("take math")))
+    read = env.step("read math problem").observation
+    turn = env.step("look around")
+    assert "It says: " in read and turn.observation.endswith(read[read.index("It says: ") :])
+
+
 def test_a_science_task_is_solved_through_admissible_commands():
     env = scienceworld.make("find-non-living-thing", step_limit=20)
     turn = env.reset(env.tasks("train", 1, seed=0)[0])

@@ -164,7 +164,7 @@ class AlfWorld:
         useful = tuple(c for c in commands if self._all or not c.startswith(_IDLE))
         loose = ", ".join(c[5:].split(" from ")[0] for c in commands if c.startswith("take "))
         self._turn = Turn(
-            observation=" ".join(seen.split()),
+            observation=f"Task: {self._goal}\n{' '.join(seen.split())}\nAt {self._place}. Holding: {self._holding}.",
             admissible=useful or tuple(commands),
             reward=float(won),
             terminated=won,

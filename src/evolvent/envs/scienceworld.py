@@ -115,7 +115,7 @@ class ScienceWorld:
         server.step("look around")  # until a first step the world still reports the outcome of its last game
         self._goal = _flat(server.getTaskDescription()).removeprefix("Task Description: ")
         self._score, self._last = 0.0, "none"
-        return self._show(f"Goal: {self._goal}")
+        return self._show("")
 
     def step(self, action: str) -> Turn:
         """Give one command; one that the world does not understand costs a step."""
@@ -165,7 +165,7 @@ class ScienceWorld:
         things = re.findall(r"^\t(?:an? )?([^(,.:\n]+)", look.split("You also see")[0], re.MULTILINE)
         loose = ", ".join(t.strip() for t in things if t.strip() not in ("the agent", "substance called air"))
         self._turn = Turn(
-            observation="\n".join(dict.fromkeys((seen, _flat(look), holding))),
+            observation="\n".join(dict.fromkeys(filter(None, (f"Goal: {self._goal}", seen, _flat(look), holding)))),
             admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,

@@ -65,7 +65,10 @@ def make(game: str = "cooking", settings: str = "", step_limit: int = 30, all_co
 
 
 class TextWorld:
-    """One family of games. The reward of an attempt is its share of the points in [0, 1], paid as it grows."""
+    """One family of games. The reward of an attempt is its share of the points in [0, 1], paid as it grows.
+
+    A situation says the goal, what the last command brought, the room, what is carried, and what was read.
+    """
 
     labels = ("Situation", "Command")
     stop = ("\n",)
@@ -101,7 +104,7 @@ class TextWorld:
                 self._world, self._playing = tw.start(str(path), request_infos=wanted), path
             state = self._world.reset()
         self._moves, self._score, self._last, self._read = 0, 0.0, "none", ""
-        return self._show(state, f"Goal: {_flat(state.objective)}\n{_flat(state.description)}")
+        return self._show(state, "")
 
     def step(self, action: str) -> Turn:
         """Give one command; one that the game does not understand costs a step."""
@@ -136,8 +139,10 @@ class TextWorld:
         room = re.search(r"-= (.+?) =-", state.description or "")
         loose = ", ".join(c[5:] for c in commands if c.startswith("take "))
         holding = _flat(state.inventory or "").removeprefix("You are carrying").strip(" .:")
+        # each situation says all that a decision needs: a prompt may hold nothing else
+        told = (f"Goal: {_flat(state.objective)}", seen, state.description, state.inventory, self._read)
         self._turn = Turn(
-            observation=f"{seen}\n{_flat(state.inventory or '')}",
+            observation="\n".join(dict.fromkeys(filter(None, (_flat(text or "") for text in told)))),
             admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,

@@ -158,7 +158,9 @@ class Twx:
         commands = sorted(set(state["validActions"]))  # the package repeats some and shuffles them
         useful = tuple(c for c in commands if not c.startswith(self._idle or "\0"))
         self._turn = Turn(
-            observation="\n".join(dict.fromkeys(part for part in (self._goal, seen, look, holding) if part)),
+            observation="\n".join(
+                dict.fromkeys(part for part in (self._goal, seen, look, holding, self._read.strip()) if part)
+            ),
             admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,
