@@ -135,3 +135,10 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(textarena, "installed", lambda: False)
     with pytest.raises(MissingExtra, match=r"evolvent\[textarena\]"):
         load("textarena:TicTacToe-v0")
+
+
+def test_a_game_with_few_starts_has_some_held_out():
+    env = textarena.make("GuessTheNumber-v0")
+    heldout, train = env.tasks("heldout", 2, seed=0), env.tasks("train", 5, seed=0)
+    starts = [{env._start(task.seed) for task in split} for split in (heldout, train)]
+    assert len(starts[0]) == 2 and not starts[0] & starts[1]

@@ -86,16 +86,20 @@ class TextArena:
         self._told_by_start = starts[0] == starts[1] != starts[2]
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` games by seed, told apart by their hidden start where there is one: 70 % are for training."""
+        """``n`` games by seed, told apart by their hidden start where there is one: 70 % are for training.
+
+        Of a game with few different starts some are held out, whichever they are.
+        """
         if split not in ("train", "heldout"):
             raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
         draw = random.Random(f"{self.name}/{split}/{seed}")
         found: dict[str, Task] = {}
-        misses = 0
+        misses, few = 0, self._few_starts()
         while len(found) < n:
             s = draw.randrange(2**31)
             start = self._start(s) if self._told_by_start else str(s)
-            if (zlib.crc32(start.encode()) % 10 < 7) == (split == "train") and start not in found:
+            training = few[start] if start in few else zlib.crc32(start.encode()) % 10 < 7
+            if training == (split == "train") and start not in found:
                 found[start], misses = Task(f"{self.name}/{s}", self.instructions.strip(), self.name, split, s), 0
             elif (misses := misses + 1) > 300:
                 expected = f"about {len(found)} games that start differently"
@@ -136,6 +140,14 @@ class TextArena:
     def close(self) -> None:
         """Nothing is held."""
         self._turn = None
+
+    def _few_starts(self) -> dict[str, bool]:
+        """Whether each start is for training, of a game with few; nothing of one with many."""
+        if not self._told_by_start:
+            return {}
+        starts = sorted({self._start(s) for s in range(60)}, key=lambda start: zlib.crc32(start.encode()))
+        n_heldout = max(1, round(0.3 * len(starts)))
+        return {start: i >= n_heldout for i, start in enumerate(starts)} if len(starts) <= 20 else {}
 
     def _seat_players(self) -> list[str]:
         """Find out for how many the game is (it does not say): three starts, by seeds 0, 0 and 1."""

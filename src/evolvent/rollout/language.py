@@ -44,6 +44,7 @@ from evolvent.rollout.language_credit import Rule, credit_page, differ, standard
 from evolvent.rollout.language_eval import random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
+from evolvent.rollout.language_tasks import drawn, run_tasks
 from evolvent.rollout.language_weights import Weights
 from evolvent.rollout.players import Budget, Player, play, run_players
 from evolvent.rollout.speaker import speaker
@@ -79,8 +80,7 @@ class LanguageRun:
         self.env = envs.load(config.env)
         self.player: PlayerOf = self.alone
         self._copies = [self.env]
-        self._tasks = self.env.tasks("train", config.updates * config.prompts, seed_tree(config.seed, "tasks") % 2**31)
-        self.heldout = self.env.tasks("heldout", config.plan.eval_tasks, config.seed)
+        self._tasks, self.heldout = run_tasks(self.env, config, live.note)
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
@@ -141,7 +141,7 @@ class LanguageRun:
         config, now = self.config, (self.update, again) if again else (self.update,)
         tasks = self._tasks[self.update * config.prompts :][: config.prompts]
         if again:
-            tasks = self.env.tasks("train", config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
+            tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
         which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
