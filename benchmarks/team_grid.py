@@ -113,6 +113,8 @@ def run(
     if cell.keep:
         kept = ({k: v for k, v in m.items() if k == "step" or k.startswith(cell.keep)} for m in updates)
         head["measured"] = [row for row in kept if len(row) > 1]
+    sampled = sum(m.get("sampled_tokens", 0) for m in updates)
+    head |= {"tokens": sampled} if sampled else {}
     return head | {
         # not a path of this machine
         "config": configs.to_json(with_fields(config, init="/".join(cell.start)) if cell.start else config),
