@@ -81,8 +81,11 @@ def test_fresh_prompts_and_what_is_recorded():
     assert episode.meta["finish"] == ["stop"] * 3 and episode.group == "g"
 
 
-def test_a_conversation_holds_the_sampled_tokens():
-    (episode,) = run_players([attempt(Countdown(), transcript=True)], says_what_it_sees)
+@pytest.mark.parametrize("own", [False, True])
+def test_a_conversation_holds_the_sampled_tokens(own):
+    talk = Countdown()
+    talk.conversation = own
+    (episode,) = run_players([attempt(talk, transcript=not own)], says_what_it_sees)
     assert [text(episode.context_ids(t)) for t in range(3)] == ["Count.\n3", "Count.\n33;2", "Count.\n33;22;1"]
 
 

@@ -77,7 +77,8 @@ class Env(Protocol):
     ``instructions`` is the constant head of every prompt and ``labels`` name question and answer in it, e.g.
     ``("Q", "SQL")``; ``stop`` and ``max_tokens`` end a free-text answer. ``reward_range`` bounds the reward of a
     whole attempt. One whose steps wait for something else (a tool, a server) may have ``waits = True``: then steps of
-    several attempts go on at once, each on a thread.
+    several attempts go on at once, each on a thread. One that shows only its newest message may have
+    ``conversation = True``: then prompts hold all that was said.
     """
 
     name: str

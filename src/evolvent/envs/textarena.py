@@ -79,6 +79,7 @@ class TextArena:
 
     def __init__(self, name: str, world: Any, limit: int) -> None:
         self.name, self._world, self._limit = f"textarena-{name}", world, limit
+        self.conversation = name.endswith("-raw")  # shows only what is new
         self._chance = random.getstate()
         self._turn: Turn | None = None
         starts = self._seat_players()

@@ -74,6 +74,7 @@ class Verifiers:
     instructions = ""
     labels = ("User", "Assistant")
     stop = ("\nUser:",)
+    conversation = True
 
     def __init__(self, name: str, env: Any, limits: tuple[int, int], reward_range: tuple[float, float]) -> None:
         self.name, self._env, self.reward_range = f"verifiers-{name}", env, reward_range

@@ -114,7 +114,8 @@ def play(
         seed: of the draws; the environment starts from the task's own seed.
         group: attempts that are compared with one another.
         budget: limits.
-        transcript: the conversation goes on from turn to turn; otherwise every decision starts from a fresh prompt.
+        transcript: the conversation goes on from turn to turn; otherwise every decision starts from a fresh prompt,
+            but where the environment is a conversation itself and shows only its newest message (``conversation``).
 
     The observation where an attempt was cut off is the last node, so that a critic can value it; ``meta["choices"]``
     are the tokens of what was allowed there.
@@ -122,6 +123,7 @@ def play(
     the last action, as the environment read it where it tells (``info["action"]``), or null where it is empty. What the
     environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``.
     """
+    transcript = transcript or getattr(env, "conversation", False)
     episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
     turn, stop, notes = env.reset(task, task.seed), "", dict[str, list[np.ndarray]]()
     paid: list[Mapping[str, Any]] = []
