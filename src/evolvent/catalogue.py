@@ -44,6 +44,11 @@ def benchmark(name: str) -> ModuleType:
     return _load("bench", name, "benchmark", "")
 
 
+def credit_rule(name: str) -> ModuleType:
+    """The module of a credit rule; raises ``BadInput`` like ``algorithm``."""
+    return _load("credit", name, "credit rule", "see `evolvent list credit`")
+
+
 def closest(name: str, known: Sequence[str]) -> str:
     """A hint for an error: the closest known name, or all of them."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""The command line: run · list · eval · compare · memory · bench. Flags come from the dataclass of the algorithm."""
+"""The command line: run, list, eval, compare, memory, export, bench. Flags come from an algorithm's dataclass."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, what earned its place, what does harm, and why
   evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   mend it; each act can be undone
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another engine, whole and verified
+  evolvent export verl DIR --out FILE           recorded attempts with their credit, for verl to train on
   evolvent bench NAME [--json FILE]             performance measured as ratios in one run
 
 `evolvent run memlift` is the place to start; `evolvent run ALGO --help` shows every setting of an algorithm.
@@ -31,6 +32,7 @@ _COMMANDS = {
     "eval": "evolvent.cli.judge",
     "compare": "evolvent.cli.judge",
     "memory": "evolvent.cli.memory",
+    "export": "evolvent.cli.export",
     "bench": "evolvent.cli.judge",
 }
 

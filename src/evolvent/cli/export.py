@@ -1,0 +1,208 @@
+"""`evolvent export verl`: recorded attempts of a run, with their credit, as a file that verl trains on."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, NamedTuple
+
+import tyro
+from tyro.conf import Positional
+
+from evolvent import catalogue
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.folder import RunFolder
+from evolvent.core.ledger import Ledger
+from evolvent.evaluate.live import Live
+from evolvent.rollout.language_credit import Rule
+
+_WHERE = "evolvent export verl"
+_LEVELS = ("token", "step")
+
+
+class _Rule(NamedTuple):
+    name: str
+    level: str
+    assign: Callable[[Sequence[Episode]], Ledger]
+
+
+def verl(
+    folder: Annotated[Path, Positional],
+    *,
+    out: Path,
+    rule: str = "",
+    agent: str = "",
+    last: bool = False,
+    plain: bool = False,
+) -> None:
+    """Recorded attempts of a run with the credit of every token, as the content of a verl.DataProto (docs/verl.md).
+
+    Args:
+        folder: a run folder of a language model.
+        out: the file to write, e.g. batch.safetensors.
+        rule: a credit rule with its settings, e.g. step_group_std or token_bad:gamma=0.95,trace=1.0; the one that
+            trained the run by default, where it has no settings.
+        agent: whose decisions, where several agents decided.
+        last: only the attempts of the last update, which are recorded whole.
+        plain: plain lines even on a terminal.
+    """
+    opened = RunFolder.open(folder)
+    manifest = opened.manifest()
+    chosen = _rule(rule, manifest)
+    if out.is_dir():
+        raise BadInput("the target is a folder", got=str(out), expected="a file to write", where="--out")
+    try:
+        from evolvent.learn import export_verl
+    except ModuleNotFoundError as error:
+        raise missing_extra(str(error.name), "train", _WHERE) from error
+    with opened, Live(plain=True if plain else None) as live:
+        episodes, steps = _episodes(opened, live)
+        if last:
+            episodes = [e for e, step in zip(episodes, steps, strict=True) if step == max(steps)]
+        live.status(f"credit by {chosen.name}")
+        ledger = chosen.assign(episodes)
+        config: dict[str, Any] = manifest["config"]
+        meta = {"temperature": float(config.get("temperature", 1.0)), "rule": chosen.name, "algo": manifest["algo"]}
+        meta |= {"env": manifest["env"], "model": str(config.get("model", ""))}
+        batch = export_verl.verl_batch(episodes, ledger, level=chosen.level, agent=agent, meta_info=meta)
+        export_verl.save(out, batch)
+        _tell(live, batch, episodes, f"{folder} → {out}")
+        for warning in (*_incomplete(episodes, config), *batch.warnings):
+            live.note(f"! {warning}")
+
+
+def _episodes(opened: RunFolder, live: Live) -> tuple[list[Episode], list[int]]:
+    """The recorded attempts, and how many attempts the run had made when each was written."""
+    live.status("reading episodes.jsonl")
+    episodes: list[Episode] = []
+    steps: list[int] = []
+    for number, record in enumerate(opened.read_episodes(), start=1):
+        episodes.append(Episode.from_dict(record))
+        steps.append(int(record.get("step", 0)))
+        if number % 500 == 0:
+            live.status(f"reading episodes.jsonl: {number:,} attempts")
+    if not episodes:
+        raise BadInput(
+            "the run has recorded no attempts", got=str(opened.path), expected="episodes.jsonl with lines",
+            where=_WHERE, do="run with --record N to keep N attempts of each update",
+        )  # fmt: skip
+    if not any(e.n_tokens for e in episodes):
+        raise BadInput(
+            "the run has recorded no tokens", got=f"{len(episodes)} attempts without token ids", where=_WHERE,
+            expected="a run that trains a language model", do="record token_ids and logp as sampled (Episode.act)",
+        )  # fmt: skip
+    return episodes, steps
+
+
+def _incomplete(episodes: Sequence[Episode], config: dict[str, Any]) -> list[str]:
+    """Groups of which only a part was recorded: credit that compares them is not the one that trained."""
+    counts: dict[str, int] = {}
+    for episode in episodes:
+        counts[episode.group or episode.task_id] = counts.get(episode.group or episode.task_id, 0) + 1
+    size = int(config.get("group", 0))
+    short = sum(n < size for n in counts.values())
+    if not short:
+        return []
+    return [
+        f"{short} of {len(counts)} groups are not whole: fewer than {size} attempts of them were recorded. Credit that "
+        "compares attempts compares those alone; --last takes the last update, of which all are recorded, and a run "
+        f"with --record {int(config.get('prompts', 1)) * size} keeps all"
+    ]
+
+
+def _tell(live: Live, batch: Any, episodes: Sequence[Episode], title: str) -> None:
+    mask, adv = batch.tensors["response_mask"], batch.tensors["advantages"]
+    rows: list[list[object]] = [
+        ["attempts", len(episodes)], ["groups (uid)", len(set(batch.non_tensors["uid"]))], ["rows", len(batch)],
+        ["decisions", sum(batch.non_tensors["__num_turns__"])], ["sampled tokens", sum(e.n_tokens for e in episodes)],
+        ["tokens to train on", int(mask.sum())], ["sum of advantages", round(float(adv.sum()), 4)],
+        ["longest prompt", batch.tensors["prompts"].shape[1]],
+        ["longest response", batch.tensors["responses"].shape[1]],
+        ["log-probabilities as sampled", "yes" if "old_log_probs" in batch.tensors else "no"],
+        ["credit rule", batch.meta_info["rule"]],
+    ]  # fmt: skip
+    live.table(title, ["", "value"], rows)
+
+
+# -------------------------------------------------------------------------------------------------------- rules
+def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
+    """The rule by its name in ``credit/``, or the one that trained."""
+    if not text:
+        return _trained(manifest)
+    name, _, settings = text.partition(":")
+    known = {e.name: e.constants["LEVEL"] for e in catalogue.entries("credit") if e.constants.get("LEVEL") in _LEVELS}
+    if name not in known:
+        raise BadInput(
+            "unknown credit rule", got=name, expected=catalogue.closest(name, sorted(known)), where="--rule",
+            do="see `evolvent list credit`: rules for tokens and steps",
+        )  # fmt: skip
+    module = catalogue.credit_rule(name)
+    config = _settings(module, settings)
+    return _Rule(text, known[name], lambda e: module.assign(e, config) if config is not None else module.assign(e))
+
+
+def _settings(module: ModuleType, text: str) -> Any:
+    """The rule's settings, the published ones where nothing is said; ``None`` for a rule without any."""
+    if not hasattr(module, "Config"):
+        if text:
+            raise BadInput("this rule has no settings", got=text, where="--rule")
+        return None
+    known = [f.name for f in dataclasses.fields(module.Config)]
+    values: dict[str, Any] = {}
+    for pair in filter(None, re.split(r",(?=\s*\w+\s*=)", text)):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or name not in known:
+            expected = catalogue.closest(name, known)
+            raise BadInput(
+                "no such setting of the rule", got=pair, expected=expected, where=f"--rule {module.__name__}"
+            )
+        try:
+            values[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            values[name] = value
+    return module.Config(**values)
+
+
+def _trained(manifest: dict[str, Any]) -> _Rule:
+    """The rule of the run's algorithm, where it is one for tokens or steps that has no settings of the run."""
+    algo: str = manifest["algo"]
+    module = catalogue.algorithm(algo)
+    rule = getattr(module, "RULE", None)
+    if isinstance(rule, Rule) and rule.assign.__module__.startswith("evolvent.credit."):
+        return _Rule(rule.assign.__module__.rpartition(".")[2], rule.level, rule.assign)
+    modules = [
+        m for m in vars(module).values() if isinstance(m, ModuleType) and m.__name__.startswith("evolvent.credit.")
+    ]
+    names = [m.__name__.rpartition(".")[2] for m in modules]
+    config: dict[str, Any] = manifest["config"]
+    example = names[0] if names else "step_group_std"
+    shared = [
+        f.name for m in modules[:1] for f in dataclasses.fields(getattr(m, "Config", _Nothing)) if f.name in config
+    ]
+    example += ":" * bool(shared) + ",".join(f"{name}={config[name]}" for name in shared)
+    raise BadInput(
+        "which credit rule?", got=f"a run of {algo}, whose rule has settings or is none for a policy gradient",
+        expected="--rule NAME", where=_WHERE, do=f"e.g. --rule {example}; see `evolvent list credit`",
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class _Nothing:
+    """The settings of a rule without any."""
+
+
+def _main(words: list[str]) -> None:
+    if words[:1] not in (["verl"], ["-h"], ["--help"]):
+        raise BadInput(
+            "unknown format", got=" ".join(words[:1]) or "none", expected="evolvent export verl DIR --out FILE",
+            where="evolvent export",
+        )  # fmt: skip
+    tyro.cli(verl, args=words[1:] if words[0] == "verl" else words, prog="evolvent export verl")
+
+
+COMMANDS = {"export": _main}
