@@ -10,6 +10,7 @@ import torch
 
 import tiny_language
 from evolvent import catalogue
+from evolvent.algos.spear import faulty, uses
 from evolvent.core import config as configs
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -17,6 +18,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
 from evolvent.evaluate.live import Live
+from evolvent.formulas.curricula import repeats
 from evolvent.learn.imitation import WithReplay
 from evolvent.learn.implicit_reward import pair_batch, success_pairs
 from evolvent.learn.leave_out import leave_out
@@ -219,16 +221,41 @@ def test_a_replay_keeps_what_beat_its_group_while_it_is_fresh_and_survives_a_che
     replay.add([attempt(1), attempt(0), attempt(2, group="h"), attempt(4, group="h")], 0)
     assert len(replay) == 2 and list(replay.means) == [0.5, 3.0]
     assert replay.draw(9, 0) == [], "nothing of the same update"
-    assert sorted(e.total_reward for e in replay.draw(9, 1)) == [1, 4] and len(replay.draw(1, 1)) == 1
+    assert [e.total_reward for e in replay.draw(9, 1)] == [4], "1 is below the median of the means"
     replay.add([attempt(5, group="i"), attempt(3, group="i"), attempt(7, group="j"), attempt(8, group="j")], 1)
     assert list(replay.means) == [3.0, 4.0, 7.5] and len(replay) == 3, "the newest"
     again = Replay(3, stale=2, recent=3, seed=1)
     again.load_state_dict(replay.state_dict())
     assert again.draw(2, 2) == replay.draw(2, 2) and again.means == replay.means
+    assert {e.total_reward for e in again.draw(9, 2)} == {5, 8} and len(again.draw(1, 2)) == 1
     assert again.draw(9, 9) == []
+    again.add([attempt(9), attempt(0)], 2, faulty=[True, False])
+    assert again.means[-1] == 4.5 and all(e.total_reward < 9 for e in again.draw(9, 3))
     empty = Replay(3, stale=2)
     empty.load_state_dict(Replay(3, stale=2).state_dict())
     assert len(empty) == 0
+
+
+def test_attempts_with_a_fault_are_no_example():
+    def one(*, ids=(1, 2), text="done", finish="stop", answer="done", truncated=False, calls=None):
+        episode = Episode("task", group="g", meta={"finish": [finish], "answer": answer})
+        episode.observe("seen", token_ids=[0], parent=-1)
+        episode.act(text, token_ids=ids, logp=[-1.0] * len(ids))
+        episode.end(terminated=not truncated, truncated=truncated)
+        if calls is not None:
+            episode.meta["calls"] = calls
+        return episode
+
+    twenty = list(range(20))
+    assert not faulty(one()) and not faulty(one(ids=twenty * 9))
+    for other in (
+        {"ids": twenty * 10}, {"text": "d\ufffdne"}, {"finish": "length"}, {"truncated": True}, {"answer": None},
+        {"answer": None, "calls": []},
+    ):  # fmt: skip
+        assert faulty(one(**other)), other
+    assert not faulty(one(answer=None, calls=["ok"])), "a tool was called: a failure to learn from"
+    assert [uses(one()), uses(one(calls=[])), uses(one(calls=["ok", "raised"]))] == [1, 0, 2]
+    assert repeats([1, 2, 1, 2, 1], n=2) == 2 and repeats([1], n=2) == 0
 
 
 def test_fresh_and_replayed_attempts_are_one_loss():
@@ -252,8 +279,9 @@ def test_fresh_and_replayed_attempts_are_one_loss():
 
 
 def test_spear_replays_from_its_second_update_on(model, tmp_path):
-    folder, seen, _ = start("spear", settings("spear", model, period=2.0, group=6), tmp_path / "run")
+    folder, seen, _ = start("spear", settings("spear", model, period=2.0, prompts=4), tmp_path / "run")
     first, second = rows(folder)
+    assert first["left_out"] == 0.25 and first["faulty"] == 0.0
     assert first["replayed"] == 0 and second["replayed"] > 0 and second["replay_weight"] == pytest.approx(0.5)
     _, episodes, ledger = seen[1]
     replayed = ledger.values("step")[ledger.episode_index("step") >= len(episodes) - int(second["replayed"])]

@@ -7,18 +7,23 @@ Paper: Qin et al. 2025, Learn the Ropes, Then Trust the Wins (arXiv 2509.22601).
     L = L_fresh + (1 - cos(pi t / period)) / 2  L_replay,   each PPO clipped at 1 - .2, 1 + high, summed over
         B length; the replay leaves out 2 % of its tokens, of high covariance (Clip-Cov)
 
-Attempts that were cut off, and groups beyond the ``keep_groups`` with the largest spread, are not learned from. The
-replay takes up to as many attempts as there are fresh ones, none older than ``stale`` updates; it is in the checkpoint.
+Attempts that were cut off, that repeat themselves (20 tokens ten times in one answer), that are garbled, or that end
+without an answer and without a tool are not learned from, nor are groups beyond the ``keep_groups`` with the largest
+spread. What is left and beat its group is replayed: up to as many attempts as there are fresh ones, none older than
+``stale`` updates; the memory is in the checkpoint.
 
-Deviations: repetitive or garbled attempts are not filtered out; every decision counts as a use of a tool
-(``--bonus 0`` where more turns are no virtue). LoRA instead of all weights, and a learning rate that suits it.
+Deviations: where the world does not tell of tools, every decision counts as a use of one (``--bonus 0`` where more
+turns are no virtue). Every update replays some, without bonus in their return (released: all at once when the memory
+is full, bonus included). Clip-Cov is the paper's; the released code leaves out 2e-4 of all tokens, fresh ones too.
+LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
@@ -26,7 +31,7 @@ from evolvent.core.reward_kinds import keep_reward
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_mean, step_recent_median
 from evolvent.evaluate.live import Live
-from evolvent.formulas.curricula import rising, tool_bonus, widest_groups
+from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_groups
 from evolvent.learn.imitation import WithReplay
 from evolvent.learn.leave_out import leave_out
 from evolvent.learn.objectives_of_papers import SPEAR, SPEAR_REPLAY
@@ -74,28 +79,45 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         for t in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
-                for e in episodes:
-                    keep_reward(e, "tools", tool_bonus(e.n_steps, t, period=config.period, each=config.bonus))
+                bonus = [tool_bonus(uses(e), t, period=config.period, each=config.bonus) for e in episodes]
+                for e, extra in zip(episodes, bonus, strict=True):
+                    keep_reward(e, "tools", extra)
                 ledger = step_group_mean.assign(episodes, RULE)
-                leave_out(ledger, _left_out(episodes, config.keep_groups))
+                paid = [e.total_reward + extra for e, extra in zip(episodes, bonus, strict=True)]
+                wide = widest_groups(paid, [e.group for e in episodes], share=config.keep_groups)
+                bad = np.array([faulty(e) for e in episodes])
+                out = leave_out(ledger, ~wide | bad)
                 old = replay.draw(len(episodes), t)
                 recent = step_recent_median.Config(recent=tuple(replay.means))
                 both = side_by_side(ledger, step_recent_median.assign(old, recent))
-                replay.add(episodes, t)
+                replay.add([e for e, w in zip(episodes, wide, strict=True) if w], t, faulty=bad[wide].tolist())
             with run.clock("learn"):  # LEARN
                 objective = WithReplay(own, replayed, len(episodes), rising(t, config.period))
                 told = run.improve(objective, both.episodes, both, level="step", grad_clip=config.grad_clip)
                 if old:  # they were sampled by an older policy, which says nothing of sampler and trainer
                     told["replay_gap"] = told.pop("gap")
-            run.log(episodes, ledger, replayed=float(len(old)), replay_weight=objective.weight, **told)
+            counts = {"left_out": out, "faulty": float(bad.mean()), "replayed": float(len(old))}
+            run.log(episodes, ledger, **counts, replay_weight=objective.weight, **told)
         summary = "the return and the bonus for turns, against the mean of the group"
         return run.finish("spear", Rule("spear", "step", summary, lambda e: step_group_mean.assign(e, RULE)))
 
 
-def _left_out(episodes: Sequence[Episode], share: float) -> list[bool]:
-    """What was cut off, and groups of little spread."""
-    wide = widest_groups([e.total_reward for e in episodes], [e.group for e in episodes], share=share)
-    return [not w or e.truncated or "length" in e.meta["finish"] for e, w in zip(episodes, wide.tolist(), strict=True)]
+def uses(episode: Episode) -> int:
+    """How often a tool was called; decisions where the world does not tell."""
+    calls = episode.meta.get("calls")
+    return episode.n_steps if calls is None else len(calls)
+
+
+def faulty(episode: Episode) -> bool:
+    """Cut off, repetitive, garbled, or without an answer and without a tool: not to be learned from."""
+    if episode.truncated or "length" in episode.meta["finish"]:
+        return True
+    answers = np.split(episode.token_ids, np.cumsum(episode.tokens_per_step_T)[:-1])
+    if any(repeats(ids.tolist(), n=20) >= 10 for ids in answers):
+        return True
+    if any("\ufffd" in node.text for node in episode.nodes if node.step is not None):
+        return True
+    return episode.meta.get("answer") is None and not episode.meta.get("calls")
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

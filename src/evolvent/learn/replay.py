@@ -36,17 +36,28 @@ class Replay:
         return len(self._kept)
 
     def draw(self, n: int, update: int) -> list[Episode]:
-        """Up to ``n`` different attempts of the last ``stale`` updates before ``update``, drawn uniformly."""
-        usable = [episode for when, episode, _ in self._kept if 0 < update - when <= self.stale]
+        """Up to ``n`` different attempts of the last ``stale`` updates before ``update``, drawn uniformly.
+
+        Only those that would still stand out: return above the median of the means of recent groups.
+        """
+        bar = float(np.median(self.means)) if self.means else 0.0
+        recent = [episode for when, episode, _ in self._kept if 0 < update - when <= self.stale]
+        usable = [episode for episode in recent if episode.total_reward > bar]
         picked = rng(self.seed, "replay", update).permutation(len(usable))[:n]
         return [usable[i] for i in sorted(picked.tolist())]
 
-    def add(self, episodes: Sequence[Episode], update: int) -> None:
-        """Remember the means of the groups, and the attempts above theirs by the task's own return."""
+    def add(self, episodes: Sequence[Episode], update: int, *, faulty: Sequence[bool] = ()) -> None:
+        """Remember the means of the groups, and the attempts above theirs by the task's own return.
+
+        Args:
+            episodes: of whole groups.
+            update: in which they were made.
+            faulty: which of them are no example, whatever they earned; none by default.
+        """
         ledger = step_group_mean.assign(episodes)
         for group in dict.fromkeys(e.group for e in episodes if e.valid):
             self.means.append(float(np.mean([e.total_reward for e in episodes if e.valid and e.group == group])))
-        better = set(ledger.episode_index("step")[ledger.values("step") > 0.0].tolist())
+        better = set(ledger.episode_index("step")[ledger.values("step") > 0.0].tolist()) - set(np.flatnonzero(faulty))
         self._kept += [(update, episodes[i], _written(episodes[i])) for i in sorted(better)]
         self._kept = [one for one in self._kept if update - one[0] < self.stale][-self.size :]
 
