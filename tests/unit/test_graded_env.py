@@ -42,6 +42,7 @@ def test_a_reward_that_is_none_is_named(tmp_path, value):
     ("code", "said"),
     [
         ("import nowhere_to_be_found", "does not run"),
+        ("def prompts(): return 1 / 0\ndef reward(c, p): return 1", "does not run"),
         ("def reward(completion, prompt): return 1", "no prompts"),
         ("PROMPTS = [{'prompt': 'x'}]", "no reward function"),
         ("PROMPTS = [{'question': 'x'}]\ndef reward(c, p): return 1", "not a prompt"),
@@ -50,6 +51,13 @@ def test_a_reward_that_is_none_is_named(tmp_path, value):
 def test_a_file_that_lacks_something_is_refused(tmp_path, code, said):
     with pytest.raises(BadInput, match=said):
         made(tmp_path, code)
+
+
+def test_all_attempts_have_the_same_prompts_however_they_are_drawn(tmp_path):
+    code = "import random\ndef prompts(): return [{'prompt': str(random.random())} for _ in range(5)]\n"
+    first = made(tmp_path, f"{code}def reward(completion, prompt): return 1")
+    second = envs.load(f"graded:{tmp_path / 'my_task.py'}")
+    assert first.tasks("train", 4, 0) == second.tasks("train", 4, 0)
 
 
 def test_no_such_file():

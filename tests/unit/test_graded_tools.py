@@ -13,10 +13,13 @@ from evolvent import envs
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Completion, Task
+from evolvent.credit import step_return_to_go
 from evolvent.models import language
 from evolvent.rollout import attempt as memory_attempt
+from evolvent.rollout.language_credit import Rule, credit_page
 from evolvent.rollout.language_eval import summarise
 from evolvent.rollout.language_health import Health
+from evolvent.rollout.language_log import sample
 from evolvent.rollout.players import Said, play, run_players
 from evolvent.rollout.speaker import speaker
 from evolvent.rollout.workflow import converse, workflow
@@ -336,6 +339,18 @@ def test_the_record_holds_calls_as_nodes_and_the_conversation_as_it_was(tmp_path
     assert context == f"{question}multiply(4, 4)\nResult: 16\ndivide(1)\n{error}\n"
     assert "".join(map(chr, episode.token_ids)) == "multiply(4, 4)divide(1)16", "only what the model said is trained"
     assert Episode.from_dict(episode.to_dict()) == episode
+
+
+def test_the_page_of_credit_shows_a_result_once(tmp_path):
+    lines = iter(["multiply(4, 4)", "16"])
+    (episode,) = run_players(attempts(made(tmp_path), 1), says(lambda c: next(lines)))
+    rule = Rule("return_to_go", "step", "what was earned from here on", step_return_to_go.assign)
+    page = credit_page([episode], rule.assign([episode]), rule, [], lambda ids: "".join(map(chr, ids)), 1)
+    texts = [node["text"] for node in page["episodes"][0]["nodes"]]
+    assert texts[1:] == ["multiply(4, 4)", "Result: 16", "16"] and len(page["episodes"][0]["nodes"][1]["tokens"]) == 14
+    assert sample(episode) == f"e.g. {texts[0]!r} -> 'multiply(4, 4)' -> 'Result: 16' -> '16', return " + (
+        f"{episode.total_reward:g}"
+    )
 
 
 def test_calls_that_fail_are_counted_and_told(tmp_path):

@@ -55,8 +55,7 @@ def make(variant: str) -> Graded:
     if not path.is_file():
         raise BadInput("no such file", got=str(path), expected="a Python file with PROMPTS and reward", where=where)
     stamp = path.stat()
-    module = _run_file(path.resolve(), (stamp.st_mtime_ns, stamp.st_size), where)
-    rows = _checked(module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None), where)
+    module, rows = _run_file(path.resolve(), (stamp.st_mtime_ns, stamp.st_size), where)
     grade = getattr(module, "reward", None)
     if not callable(grade):
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
@@ -183,17 +182,18 @@ class Graded:
 
 
 @functools.lru_cache(maxsize=8)
-def _run_file(path: Path, stamp: tuple[int, int], where: str) -> ModuleType:
-    """The file as a module, run anew only where it has changed: attempts share what it builds."""
+def _run_file(path: Path, stamp: tuple[int, int], where: str) -> tuple[ModuleType, list[Row]]:
+    """The file as a module, and its rows; run anew only where it has changed: attempts share what it builds."""
     spec = importlib.util.spec_from_file_location(f"graded_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look
     try:
         spec.loader.exec_module(module)
+        rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
     except Exception as error:
         raise BadInput("the file does not run", got=f"{type(error).__name__}: {error}", where=where) from error
-    return module
+    return module, _checked(rows, where)
 
 
 def _its_tools(module: ModuleType, where: str) -> _tools.Tools | None:
