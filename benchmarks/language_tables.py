@@ -70,9 +70,10 @@ SECTIONS = (
     Section(
         "language_actions",
         "Commands of eight and more tokens",
-        "Credit inside actions (`poad`), a discount at every token (`ntpo`), whole actions (`twosome`), groups (`grpo`) "
-        "and soft values (`etpo`), on equal attempts. The return while learning, a mean over all attempts, says how soon "
-        "and how steadily a system learns; it is between -1 and 1 in the microwave world, and a success rate in the other.",
+        "Credit inside actions (`poad`), a discount at every token (`ntpo`), whole actions (`twosome`), groups "
+        "(`grpo`) and soft values (`etpo`), on equal attempts. The return while learning, a mean over all attempts, "
+        "says how soon and how steadily a system learns; it is between -1 and 1 in the microwave world, and a success "
+        "rate in the other.",
         PATH,
     ),
     Section(
