@@ -93,3 +93,10 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(reasoning_gym, "installed", lambda: False)
     with pytest.raises(MissingExtra, match=r"evolvent\[language\]"):
         load(SMALL)
+
+
+def test_tasks_carry_the_answer_that_the_generator_names():
+    env = load("reasoning_gym:chain_sum,exact=true")
+    for task in env.tasks("heldout", 3, seed=0):
+        env.reset(task)
+        assert env.step(task.meta["answer"]).reward == 1.0

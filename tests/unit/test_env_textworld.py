@@ -55,6 +55,16 @@ def test_the_other_families_compile_and_play(game):
     env.close()
 
 
+def test_the_games_for_training_can_be_few():
+    env = textworld.make("coin_collector", games=3)
+    assert (
+        {t.seed for t in env.tasks("train", 3, seed=0)} == {t.seed for t in env.tasks("train", 3, seed=9)} == {0, 1, 2}
+    )
+    assert len(env.tasks("heldout", 40, seed=0)) == 40
+    with pytest.raises(BadInput, match="too many tasks"):
+        env.tasks("train", 4, seed=0)
+
+
 def test_unknown_games_and_settings_are_refused():
     with pytest.raises(BadInput, match="no such game"):
         textworld.make("zork")

@@ -104,7 +104,8 @@ class ReasoningGym:
             fits = (zlib.crc32(text.encode()) % 10 < 7) == (split == "train") and text not in self._shown
             if fits and text not in found:
                 number, misses = entry["number"], 0
-                found[text] = Task(f"{self.name}/{number}", text, self._generator, split, number)
+                told = {"answer": entry["answer"]} if isinstance(entry["answer"], str) else {}
+                found[text] = Task(f"{self.name}/{number}", text, self._generator, split, number, told)
             elif (misses := misses + 1) > 300:
                 expected = f"about {len(found)} different questions"
                 raise BadInput(

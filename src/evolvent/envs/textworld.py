@@ -35,7 +35,9 @@ def installed() -> bool:
     return importlib.util.find_spec("textworld") is not None
 
 
-def make(game: str = "cooking", settings: str = "", step_limit: int = 30, all_commands: bool = False) -> TextWorld:
+def make(
+    game: str = "cooking", settings: str = "", step_limit: int = 30, all_commands: bool = False, games: int = 0
+) -> TextWorld:
     """A family of TextWorld games (Côté et al., arXiv 1806.11532), compiled on first use (about 2 s a game) and kept.
 
     Args:
@@ -44,6 +46,7 @@ def make(game: str = "cooking", settings: str = "", step_limit: int = 30, all_co
             "recipe=2+take=2+cut=1" (also go, open, cook, drop).
         step_limit: commands per attempt, after which it is truncated.
         all_commands: also offer look, inventory and examine (the cookbook can always be examined).
+        games: different games for training, whatever the seed; 0 = as many as are asked for. Held-out games are others.
 
     Raises:
         BadInput: no such game or setting. MissingExtra: the package is missing.
@@ -57,11 +60,12 @@ def make(game: str = "cooking", settings: str = "", step_limit: int = 30, all_co
             known = "key=number with key of: " + (", ".join(merged) or "none")
             raise BadInput("no such setting", got=pair, expected=known, where=f"envs.textworld.make({game!r})")
         merged[key] = int(value)
-    if step_limit < 1:
-        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where="envs.textworld.make")
+    if step_limit < 1 or games < 0:
+        got, expected = (step_limit, games), "step_limit ≥ 1, games ≥ 0"
+        raise BadInput("step limit or games", got=got, expected=expected, where="envs.textworld.make")
     if not installed():
         raise missing_extra("textworld", "textworld", "evolvent.envs.textworld")
-    return TextWorld(game, merged, step_limit, all_commands)
+    return TextWorld(game, merged, step_limit, all_commands, games)
 
 
 class TextWorld:
@@ -75,7 +79,8 @@ class TextWorld:
     max_tokens = 24
     reward_range = (0.0, 1.0)
 
-    def __init__(self, game: str, settings: dict[str, int], step_limit: int, all_commands: bool) -> None:
+    def __init__(self, game: str, settings: dict[str, int], step_limit: int, all_commands: bool, games: int) -> None:
+        self._games = games
         self.name, self.instructions = f"textworld-{game}", _HEAD
         self._game, self._settings, self._limit, self._all = game, settings, step_limit, all_commands
         self._world: Any = None
@@ -86,8 +91,10 @@ class TextWorld:
         """``n`` games by seed; held-out seeds start at a million. What a game asks is in its first observation."""
         if split not in ("train", "heldout"):
             raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
-        first = 0 if split == "train" else 1_000_000
-        seeds = random.Random(f"{self.name}/{split}/{seed}").sample(range(first, first + 1_000_000), n)
+        first, size = (0, self._games or 1_000_000) if split == "train" else (1_000_000, 1_000_000)
+        if n > size:
+            raise BadInput("too many tasks", got=n, expected=f"at most games={size}", where=f"{self.name}.tasks")
+        seeds = random.Random(f"{self.name}/{split}/{seed}").sample(range(first, first + size), n)
         return [Task(f"{self.name}/{s}", _HEAD.strip(), kind=self._game, split=split, seed=s) for s in seeds]
 
     def reset(self, task: Task, seed: int = 0) -> Turn:

@@ -301,6 +301,7 @@ class LanguageRun:
             return
         if self._resume:
             self.folder.truncate(-1)
+        self.live.status(f"attempting {len(self.heldout)} held-out tasks of {self.config.env} before learning")
         self.folder.log(0, phase="random", **random_play(self.config.env, self.heldout, self.config.seed))
         self.evaluate()
 
