@@ -62,8 +62,8 @@ WORLDS: dict[str, tuple[str, int, int]] = {
     "babyai:GoToLocal": ("go to the thing named, among others", 40, 4),
     "reasoning_gym:basic_arithmetic": ("a sum of two to six numbers", 40, 8),
     "reasoning_gym:letter_counting": ("how often a letter stands in a text", 40, 8),
-    "twx:twc": ("put the thing where it belongs", 40, 4),
-    "twx:coin": ("find the coin", 40, 4),
+    "twx:game=twc": ("put the thing where it belongs", 40, 4),
+    "twx:game=coin": ("find the coin", 40, 4),
 }
 
 
