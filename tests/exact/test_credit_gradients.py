@@ -5,6 +5,7 @@ import itertools
 import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 
 import numpy as np
@@ -93,11 +94,10 @@ def centred_among_the_living(episodes: Sequence[Episode]) -> Ledger:
     """Per-turn rewards minus the mean over members still alive at that turn, summed to go: natural, and wrong."""
     ledger = Ledger.for_episodes(episodes)
     credit: list[float] = []
-    for e in episodes:
-        group = [o for o in episodes if o.group == e.group]
-        centred = [
-            r - np.mean([o.rewards_T[t] for o in group if o.n_steps > t]) for t, r in enumerate(e.rewards_T.tolist())
-        ]
+    rewards = [e.rewards_T.tolist() for e in episodes]
+    for e, mine in zip(episodes, rewards, strict=True):
+        group = [other for o, other in zip(episodes, rewards, strict=True) if o.group == e.group]
+        centred = [r - fmean(other[t] for other in group if len(other) > t) for t, r in enumerate(mine)]
         credit += np.cumsum(centred[::-1])[::-1].tolist()
     ledger.set("step", credit)
     return ledger

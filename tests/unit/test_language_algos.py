@@ -1,6 +1,7 @@
 """Every learner that compares attempts: two updates from end to end on a tiny random model, with its own settings."""
 
 import json
+from functools import cache
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -91,9 +92,15 @@ def rows(folder):
     return [row for row in folder.read_metrics() if "update" in row]
 
 
+@pytest.fixture(scope="module")
+def run_of(model, tmp_path_factory):
+    """Two updates of a learner with its own settings, made once for all tests that look at them."""
+    return cache(lambda name: start(name, settings(name, model), tmp_path_factory.mktemp(name) / "run"))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_two_updates_with_the_objective_of_the_paper(name, model, tmp_path):
-    folder, seen, summary = start(name, settings(name, model), tmp_path / "run")
+def test_two_updates_with_the_objective_of_the_paper(name, run_of):
+    folder, seen, summary = run_of(name)
     assert {str(getattr(loss, "own", loss)) for loss, _, _ in seen} == {str(CHOICES[name].loss)}
     assert summary["algo"] == name and summary["updates"] == 2
     first, second = rows(folder)
@@ -120,13 +127,13 @@ def test_settings_are_few_and_modules_say_what_they_are():
 
 # ------------------------------------------------------------------------------------------------ killed and resumed
 @pytest.mark.parametrize("name", ["spear", "spa", "oprl", "hapo", "dapo"])
-def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path):
-    config = settings(name, model, updates=3)
-    whole, _, _ = start(name, config, tmp_path / "whole")
+def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path, run_of):
+    config = settings(name, model)
+    whole, _, _ = run_of(name)
     with pytest.raises(KeyboardInterrupt):
-        start(name, config, tmp_path / "part", break_at=2)
+        start(name, config, tmp_path / "part", break_at=1)
     part, seen, _ = start(name, config, tmp_path / "part", resume=True)
-    assert len(seen) == 1, "it went on after the second update"
+    assert len(seen) == 1, "it went on after the first update, with what that one left behind"
 
     def stable(folder):
         return [{k: v for k, v in row.items() if k != "t" and not k.endswith(("_s", "_per_s"))} for row in rows(folder)]
@@ -358,9 +365,8 @@ def test_evol_rl_votes_with_all_and_learns_from_a_share(model, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ flow_grpo
-def test_only_the_planner_learns_and_the_frozen_base_acts(model, tmp_path):
-    config = settings("flow_grpo", model, lr=0.05)
-    folder, seen, _ = start("flow_grpo", config, tmp_path / "run")
+def test_only_the_planner_learns_and_the_frozen_base_acts(run_of):
+    folder, seen, _ = run_of("flow_grpo")
     _, episodes, ledger = seen[1]
     agents = [agent for e in episodes for agent in e.agents_T]
     assert set(agents) == {"planner", "executor"}

@@ -17,35 +17,45 @@ _KEY_LIKE = re.compile(
     r"\b(?:sk-|hf_|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,}"  # access keys of common services
     r"|(?<=://)[^/\s\"@:]+:[^/\s\"@]+(?=@)"  # user:password@ in an address
 )
+_SHORTEST = len("://u:p@")
 _KEY_NAMES = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 def dump(value: object, indent: int | None = None) -> str:
     """JSON text that any reader accepts: numpy scalars as numbers, NaN and infinities as null, keys masked."""
-    return json.dumps(_plain(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    return json.dumps(_plain(value, _secrets()), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
 def mask_secrets(text: str) -> str:
     """``text`` with ``***`` for what looks like an access key and for the values of ``*_API_KEY``, ``*_TOKEN``, …"""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and name.upper().endswith(_KEY_NAMES):
-            text = text.replace(value, "***")
+    return _masked(text, _secrets())
+
+
+def _secrets() -> list[str]:
+    return [value for name, value in os.environ.items() if len(value) >= 8 and name.upper().endswith(_KEY_NAMES)]
+
+
+def _masked(text: str, secrets: Sequence[str]) -> str:
+    if len(text) < _SHORTEST:  # most are words or tokens
+        return text
+    for secret in secrets:
+        text = text.replace(secret, "***")
     return _KEY_LIKE.sub("***", text)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, secrets: Sequence[str]) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
-        return mask_secrets(value)
+        return _masked(value, secrets)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(key): _plain(item, secrets) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in cast("Sequence[object]", value)]
+        return [_plain(item, secrets) for item in cast("Sequence[object]", value)]
     if hasattr(value, "tolist"):  # numpy scalars and arrays
-        return _plain(value.tolist())
+        return _plain(value.tolist(), secrets)
     raise BadInput(
         "not a JSON value",
         got=f"{type(value).__name__}: {value!r}",

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         for t, (agent, seen) in enumerate(_states(episodes[i])):
             met.setdefault(((group[row], agent, seen), row), []).append((t, float(to_go_NT[row, t])))
     # one number an attempt and state, then its place among the attempts in that state
-    own = np.array([np.mean([g for _, g in visits]) for visits in met.values()])
+    own = np.array([fmean(g for _, g in visits) for visits in met.values()])
     states = [state for state, _ in met]
     mean, spread = group_mean(own, states), group_std(own, states, 1)
     attempts = Counter(states)

@@ -219,8 +219,12 @@ def _align(
 def _like(x: ArrayLike, shape: tuple[int, ...], name: str) -> np.ndarray:
     """``x`` broadcast to ``shape``; a vector ``[T]`` spreads over the trailing axes."""
     a = np.asarray(x, dtype=np.float64)
-    if 0 < a.ndim < len(shape) and a.shape == shape[: a.ndim]:
+    if a.shape == shape:
+        return a
+    if a.ndim == 0:  # much cheaper than broadcasting, for the many short sequences of an update
+        return np.full(shape, a)
+    if a.ndim < len(shape) and a.shape == shape[: a.ndim]:
         a = a.reshape(a.shape + (1,) * (len(shape) - a.ndim))
-    if a.ndim != 0 and (a.ndim != len(shape) or any(n not in (1, m) for n, m in zip(a.shape, shape, strict=True))):
+    if a.ndim != len(shape) or any(n not in (1, m) for n, m in zip(a.shape, shape, strict=True)):
         raise BadInput(f"{name} does not fit the rewards", got=a.shape, expected=shape, where="formulas.returns")
     return np.broadcast_to(a, shape)

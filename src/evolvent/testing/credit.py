@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,9 +126,14 @@ def _attempt(rng: np.random.Generator, n: int, *, steps: int, group: str, mask: 
     noted = np.random.default_rng([n, 7])
     for name in ("entropy", *NOTES):
         ep.note(name, noted.random(ep.n_tokens))
-    give_kinds(ep, lambda name: float(np.random.default_rng([n, *name.encode()]).normal()), budget=2 + n % 2)
+    give_kinds(ep, lambda name: _number(n, name), budget=2 + n % 2)
     ep.end(terminated=not cut, truncated=cut, success=n % 2 == 0)
     return ep
+
+
+@lru_cache(maxsize=65536)
+def _number(n: int, name: str) -> float:
+    return float(np.random.default_rng([n, *name.encode()]).normal())
 
 
 def _declarations(rule: Any) -> None:

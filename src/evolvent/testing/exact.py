@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -182,9 +183,11 @@ def _all_groups(task: SmallTask, group_size: int) -> tuple[list[Episode], list[t
     p = task.probability_N
     ways = [math.factorial(group_size) / math.prod(math.factorial(c) for c in Counter(g).values()) for g in groups]
     weight = np.array([w * float(np.prod(p[list(g)])) for w, g in zip(ways, groups, strict=True)])
-    episodes = [
-        task.episode(n, group=f"g{i}", id=f"g{i}.{member}") for i, g in enumerate(groups) for member, n in enumerate(g)
-    ]
+    once = [task.episode(n, group="", id="") for n in range(len(task.paths))]
+    episodes = [copy(once[n]) for g in groups for n in g]  # many records of one content, which nobody changes
+    for at, episode in enumerate(episodes):
+        episode.group = f"g{at // group_size}"
+        episode.id = f"{episode.group}.{at % group_size}"
     return episodes, groups, weight
 
 
