@@ -145,6 +145,19 @@ def test_what_goes_wrong_comes_back_in_words(env, text, outcome, words):
     assert env.step("6").terminated, "the attempt goes on"
 
 
+def test_what_a_tool_does_to_its_arguments_is_not_what_was_said(tmp_path):
+    env = envs.load(made(tmp_path, more="""
+        def drain(items: list) -> int:
+            "Takes all items away."
+            items.clear()
+            return len(items)
+        TOOLS = [drain]
+    """))  # fmt: skip
+    env.reset(env.tasks("train", 1, 0)[0])
+    turn = env.step("drain([1, [2]])")
+    assert turn.observation == "Result: 0" and turn.info["call"]["arguments"] == {"items": [1, [2]]}
+
+
 def test_a_long_result_is_cut_and_says_so(env):
     turn = env.step("look(long)")
     assert (

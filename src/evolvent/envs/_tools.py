@@ -105,7 +105,7 @@ class Tools:
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
             said = getattr(error, "what", "") or getattr(error, "msg", "") or str(error)
             return Call(name, {}, self._short(f"arguments of {name}: {said}")[0], "arguments")
-        given = dict(bound.arguments)
+        given = plain(bound.arguments, "a call")  # a copy: what the tool does to its arguments is not what was said
         outcome, value = _result(tool.run, bound, self.timeout_s)
         if outcome == "ok":
             outcome, value = _text(value)
