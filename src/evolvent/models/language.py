@@ -109,6 +109,7 @@ class LanguageModel:
         width: size of hidden states.
         max_tokens_per_pass: bounds a packed row of ``judge``.
         max_kv_tokens: bounds the tokens that ``sample`` keeps at once.
+        sampler: ``models.vllm.VllmSampler``, where it is to draw free text; ``None`` draws with the model itself.
     """
 
     def __init__(self, name: str, engine: Network, tokenizer: Any) -> None:
@@ -123,6 +124,7 @@ class LanguageModel:
         self.text = Text(tokenizer, ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.end_ids = self.text.end_ids
         self.max_tokens_per_pass, self.max_kv_tokens = 1 << 13, 1 << 15
+        self.sampler: Any = None
 
     @property
     def network(self) -> Any:
@@ -194,6 +196,8 @@ class LanguageModel:
             BadInput: a prompt longer than the context, or a setting that cannot be.
         """
         settings = replace(self._settings(max_tokens, temperature, top_p, top_k, stop), heat=heat)
+        if self.sampler is not None and not any(allowed or ()) and heat is None:
+            return self.sampler.sample(prompts, n, seeds, settings, adapter)
         return self._sample(prompts, n, seeds, settings, adapter, allowed)
 
     def _settings(
