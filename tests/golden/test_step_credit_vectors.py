@@ -14,6 +14,7 @@ from evolvent.credit import (
     step_leave_one_out,
     step_length_budget,
     step_length_weighted,
+    step_live_groups,
     step_log_avg_exp,
     step_return_to_go,
     step_shift,
@@ -92,6 +93,17 @@ def test_kinds_of_reward_that_are_asked_for_are_added_up(rule):
     assert alone == pytest.approx(rule.assign(attempts([-0.5, 0, 0, 0.5], [1] * 4)).values("step"))
     with pytest.raises(BadInput, match="does not carry"):
         rule.assign(episodes, rule.Config(kinds=("manners",)))
+
+
+def test_groups_that_say_nothing_scale_the_others_up():
+    """GPG: two groups of four, one of which is all right, so B / (B - M) = 2."""
+    one, other = attempts([1, 0, 0.5, 0], [3, 2, 4, 1]), attempts([1, 1, 1, 1], [1] * 4)
+    for i, episode in enumerate(other):
+        episode.group, episode.id = "solved", f"solved{i}"
+    credit = step_live_groups.assign([*one, *other]).values("step")
+    assert credit == pytest.approx([1.25, -0.75, 0.25, -0.75, 0, 0, 0, 0])
+    assert step_live_groups.assign(one).values("step") == pytest.approx([0.625, -0.375, 0.125, -0.375])
+    assert step_live_groups.assign(other).values("step").tolist() == [0] * 4
 
 
 def test_a_group_is_attempts_and_not_turns():

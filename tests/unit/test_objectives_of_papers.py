@@ -24,6 +24,7 @@ PUBLISHED = {
     "rloo": ("pg", "none", 0.2, 0.2, "seq_mean_token_sum", {}),
     "grpo": ("ppo", "token", 0.2, 0.2, "seq_mean_token_mean", {"kl": 0.04, "kl_form": "k3"}),
     "dr_grpo": ("ppo", "token", 0.2, 0.2, "const", {"length": 3000}),
+    "gpg": ("pg", "none", 0.2, 0.2, "seq_mean_token_mean", {}),
     "dapo": ("ppo", "token", 0.2, 0.28, "token_mean", {}),
     "gspo": ("ppo", "seq_geo", 3e-4, 4e-4, "seq_mean_token_mean", {}),
     "gmpo": ("gmpo", "token", 1 - 2.718282**-0.4, 2.718282**0.4 - 1, "seq_mean_token_mean", {}),

@@ -39,6 +39,7 @@ RLOO = Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_sum")
 GRPO = Objective(aggregate="seq_mean_token_mean", kl=0.04)
 DR_GRPO = Objective(aggregate="const", length=3000)
 DAPO = Objective(clip_high=0.28)
+GPG = Objective(surrogate="pg", ratio="none", aggregate="seq_mean_token_mean")
 GSPO = Objective(ratio="seq_geo", clip_low=0.0003, clip_high=0.0004, aggregate="seq_mean_token_mean")
 GMPO = Objective(
     surrogate="gmpo", clip_low=1.0 - math.exp(-0.4), clip_high=math.exp(0.4) - 1.0, aggregate="seq_mean_token_mean"
@@ -79,6 +80,10 @@ CHOICES: dict[str, Choice] = {
     "dr_grpo": Choice(
         "arXiv 2503.20783", DR_GRPO, baseline="group mean",
         note="length = the largest number of tokens that can be sampled",
+    ),
+    "gpg": Choice(
+        "arXiv 2504.02546", GPG, baseline="group mean, times B / attempts in groups that differ",
+        note="sampled on until .6 of the attempts do",
     ),
     "dapo": Choice("arXiv 2503.14476", DAPO, reward="outcome + overlong penalty", note="dynamic sampling"),
     "gspo": Choice("arXiv 2507.18071", GSPO),
