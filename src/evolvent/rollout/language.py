@@ -396,6 +396,10 @@ def open_language(
         config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=(*adapters, *others), device=plan.device,
         gradient_checkpointing=plan.checkpointing, seed=seed_tree(config.seed, "weights") % 2**31,
     )  # fmt: skip
+    if plan.sampler == "vllm":
+        from evolvent.models.vllm import VllmSampler
+
+        model.sampler = VllmSampler(model)
     run: LanguageRun | None = None
     try:
         run = LanguageRun(config, model, folder, live, adapters=adapters, resume=resume)

@@ -26,6 +26,8 @@ class Plan:
     """Where the model lives: cpu, cuda."""
     dtype: str = "auto"
     """Of the weights: float32, bfloat16, or auto (bfloat16 where the processor computes in it)."""
+    sampler: Literal["own", "vllm"] = "own"
+    """What draws free text: the model itself, or vLLM in the same process (docs/vllm.md)."""
     threads: int = 0
     """Threads of torch; 0 = its own choice."""
     workers: int = 0
