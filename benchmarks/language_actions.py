@@ -29,6 +29,10 @@ CELLS = [
     team_grid.Cell(world, arm, arm, COMMON | where | own)
     for world, where in WORLDS.items()
     for arm, own in ARMS.items()
+] + [
+    # commands of a dozen tokens at 0.95 a token leave little of a reward: is it the size of NTPO's discount?
+    team_grid.Cell("microwave-long", f"{arm}-99", arm, COMMON | WORLDS["microwave-long"] | CRITIC | {"gamma": 0.99})
+    for arm in ("poad", "ntpo")
 ]
 
 if __name__ == "__main__":
