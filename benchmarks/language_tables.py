@@ -30,6 +30,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Sequence[Row]], str]]] = {
     "learning": ("return while learning [95 %]", lambda rows: _interval([_area(row) for row in rows])),
     "updates": ("updates", lambda rows: ", ".join(str(n) for n in sorted({row["updates"] for row in rows}))),
     "tokens": ("sampled tokens", lambda rows: _tokens(rows)),
+    "cpu": ("CPU-minutes", lambda rows: _cpu(rows)),
     "minutes": ("minutes", lambda rows: f"{np.mean([sum(row['seconds'].values()) / 60 for row in rows]):.1f}"),
 }
 PATH = ("world", "system", "seeds", "before", "learning", "after", "sampled", "updates", "minutes")
@@ -65,7 +66,7 @@ SECTIONS = (
         "Worlds that a small model learns in minutes",
         "GRPO on environments of several packages, with settings found by short trials. Held-out tasks start "
         "otherwise than the training tasks, or ask something else.",
-        ("env", "system", "seeds", "chance", "before", "after", "sampled", "updates", "tokens", "minutes"),
+        ("env", "system", "seeds", "chance", "before", "after", "sampled", "updates", "tokens", "cpu"),
     ),
     Section(
         "language_actions",
@@ -163,6 +164,12 @@ def _tokens(rows: Sequence[Row]) -> str:
     """What was sampled, or the budget in rows of before that was kept."""
     counts = [row.get("tokens") or row["config"]["plan"]["sampled"] for row in rows]
     return f"{np.mean(counts):,.0f}" if all(counts) else "–"
+
+
+def _cpu(rows: Sequence[Row]) -> str:
+    """Of the processor, with model and evaluations; rows that were stopped and went on do not know it."""
+    known = [row["cpu_s"] / 60 for row in rows if "cpu_s" in row]
+    return f"{np.mean(known):.1f}" if known else "–"
 
 
 def _mean(values: Sequence[float], *, each: bool = False) -> str:

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import time
 
 # small products on one core: the threads of two BLAS would wait for each other; before numpy is imported
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -104,6 +105,7 @@ def run(
         folder = RunFolder.create(
             path, algo=cell.algo, config=configs.to_json(config), env=config.env, seed=seed, command=command
         )
+    spent = time.process_time()
     with folder:
         if not folder.finished:
             folder.write_summary(module.run(config, folder, live, resume=resume))
@@ -115,6 +117,7 @@ def run(
         head["measured"] = [row for row in kept if len(row) > 1]
     sampled = sum(m.get("sampled_tokens", 0) for m in updates)
     head |= {"tokens": sampled} if sampled else {}
+    head |= {} if resume else {"cpu_s": round(time.process_time() - spent, 1)}  # what a busy machine does not change
     return head | {
         # not a path of this machine
         "config": configs.to_json(with_fields(config, init="/".join(cell.start)) if cell.start else config),
