@@ -58,9 +58,8 @@ def load(
 
     Args:
         spec: ``smollm2-135m`` (or another name of ``models.weights``), ``PATH.gguf``, a Hugging Face model id, or a
-            local folder; a folder of adapters that ``save`` or peft wrote loads its base, and the adapter as the first.
-        dtype: "float32", "bfloat16", or "auto": bfloat16 where the machine computes in it (AVX512-BF16, AMX, GPU).
-            Weights that are trained stay float32.
+            folder; one of adapters that ``save`` or peft wrote loads its base, and the adapter as the first.
+        dtype: "float32", "bfloat16", or "auto": bfloat16 where the machine has it. Trained weights stay float32.
         lora_rank: 0 trains all weights.
         lora_alpha: LoRA's scale is ``lora_alpha / lora_rank``.
         targets: modules that get LoRA weights.
@@ -102,8 +101,7 @@ class LanguageModel:
 
     Attributes:
         name: the spec it was loaded from.
-        device, dtype: where and in what it computes.
-        tokenizer: of transformers.
+        device, dtype, tokenizer: where and in what it computes; that of transformers.
         context: tokens of prompt and answer together.
         end_ids: tokens that end an answer.
         width: size of hidden states.

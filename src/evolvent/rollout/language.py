@@ -41,7 +41,7 @@ from evolvent.models import language
 from evolvent.rollout.language_acting import Acting
 from evolvent.rollout.language_config import LanguageConfig, check
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
-from evolvent.rollout.language_eval import random_play, summarise
+from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
 from evolvent.rollout.language_tasks import drawn, run_tasks
@@ -92,8 +92,7 @@ class LanguageRun:
         self._health = Health(exact=model.dtype == torch.float32)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
-        self._resume, self._told, self._sample_told = resume, 0.0, time.monotonic()
-        self._broken = 0
+        self._resume, self._told, self._sample_told, self._broken = resume, 0.0, time.monotonic(), 0
 
     # ---------------------------------------------------------------------------------------------- the loop
     def keep(self, **parts: Any) -> None:
@@ -196,8 +195,7 @@ class LanguageRun:
         self, critic: TokenCritic, seen: Seen, adv_K: np.ndarray, *, grad_clip: float
     ) -> dict[str, float]:
         """Move the critic towards what its values were plus the advantage; NaN = no target."""
-        config = self.config
-        target = adv_K + seen.value_K.double().cpu().numpy()
+        target, config = adv_K + seen.value_K.double().cpu().numpy(), self.config
         return critic.learn(
             seen, target, epochs=config.epochs, minibatches=config.minibatches, grad_clip=grad_clip,
             generator=self.generator,
@@ -271,20 +269,13 @@ class LanguageRun:
             player: how an attempt goes; one agent by default.
         """
         greedy, sampled = self.evaluate(player), self.attempt_heldout("sampled", player)
-        rows = self.folder.read_metrics()
-        chance = next((row for row in rows if row.get("phase") == "random"), {})
-        before = next((row for row in rows if row.get("phase") == "eval"), {})
         self._keep_attempts(rule)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
         return {
             "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
-            "score": {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"],
-                      "higher_is_better": True},
-            "baseline": {"name": "random actions", **{k: chance.get(k) for k in ("value", "ci95", "success_mean")}},
-            "before": {k: before.get(k) for k in ("value", "ci95", "success_mean")},
-            "sampled": sampled, "greedy": greedy, "steps": self.attempts, "updates": self.update,
-            "agents": list(self.optimizers), "seconds": rows[-1]["t"],
+            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update,
+            **outcome(self.folder.read_metrics(), greedy, sampled),
         }  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- inside
@@ -312,8 +303,7 @@ class LanguageRun:
             self._copies.append(envs.load(self.config.env))
         players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]
         acting.forget()
-        before = acting.seconds
-        start = time.perf_counter()
+        before, start = acting.seconds, time.perf_counter()
         overlap = getattr(self.env, "waits", False)
         results = run_players(players, acting, workers=self.config.plan.workers, overlap=overlap)
         if learning:
@@ -355,9 +345,8 @@ class LanguageRun:
 
     def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
         now = time.monotonic()
-        done = self.update / self.config.updates
-        if self.config.plan.minutes:
-            done = max(done, min(1.0, self.folder.seconds / 60 / self.config.plan.minutes))
+        minutes, spent = self.config.plan.minutes, self.folder.seconds / 60
+        done = max(self.update / self.config.updates, min(1.0, spent / minutes) if minutes else 0.0)
         if now - self._told < (30.0 if self.live.plain else 0.25) and done < 1.0:
             return
         self._told = now

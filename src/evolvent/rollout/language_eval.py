@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,26 @@ def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
         return told
     calls = [how not in ("ok", "cut") for e in valid for how in e.meta.get("calls", ())]
     return told | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
+
+
+def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sampled: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run came to, for ``summary.json``: its last evaluations beside chance and the model before learning.
+
+    Args:
+        rows: the log of the run.
+        greedy: what ``summarise`` says of the held-out attempts in the end, most likely words.
+        sampled: the same of words that were drawn.
+    """
+    chance = next((row for row in rows if row.get("phase") == "random"), {})
+    before = next((row for row in rows if row.get("phase") == "eval"), {})
+    score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
+    kept = ("value", "ci95", "success_mean")
+    return {
+        "score": score | {"higher_is_better": True},
+        "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
+        "before": {k: before.get(k) for k in kept},
+        "sampled": sampled, "greedy": greedy, "seconds": rows[-1]["t"],
+    }  # fmt: skip
 
 
 def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
