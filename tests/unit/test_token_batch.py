@@ -173,7 +173,23 @@ def test_portions_cover_every_row_once_within_the_budget():
         assert sorted(i for portion in portions for i in portion) == list(range(12))
         for portion in portions:
             contexts = {batch.rows[i].context.tobytes(): len(batch.rows[i].context) for i in portion}
-            cost = sum(contexts.values()) + sum(len(batch.rows[i].tokens) for i in portion)
-            assert cost <= budget or len(portion) == 1
-    # a context that all four share is paid for once: 2 + 4 * 3 tokens
-    assert micro_batches(batch, [0, 1, 3, 6, 9], 14)[0] == [0, 3, 6, 9]
+            words = {(batch.rows[i].context.tobytes(), batch.rows[i].tokens.tobytes()) for i in portion}
+            cost = sum(contexts.values()) + sum(len(tokens) // 4 for _, tokens in words)
+            assert cost <= budget or len(words) == 1
+    # what all four share, situation and words, is paid for once: 2 + 3 tokens
+    assert micro_batches(batch, [0, 1, 3, 6, 9], 5)[0] == [0, 3, 6, 9]
+
+
+def test_a_situation_that_comes_back_is_judged_once_whatever_was_chosen_there():
+    here, there = [np.array(ids, np.int32) for ids in ([1, 2, 3], [1, 2, 4])]
+    words = tuple(np.array(ids, np.int32) for ids in ([5, 6], [7], [8, 9]))
+    rows = [(here, words[0]), (there, words[0]), (here, words[1]), (there, words[2]), (here, words[0])]
+    e = Episode("task", group="g")
+    for context, said in rows:
+        e.observe("seen", token_ids=context, parent=-1)
+        e.act("said", token_ids=said, logp=np.full(len(said), -1.0), choices=words)
+        e.add_reward(0.0)
+    e.note("action_logp", np.concatenate([np.full(len(said), -1.0) for _, said in rows]))
+    e.end(terminated=True)
+    batch = token_batch([e], step_credit([e], 1.0), level="step", unit="action")
+    assert micro_batches(batch, range(5), 8) == [[0, 2, 4], [1, 3]]

@@ -202,28 +202,41 @@ def portions(batch: TokenBatch, rows: Sequence[int], judge: Judge, micro_tokens:
 
 
 def micro_batches(batch: TokenBatch, rows: Sequence[int], micro_tokens: int) -> list[list[int]]:
-    """``rows`` in portions of at most ``micro_tokens`` tokens, a context that several rows share counted once.
+    """``rows`` in portions of at most ``micro_tokens`` tokens; what several rows share is counted once.
 
-    Rows with the same context stand together, so that a judge that packs them computes it once; a row that is larger
-    stands alone.
+    Rows with the same context stand together, and among them those with the same allowed actions (or tokens): a judge
+    that packs them computes it once, however often a situation came back. A row that is larger stands alone.
     """
-    by_context: dict[bytes, list[int]] = {}
+    alike: dict[bytes, dict[tuple[bytes, ...], list[int]]] = {}
     for i in rows:
-        by_context.setdefault(np.asarray(batch.rows[i].context, dtype=np.int32).tobytes(), []).append(i)
+        row = batch.rows[i]
+        same = alike.setdefault(_key(row.context), {})
+        same.setdefault(tuple(map(_key, _judged(batch, i))), []).append(i)
     found: list[list[int]] = []
     used = micro_tokens + 1
-    for members in by_context.values():
+    for by_words in alike.values():
         opened = False
-        for i in members:
-            tokens = len(batch.rows[i].tokens) + sum(len(ids) for ids in batch.rows[i].choices) * (batch.sizes[i] == 1)
-            cost = tokens + (0 if opened else len(batch.rows[i].context))
+        for members in by_words.values():
+            row = batch.rows[members[0]]
+            tokens = sum(len(ids) for ids in _judged(batch, members[0]))
+            cost = tokens + (0 if opened else len(row.context))
             if used + cost > micro_tokens:
                 found.append([])
-                used, cost = 0, tokens + len(batch.rows[i].context)
-            found[-1].append(i)
+                used, cost = 0, tokens + len(row.context)
+            found[-1] += members
             used += cost
             opened = True
     return found
+
+
+def _judged(batch: TokenBatch, i: int) -> tuple[np.ndarray, ...]:
+    """What has to go through the model behind a row's context: all allowed actions, or the row's own tokens."""
+    row = batch.rows[i]
+    return row.choices if batch.sizes[i] == 1 and row.choices else (row.tokens,)
+
+
+def _key(ids: np.ndarray) -> bytes:
+    return np.asarray(ids, dtype=np.int32).tobytes()
 
 
 class _Part(NamedTuple):
