@@ -65,7 +65,7 @@ SECTIONS = (
         "language_worlds",
         "Worlds that a small model learns in minutes",
         "GRPO on environments of several packages, with settings found by short trials. Held-out tasks start "
-        "otherwise than the training tasks, or ask something else.",
+        "otherwise than the training tasks, or ask something else. Chance is random commands, or an empty answer.",
         ("env", "system", "seeds", "chance", "before", "after", "sampled", "updates", "tokens", "cpu"),
     ),
     Section(
