@@ -1,10 +1,10 @@
-"""docs/results/token-credit.svg: one attempt of a run, each token coloured by its credit under several rules.
+"""docs/results/token-credit.svg: two attempts of a run, each token coloured by its credit under several rules.
 
-    python benchmarks/credit_picture.py RUN/credit.json      # keeps an attempt of it in results/token_credit.json
-    python benchmarks/credit_picture.py                      # draws that again
+    python benchmarks/credit_picture.py RUN/credit.json      # keeps attempts of it in results/token_credit.json
+    python benchmarks/credit_picture.py                      # draws those again
 
-The attempt is the shortest that failed in a group of which another succeeded, or else the first; all rules are
-recomputed from its record, so they judge the same tokens with the same critic.
+They are the longest success of a group and its shortest failure; all rules are recomputed from the record, so they
+judge the same tokens with the same critic.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate.credit_book import SHADES, Attempt, CreditBook, Rule, Turn, read, shade
+from evolvent.evaluate.credit_book import SHADES, CreditBook, Rule, Turn, read, shade
 from evolvent.evaluate.credit_page import signed
 
 HERE = Path(__file__).parent
@@ -32,50 +32,57 @@ text { font: 12px ui-monospace, "SF Mono", Menlo, Consolas, monospace; fill: #1d
 
 
 def main() -> None:
-    """Keep an attempt where a run is named, and draw the one that is kept."""
+    """Keep attempts where a run is named, and draw those that are kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("credit", nargs="?", type=Path, help="credit.json of a run")
     given = parser.parse_args().credit
     if given:
         content = json.loads(given.read_text("utf-8"))
-        content["episodes"] = [_telling(content["episodes"])]
+        content["episodes"] = _telling(content["episodes"])
         content["rules"] = [rule for rule in content["rules"] if rule["name"] in RULES]
+        run = json.loads((given.parent / "config.json").read_text("utf-8"))
+        content["run"] = {name: run[name] for name in ("algo", "env", "seed", "command", "commit")}
         write_atomic(KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     PICTURE.write_text(draw(read(KEPT)), "utf-8")
     print(PICTURE)
 
 
-def _telling(episodes: list[dict]) -> dict:
-    won = {e["group"] for e in episodes if e["success"]}
-    lost = [e for e in episodes if not e["success"] and e["group"] in won]
-    return min(lost or episodes[:1], key=lambda e: len(e["nodes"]))
+def _telling(episodes: list[dict]) -> list[dict]:
+    for group in dict.fromkeys(e["group"] for e in episodes):
+        mine = sorted((e for e in episodes if e["group"] == group), key=lambda e: len(e["nodes"]))
+        won, lost = ([e for e in mine if bool(e["success"]) == some] for some in (True, False))
+        if won and lost:
+            return [won[-1], lost[0]]
+    return episodes[:2]
 
 
 def draw(book: CreditBook) -> str:
     """The picture."""
     order = [next(i for i, rule in enumerate(book.rules) if rule.name == name) for name in RULES]
-    attempt = book.attempts[0]
-    parts, y = _legend(book, attempt), 64
-    for number, node in enumerate(attempt.nodes):
-        if isinstance(node, Turn):
-            for i in order:
-                parts.append(_line(node, i, book.rules[i], book, y))
-                y += ROW
-            y += GAP
-        else:
-            shown = " ".join(node.text.split())
-            parts.append(_text(LEFT, y, shown if len(shown) < 128 else shown[:126] + " …", "soft"))
-            y += ROW + (4 if number else 6)
-    outcome = "success" if attempt.success else "no success"
-    parts.append(_text(LEFT, y, f"end: return {attempt.total:g}, {outcome}", "soft"))
-    height = y + 16
+    parts, y = _legend(book), 70
+    for attempt in book.attempts:
+        for node in attempt.nodes:
+            if isinstance(node, Turn):
+                for i in order:
+                    parts.append(_line(node, i, book.rules[i], book, y))
+                    y += ROW
+                y += GAP
+            else:
+                shown = " ".join(node.text.split())
+                parts.append(_text(LEFT, y, shown if len(shown) < 128 else shown[:126] + " …", "soft"))
+                y += ROW + 4
+        outcome = "success" if attempt.success else "no success"
+        parts.append(_text(8, y - 6, f"end of the attempt: {outcome}, return {attempt.total:g}", "name"))
+        y += 2 * ROW
+    height = y - ROW
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
     return f'{head}<style>{STYLE}</style><rect class="paper" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
 
 
-def _legend(book: CreditBook, attempt: Attempt) -> list[str]:
+def _legend(book: CreditBook) -> list[str]:
     trained = RULES.get(book.rules[book.first].name, book.rules[book.first].name)
-    told = f"an attempt of update {attempt.update} of a run trained by {trained}; each rule has a scale of its own"
+    update = book.attempts[0].update
+    told = f"two attempts at one task in update {update} of a run trained by {trained}; each rule has its own scale"
     parts = [_text(LEFT, 20, told, "soft"), _text(LEFT, 40, "made less likely", "soft")]
     for k in range(-SHADES, SHADES + 1):
         x = LEFT + 110 + (k + SHADES) * 13
