@@ -32,6 +32,9 @@ def said(row, updates=5):
         ({"entropy": 0.011, "success_mean": 0.5}, None),
         ({"success_mean": 0.9, "flat_mean": 0.8}, None),
         ({"gap": 0.1}, "sampler-and-trainer-differ"),
+        ({"explained": -0.3, "success_mean": 0.5}, "critic-blind"),
+        ({"explained": 0.06, "success_mean": 0.5}, None),
+        ({"explained": 0.0, "success_mean": 1.0}, "all-right"),
     ],
 )
 def test_what_is_said_of_a_run(row, sign):

@@ -34,7 +34,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2503.14476"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 RULE = step_group_std.Config(kinds=("return", "overlong"))
 
 

@@ -27,7 +27,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2503.20783"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 RULE = Rule("group_mean", "step", "the return against the mean of its group", step_group_mean.assign)
 
 

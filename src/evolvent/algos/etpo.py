@@ -35,7 +35,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2402.06700"
 LEVELS = ("token",)
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2402.03300"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
 
 

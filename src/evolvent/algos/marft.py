@@ -40,7 +40,7 @@ from evolvent.rollout.workflow import Workflow, converse, workflow
 
 PAPER = "arXiv 2504.16129"
 LEVELS = ("agent", "token")
-STATUS = "lightly tested"
+STATUS = "tested"
 TRACE, CLIP, GRAD_CLIP = 0.95, 0.2, 0.5  # as published
 
 

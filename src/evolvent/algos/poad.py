@@ -32,7 +32,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2405.15821"
 LEVELS = ("token",)
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

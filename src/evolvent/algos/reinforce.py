@@ -28,7 +28,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "Williams 1992"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

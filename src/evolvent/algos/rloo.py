@@ -30,7 +30,7 @@ from evolvent.rollout.language_notes import keep_divergence
 
 PAPER = "arXiv 2402.14740"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2401.14151"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,10 @@ SIGNS: dict[str, tuple[Check, str]] = {
         _all("skipped", lambda x: x > 0.5),
         "{skipped:.0%} of the steps were thrown away by the KL guard; lower lr or raise --kl-stop",
     ),
+    "critic-blind": (
+        _unless_solved(_all("explained", lambda x: x < 0.05)),
+        "the critic explains {explained:.0%} of the returns: the policy follows noise; raise --critic-lr, lower --lr",
+    ),
     "never-called": (
         _unless_solved(_all("calls_mean", lambda x: x <= 0.0, 10)),
         "no tool was called in ten updates: what is never tried cannot be learned",
