@@ -76,7 +76,8 @@ SECTIONS = (
         "Credit inside actions (`poad`), a discount at every token (`ntpo`), whole actions (`twosome`), groups "
         "(`grpo`) and soft values (`etpo`), on equal attempts. The return while learning, a mean over all attempts, "
         "says how soon and how steadily a system learns; it is between -1 and 1 in the microwave world, and a success "
-        "rate in the other. `poad-99` and `ntpo-99` discount by 0.99 instead of 0.95.",
+        "rate in the other. `poad-99` and `ntpo-99` discount by 0.99 instead of 0.95. In food no "
+        "greedy attempt succeeds: without memory the likeliest command repeats itself. Look at those that were drawn.",
         PATH,
         "What the rules say of the same two attempts, recomputed from the record of a run of POAD (`python "
         "benchmarks/credit_picture.py`; every report has this for its own attempts). In the success, the wasted first "
