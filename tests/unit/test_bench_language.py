@@ -1,5 +1,8 @@
 """The benchmark of language models measures what it says, small."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,7 @@ import torch
 import tiny_language
 from evolvent.bench import _language_step as step
 from evolvent.bench import language as bench
+from evolvent.bench._language_memory import highest
 from evolvent.models import language
 
 torch.set_num_threads(1)
@@ -60,3 +64,10 @@ def test_prompts_differ_and_rewards_do():
     asked = step.prompts(100, SMALL, 0)
     assert [len(ids) for ids in asked] == [12, 12] and not np.array_equal(*asked)
     assert step.reward([2, 4, 5, 6]) == 0.75
+
+
+def test_the_memory_of_a_fresh_process_is_its_own():
+    block = np.ones(10**8)  # 0.8 GB here must not be told of a process that is started now
+    code = "from evolvent.bench._language_memory import highest; print(highest())"
+    other = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    assert block.nbytes / 1e9 < highest() and 0.0 < other < highest() - 0.5

@@ -43,14 +43,18 @@ def answer() -> None:
 
 def resident() -> float:
     """GB of this process in RAM now; its peak where the system does not tell."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return highest()
-    line = next(line for line in status.read_text("utf-8").splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024 / 1e9
+    return _told("VmRSS")
 
 
 def highest() -> float:
     """GB of this process in RAM at most so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    return _told("VmHWM")
+
+
+def _told(name: str) -> float:
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text("utf-8").splitlines() if line.startswith(name))
+        return int(line.split()[1]) * 1024 / 1e9
+    # on Linux a process inherits this number from the one that started it, however large that was
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
