@@ -125,6 +125,7 @@ GRADED = 'PROMPTS = [{{"prompt": "{prompt}"}}] * 5\ndef reward(completion, promp
         ("template", "template"),
         ("word", "trained as wholes"),
         ("model", "no such"),
+        ("sampler", "vLLM samples from adapters"),
     ],
 )
 def test_bad_input_is_told(tmp_path, monkeypatch, model, case, said):
@@ -139,6 +140,8 @@ def test_bad_input_is_told(tmp_path, monkeypatch, model, case, said):
         words += ["--style", "chat"]
     if case == "model":
         words[3] = str(tmp_path / "nowhere")
+    if case == "sampler":
+        words += ["--sampler", "vllm", "--lora-rank", 0]
     if case == "word":
         algo = "twosome"
         words[1] = "microwave"

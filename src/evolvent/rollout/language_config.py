@@ -110,5 +110,7 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
             "several agents on one base need adapters", got=f"--lora-rank {plan.lora_rank}", expected=">= 1",
             where="--lora-rank",
         )  # fmt: skip
+    if plan.lora_rank < 1 and plan.sampler == "vllm":
+        raise BadInput("vLLM samples from adapters", got="--lora-rank 0", expected=">= 1", where="--sampler vllm")
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
