@@ -77,9 +77,9 @@ def test_minibatches_are_a_partition_and_one_is_no_copy():
     steps, *_ = filled(np.random.default_rng(4))
     batch = steps.batch(first_number)
     generator = torch.Generator().manual_seed(0)
-    parts = list(batch.rows(4, generator))
+    parts = list(batch.passes(1, 4, generator))
     assert sorted(torch.cat(parts).tolist()) == list(range(6))
-    (whole,) = batch.rows(1, generator)
+    (whole,) = batch.passes(1, 1, generator)
     assert batch.view.flat()[whole].obs.data_ptr() == steps.obs.data_ptr()
 
 

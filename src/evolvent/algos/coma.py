@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -32,6 +32,7 @@ from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic
+from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, normalised
 from evolvent.learn.optimal_baseline import choice_columns, policy_of
 from evolvent.learn.value_norm import ValueNorm
@@ -165,14 +166,16 @@ def improve(
 ) -> dict[str, float]:
     """One step of plain policy gradient; what was seen, for the log."""
     view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active, centre=False).flatten(0, 1)
-    judged = actors.judge(view.obs, batch.action.flatten(0, 1), available_BAN=view.available)
-    gain = masked_mean(adv * judged.logp.sum(-1), view.active)
-    entropy = masked_mean(judged.entropy, view.active)
-    rms.zero_grad()
-    (-gain - config.entropy * entropy).backward()
-    size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
-    rms.step()
-    return {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item()}
+    action = batch.action.flatten(0, 1)
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        seen = view[rows]
+        judged = actors.judge(seen.obs, action[rows], available_BAN=seen.available)
+        gain = masked_mean(adv[rows] * judged.logp.sum(-1), seen.active)
+        entropy = masked_mean(judged.entropy, seen.active)
+        return -gain - config.entropy * entropy, {"policy_loss": -gain, "entropy": entropy}
+
+    return descend(rms, [slice(None)], loss_of, adv, mask=view.active, grad_clip=config.grad_clip)
 
 
 def learn_values(
@@ -183,5 +186,5 @@ def learn_values(
     parts = min(config.critic_steps, len(action))
     return fit_critic(
         lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), rms, target.flatten(0, 1),
-        batch.rows(parts, generator), grad_clip=config.grad_clip, mask=seen.active,
+        batch.passes(1, parts, generator), grad_clip=config.grad_clip, mask=seen.active,
     )  # fmt: skip

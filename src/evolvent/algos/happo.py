@@ -19,21 +19,23 @@ pi_old is the log-probability stored when acting; agents that are not alive leav
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic, team_targets
+from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
-from evolvent.rollout.steps import Batch, View
+from evolvent.rollout.steps import Batch, Own, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team
@@ -130,23 +132,8 @@ def improve_in_turn(
     adv = normalised(adv_TBA, batch.view.active, per_agent=True).flatten(0, 1)
     factor, rows_told = torch.ones_like(adv[:, 0]), list[dict[str, float]]()
     for i in torch.randperm(actors.n_agents, generator=generator, device=generator.device).tolist():
-        own = batch.of(i)
-        for _ in range(config.epochs):
-            for rows in batch.rows(config.minibatches, generator):
-                available, active = (None if x is None else x[rows] for x in (own.available, own.active))
-                judged = actors.judge_one(i, own.obs[rows], own.action[rows], available_BN=available)
-                gain = clipped_surrogate(
-                    judged.logp, own.logp[rows], adv[rows, i], clip=config.clip, parts="product", weight=factor[rows]
-                )
-                gain, entropy = masked_mean(gain, active), masked_mean(judged.entropy, active)
-                adams[i].zero_grad()
-                (-gain - config.entropy * entropy).backward()
-                size = nn.utils.clip_grad_norm_(actors.parameters_of(i), config.grad_clip)
-                adams[i].step()
-                moved = clipped_share(judged.logp, own.logp[rows], config.clip, active)
-                rows_told.append(
-                    {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
-                )
+        own, passes = batch.of(i), batch.passes(config.epochs, config.minibatches, generator)
+        rows_told.append(improve_one(config, actors, i, adams[i], own, passes, (adv[:, i], factor)))
         with torch.no_grad():
             logp = actors.judge_one(i, own.obs, own.action, available_BN=own.available).logp
             log_ratio = (logp - own.logp).sum(-1)
@@ -155,13 +142,33 @@ def improve_in_turn(
     return factor, told | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
 
 
+def improve_one(
+    config: Config, actors: Actors, agent: int, adam: torch.optim.Adam, own: Own, passes: Iterable[Rows],
+    weighed: tuple[Tensor, Tensor],
+) -> dict[str, float]:  # fmt: skip
+    """Clipped policy gradient for one actor, advantages times M (``weighed``, ``[T*B]`` each); means for the log."""
+    adv, factor = weighed
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        available, active = (None if x is None else x[rows] for x in (own.available, own.active))
+        judged = actors.judge_one(agent, own.obs[rows], own.action[rows], available_BN=available)
+        gain = clipped_surrogate(
+            judged.logp, own.logp[rows], adv[rows], clip=config.clip, parts="product", weight=factor[rows]
+        )
+        gain, entropy = masked_mean(gain, active), masked_mean(judged.entropy, active)
+        moved = clipped_share(judged.logp, own.logp[rows], config.clip, active)
+        return -gain - config.entropy * entropy, {"policy_loss": -gain, "entropy": entropy, "clipped": moved}
+
+    return descend(adam, passes, loss_of, adv, mask=own.active, grad_clip=config.grad_clip)
+
+
 def learn_values(
     config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
     generator: torch.Generator,
 ) -> float:  # fmt: skip
     """Fit the critic to the lambda-returns of the team; the mean loss."""
     target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
-    passes = (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
+    passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     state = batch.view.state.flatten(0, 1)
     return fit_critic(
         lambda rows: critic(state[rows]), adam, target, passes, old_value=old, clip=config.clip,

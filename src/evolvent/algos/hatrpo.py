@@ -173,7 +173,7 @@ def learn_values(
 ) -> float:  # fmt: skip
     """Fit the critic to the lambda-returns of the team; the mean loss."""
     target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
-    passes = (rows for _ in range(config.critic_epochs) for rows in batch.rows(1, generator))
+    passes = batch.passes(config.critic_epochs, 1, generator)
     state = batch.view.state.flatten(0, 1)
     return fit_critic(
         lambda rows: critic(state[rows]), adam, target, passes, old_value=old, clip=config.value_clip,

@@ -137,7 +137,7 @@ def learn_values(
     target = value + adv_TBA
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
     norm.update(target, mask=batch.view.active, head=heads)
-    passes = (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
+    passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
         lambda rows: values_of(critics, seen.obs[rows]), adam, norm.normalise(target).flatten(0, 1), passes,
         old_value=norm.normalise(value).flatten(0, 1), clip=config.clip, grad_clip=config.grad_clip, mask=seen.active,

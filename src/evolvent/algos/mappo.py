@@ -24,7 +24,7 @@ advantages are divided by their spread but not centred, since their mean would b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -151,10 +151,7 @@ def learn_values(
     heads = [critic.head] if q is None else [critic.head, q.head]
     target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, heads)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
-
-    def passes() -> Iterator[Tensor | slice]:
-        return (rows for _ in range(config.critic_epochs) for rows in batch.rows(config.minibatches, generator))
-
+    passes = functools.partial(batch.passes, config.critic_epochs, config.minibatches, generator)
     told = {
         "value_loss": fit_critic(
             lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,

@@ -18,16 +18,16 @@ over the parts of an action; dead agents may be masked out of attention (``mask_
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
+from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.joint import JointPolicy, standardise
@@ -135,24 +135,19 @@ def learn(
     target, old_value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    rows_told: list[dict[str, float]] = []
-    for _ in range(config.epochs):
-        for rows in batch.rows(config.minibatches, generator):
-            view = seen[rows]
-            judged = policy.judge(
-                view.obs, action[rows], available_BAN=view.available, active_BA=view.active, standard=True
-            )
-            gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
-            error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
-            gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
-            entropy = masked_mean(judged.entropy_BA, view.active)
-            optimizer.zero_grad()
-            (error - gain - config.entropy * entropy).backward()
-            size = nn.utils.clip_grad_norm_(policy.parameters(), config.grad_clip)
-            optimizer.step()
-            moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
-            rows_told.append(
-                {"policy_loss": -gain.item(), "value_loss": error.item(), "entropy": entropy.item(),
-                 "grad_norm": size.item(), "clipped": moved}
-            )  # fmt: skip
-    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        view = seen[rows]
+        judged = policy.judge(
+            view.obs, action[rows], available_BAN=view.available, active_BA=view.active, standard=True
+        )
+        gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+        error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+        gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
+        entropy = masked_mean(judged.entropy_BA, view.active)
+        moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
+        told = {"policy_loss": -gain, "value_loss": error, "entropy": entropy, "clipped": moved}
+        return error - gain - config.entropy * entropy, told
+
+    passes = batch.passes(config.epochs, config.minibatches, generator)
+    return descend(optimizer, passes, loss_of, adv, mask=seen.active, grad_clip=config.grad_clip)

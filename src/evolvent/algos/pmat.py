@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -30,6 +29,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
+from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.joint import Acted, JointPolicy, standardise
@@ -166,33 +166,30 @@ def learn(
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     order, old_order_logp = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
-    rows_told: list[dict[str, float]] = []
-    for _ in range(config.epochs):
-        for rows in batch.rows(config.minibatches, generator):
-            view = seen[rows]
-            judged = net.policy.judge(
-                view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows],
-                standard=True,
-            )  # fmt: skip
-            gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
-            error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
-            gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
-            entropy = masked_mean(judged.entropy_BA, view.active)
-            logp_B = order_logp(net.ranker(judged.rep_BAW), order[rows])
-            rank_gain = clipped_surrogate(
-                logp_B[:, None], old_order_logp[rows][:, None], team_mean(adv[rows], view.active), clip=config.clip
-            ).mean()
-            optimizer.zero_grad()
-            loss = error - gain - config.entropy * entropy - config.rank_weight * rank_gain
-            loss.backward()
-            size = nn.utils.clip_grad_norm_(net.parameters(), config.grad_clip)
-            optimizer.step()
-            moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
-            rows_told.append(
-                {"policy_loss": -gain.item(), "value_loss": error.item(), "entropy": entropy.item(),
-                 "rank_loss": -rank_gain.item(), "grad_norm": size.item(), "clipped": moved}
-            )  # fmt: skip
-    return {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        view = seen[rows]
+        judged = net.policy.judge(
+            view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows],
+            standard=True,
+        )  # fmt: skip
+        gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+        error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+        gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
+        entropy = masked_mean(judged.entropy_BA, view.active)
+        logp_B = order_logp(net.ranker(judged.rep_BAW), order[rows])
+        rank_gain = clipped_surrogate(
+            logp_B[:, None], old_order_logp[rows][:, None], team_mean(adv[rows], view.active), clip=config.clip
+        ).mean()
+        moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
+        told = {
+            "policy_loss": -gain, "value_loss": error, "entropy": entropy, "rank_loss": -rank_gain, "clipped": moved
+        }  # fmt: skip
+        return error - gain - config.entropy * entropy - config.rank_weight * rank_gain, told
+
+    passes = batch.passes(config.epochs, config.minibatches, generator)
+    # orders are a mean over joint steps, everything else over agents that are alive
+    return descend(optimizer, passes, loss_of, adv, grad_clip=config.grad_clip, whole=seen.active is not None)
 
 
 def team_mean(adv_BA: Tensor, active_BA: Tensor | None) -> Tensor:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, value_loss
 from evolvent.learn.value_norm import ValueNorm
-
-Rows = Tensor | slice
 
 
 def team_targets(
@@ -59,15 +58,11 @@ def fit_critic(
         grad_clip: largest norm of the gradient.
         mask: bool, which targets count.
     """
-    params = [param for group in optimizer.param_groups for param in group["params"]]
-    losses: list[float] = []
-    for rows in passes:
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         before = None if old_value is None else old_value[rows]
         error = value_loss(value_of(rows), target[rows], old_value=before, clip=clip)
         loss = masked_mean(error, None if mask is None else mask[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(params, grad_clip)
-        optimizer.step()
-        losses.append(loss.item())
-    return sum(losses) / max(len(losses), 1)
+        return loss, {"loss": loss}
+
+    return descend(optimizer, passes, loss_of, target, mask=mask, grad_clip=grad_clip).get("loss", 0.0)

@@ -7,12 +7,12 @@ Paper: Schulman et al. 2017 (arXiv 1707.06347); in teams Yu et al. 2022 (arXiv 2
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean
 from evolvent.models.actors import Actors
 from evolvent.rollout.steps import Batch
@@ -50,19 +50,15 @@ def improve_together(
         Means for the log: policy_loss, entropy, grad_norm, clipped.
     """
     seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    adv, told = adv_TBA.flatten(0, 1), list[dict[str, float]]()
-    for _ in range(config.epochs):
-        for rows in batch.rows(config.minibatches, generator):
-            view = seen[rows]
-            judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
-            gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
-            gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
-            adam.zero_grad()
-            (-gain - config.entropy * entropy).backward()
-            size = nn.utils.clip_grad_norm_(actors.parameters(), config.grad_clip)
-            adam.step()
-            moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
-            told.append(
-                {"policy_loss": -gain.item(), "entropy": entropy.item(), "grad_norm": size.item(), "clipped": moved}
-            )
-    return {name: fmean(row[name] for row in told) for name in told[0]}
+    adv = adv_TBA.flatten(0, 1)
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        view = seen[rows]
+        judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
+        gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
+        gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
+        moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
+        return -gain - config.entropy * entropy, {"policy_loss": -gain, "entropy": entropy, "clipped": moved}
+
+    passes = batch.passes(config.epochs, config.minibatches, generator)
+    return descend(adam, passes, loss_of, adv, mask=seen.active, grad_clip=config.grad_clip)

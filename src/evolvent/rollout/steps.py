@@ -92,13 +92,14 @@ class Batch:
             None if view.active is None else view.active[:, agent],
         )
 
-    def rows(self, minibatches: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
-        """Rows of the flat batch in ``minibatches`` random parts; one part is a slice, so that nothing is copied."""
+    def passes(self, epochs: int, minibatches: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
+        """Rows of the flat batch, ``epochs`` times in ``minibatches`` random parts; one part is a slice: no copy."""
         n = self.logp.shape[0] * self.logp.shape[1]
-        if minibatches <= 1:
-            yield slice(None)
-            return
-        yield from torch.randperm(n, generator=generator, device=self.logp.device).tensor_split(minibatches)
+        for _ in range(epochs):
+            if minibatches <= 1:
+                yield slice(None)
+            else:
+                yield from torch.randperm(n, generator=generator, device=self.logp.device).tensor_split(minibatches)
 
 
 class Steps:
