@@ -1,0 +1,79 @@
+"""docs/results/marl-*.svg: learning curves of the team scripts, a panel a task: python benchmarks/marl_curves.py
+
+Returns while learning (actions are drawn; means over five points of the 240 that a row keeps): interquartile mean over
+seeds with a 95 % bootstrap band, faint lines for the seeds, random actions dashed. Needs the extra ``viz``. A picture
+is drawn where its result file exists.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter
+
+from evolvent.formulas.statistics import iqm, stratified_bootstrap
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs" / "results"
+PICTURES = ("marl_spread", "marl_mujoco", "marl_baseline", "marl_games")
+SMOOTH = 5
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's, safe without hues
+
+
+def main() -> None:
+    """Draw what there is."""
+    mpl.rcParams.update({"svg.hashsalt": "evolvent", "font.size": 9, "axes.spines.top": False,
+                         "axes.spines.right": False, "svg.fonttype": "none"})  # fmt: skip
+    for name in PICTURES:
+        source = HERE / "results" / f"{name}.json"
+        if source.exists():
+            target = DOCS / f"{name.replace('_', '-')}.svg"
+            draw(json.loads(source.read_text("utf-8")), target)
+            print(target)
+
+
+def draw(rows: Sequence[dict[str, Any]], target: Path) -> None:
+    """One panel a task."""
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    figure, panels = plt.subplots(1, len(tasks), figsize=(5.2 * len(tasks), 3.4), squeeze=False, layout="constrained")
+    for axes, task in zip(panels[0], tasks, strict=True):
+        panel(axes, task, [row for row in rows if row["task"] == task])
+    panels[0][0].set_ylabel("return of an attempt")
+    figure.savefig(target, metadata={"Date": None})
+    plt.close(figure)
+
+
+def panel(axes: Axes, task: str, rows: Sequence[dict[str, Any]]) -> None:
+    """All arms of one task."""
+    for colour, arm in zip(COLOURS, dict.fromkeys(row["arm"] for row in rows), strict=False):
+        told = [points(row) for row in rows if row["arm"] == arm]
+        common = sorted(set.intersection(*(set(one) for one in told)))
+        for one in told if len(told) > 1 else []:
+            axes.plot(list(one), list(one.values()), color=colour, alpha=0.25, linewidth=0.7)
+        columns = [[one[step] for one in told] for step in common]
+        axes.plot(common, [iqm(column) for column in columns], color=colour, label=f"{arm} ({len(told)})")
+        if len(told) > 1:
+            ends = [stratified_bootstrap([column], iqm) for column in columns]
+            axes.fill_between(common, *zip(*ends, strict=True), color=colour, alpha=0.15, linewidth=0)
+    chance = float(np.mean([row["random"]["value"] for row in rows]))
+    axes.axhline(chance, color="#777", linestyle="--", linewidth=0.8, label="random actions")
+    axes.set(title=task, xlabel="environment steps")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.legend(title="arm (seeds)", frameon=False, fontsize=8)
+
+
+def points(row: dict[str, Any]) -> dict[int, float]:
+    """Step → mean return of the attempts that ended around it, while learning."""
+    steps, values = np.array(row["curve"]).T
+    kernel = np.ones(min(SMOOTH, len(values)))
+    mean = np.convolve(values, kernel, "same") / np.convolve(np.ones(len(values)), kernel, "same")
+    return {int(step): float(value) for step, value in zip(steps, mean, strict=True)}
+
+
+if __name__ == "__main__":
+    main()
