@@ -32,6 +32,9 @@ CELLS = [
     # commands of a dozen tokens at 0.95 a token leave little of a reward: is it the size of NTPO's discount?
     team_grid.Cell("microwave-long", f"{arm}-99", arm, COMMON | WORLDS["microwave-long"] | CRITIC | {"gamma": 0.99})
     for arm in ("poad", "ntpo")
+] + [
+    # in food policies fall while their critic explains nothing: does it help to let the critic learn first?
+    team_grid.Cell("food-long", "poad-critic-first", "poad", COMMON | WORLDS["food-long"] | CRITIC | {"warmup": 6})
 ]
 
 if __name__ == "__main__":

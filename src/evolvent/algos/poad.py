@@ -51,6 +51,8 @@ class Config(LanguageConfig):
     """A step is discarded where the policy moved further than this from the one that sampled."""
     critic_lr: float = 1e-4
     """Step size of the critic."""
+    warmup: int = 0
+    """First updates in which the critic learns alone: one that knows nothing leads astray."""
     grad_clip: float = 0.5
     """Largest norm of the gradient, of the policy and of the critic."""
 
@@ -61,16 +63,17 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = token_bad.Config(gamma=config.gamma, trace=config.trace)
     with open_language(config, folder, live, resume=resume) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        for _ in run.updates():
+        for update in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 seen = critic.note(episodes)
                 ledger = token_bad.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 told = run.improve_critic(critic, seen, ledger.values("token"), grad_clip=config.grad_clip)
-                told |= run.improve(
-                    objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
-                )
+                if update >= config.warmup:
+                    told |= run.improve(
+                        objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
+                    )
             run.log(episodes, ledger, **told)
         summary = "token by token, discount between actions only"
         return run.finish("poad", Rule("poad", "token", summary, lambda e: token_bad.assign(e, rule)))

@@ -51,6 +51,8 @@ class Config(LanguageConfig):
     """A step is discarded where the policy moved further than this from the one that sampled."""
     critic_lr: float = 1e-4
     """Step size of the critic."""
+    warmup: int = 0
+    """First updates in which the critic learns alone: one that knows nothing leads astray."""
     grad_clip: float = 0.5
     """Largest norm of the gradient, of the policy and of the critic."""
 
@@ -61,17 +63,18 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = step_gae.Config(gamma=config.gamma, trace=config.trace)
     with open_language(config, folder, live, resume=resume) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        for _ in run.updates():
+        for update in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 seen = critic.note(episodes)
                 ledger = step_gae.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 told = run.improve_critic(critic, seen, first_tokens(ledger), grad_clip=config.grad_clip)
-                told |= run.improve(
-                    objective, episodes, ledger, level="step", unit="action", kl_stop=config.kl_stop,
-                    grad_clip=config.grad_clip,
-                )  # fmt: skip
+                if update >= config.warmup:
+                    told |= run.improve(
+                        objective, episodes, ledger, level="step", unit="action", kl_stop=config.kl_stop,
+                        grad_clip=config.grad_clip,
+                    )  # fmt: skip
             run.log(episodes, ledger, **told)
         summary = "action-level PPO: one advantage an action"
         return run.finish("twosome", Rule("turn_gae", "step", summary, lambda e: step_gae.assign(e, rule)))
