@@ -24,18 +24,22 @@ WORLDS = {
     "microwave-long": {"env": "microwave:long=true", "updates": 40},
     "food-long": {"env": "household:food,long=true", "updates": 30},
 }
-CELLS = [
-    team_grid.Cell(world, arm, arm, COMMON | where | own)
-    for world, where in WORLDS.items()
-    for arm, own in ARMS.items()
-] + [
-    # commands of a dozen tokens at 0.95 a token leave little of a reward: is it the size of NTPO's discount?
-    team_grid.Cell("microwave-long", f"{arm}-99", arm, COMMON | WORLDS["microwave-long"] | CRITIC | {"gamma": 0.99})
-    for arm in ("poad", "ntpo")
-] + [
-    # in food policies fall while their critic explains nothing: does it help to let the critic learn first?
-    team_grid.Cell("food-long", "poad-critic-first", "poad", COMMON | WORLDS["food-long"] | CRITIC | {"warmup": 6})
-]
+CELLS = (
+    [
+        team_grid.Cell(world, arm, arm, COMMON | where | own)
+        for world, where in WORLDS.items()
+        for arm, own in ARMS.items()
+    ]
+    + [
+        # commands of a dozen tokens at 0.95 a token leave little of a reward: is it the size of NTPO's discount?
+        team_grid.Cell("microwave-long", f"{arm}-99", arm, COMMON | WORLDS["microwave-long"] | CRITIC | {"gamma": 0.99})
+        for arm in ("poad", "ntpo")
+    ]
+    + [
+        # in food policies fall while their critic explains nothing: does it help to let the critic learn first?
+        team_grid.Cell("food-long", "poad-critic-first", "poad", COMMON | WORLDS["food-long"] | CRITIC | {"warmup": 6})
+    ]
+)
 
 if __name__ == "__main__":
     team_grid.main("language_actions", CELLS, __doc__, seeds=(0, 1, 2))
