@@ -1,11 +1,11 @@
-"""Multi-agent MuJoCo: HalfCheetah 6x1 and Ant 4x2 with MAT, HAPPO and MAPPO, three seeds, so many minutes a run.
+"""Multi-agent MuJoCo: HalfCheetah 6x1 and Ant 4x2 with MAT, HAPPO and MAPPO, three seeds.
 
-    python benchmarks/marl_mujoco.py --minutes 40 --tasks HalfCheetah-6x1 --arms mat --seeds 0
+    python benchmarks/marl_mujoco.py --steps 400000 --tasks HalfCheetah-6x1 --arms mat --seeds 0
 
-The steps that fit into the minutes are found by a trial of three updates and stay fixed from then on, so that a run
-that was stopped goes on; a busy machine gives fewer steps. MAT learns with the settings of its released script for
-these robots but for the copies (16 x 100 steps an update instead of 40 x 100), HAPPO with the tuned ones of HARL
-(Ant: clip 0.1, no entropy; HalfCheetah: those of its 2x3, 15 passes, clip 0.05), MAPPO with its defaults.
+With --minutes instead of --steps the steps that fit are found by a trial of three updates and stay fixed from then on,
+so that a run that was stopped goes on; a busy machine gives fewer steps. MAT learns with the settings of its released
+script for these robots but for the copies (16 x 100 steps an update instead of 40 x 100), HAPPO with the tuned ones of
+HARL (Ant: clip 0.1, no entropy; HalfCheetah: those of its 2x3, 15 passes, clip 0.05), MAPPO with its defaults.
 Observations are those of gymnasium-robotics: an agent's own joints, those one step along the body, and the torso, with
 the agent's number; published curves are of another task version (v2) and give every agent the full state (HARL) or
 other neighbours (MAT).

@@ -76,19 +76,23 @@ def main(
             live.phase(f"{cell.task} · {cell.arm} · seed {seed}")
             path = folder_of(Path(a.runs), cell.task, cell.arm, seed)
             command = f"python benchmarks/{name}.py --tasks {cell.task} --arms {cell.arm} --seeds {seed}"
-            command += f" --minutes {a.minutes:g}" if minutes and "steps" not in cell.settings else ""
+            if minutes and "steps" not in cell.settings:
+                command += f" --steps {a.steps}" if a.steps else f" --minutes {a.minutes:g}"
             module = (learners or {}).get(cell.algo) or importlib.import_module(f"evolvent.algos.{cell.algo}")
             try:
-                add(results, run(module, cell, seed, path, command, live, minutes=a.minutes))
+                add(results, run(module, cell, seed, path, command, live, minutes=a.minutes, steps=a.steps))
             except Interrupted:
                 live.note("stopped; the same command goes on")
                 return
 
 
 def run(
-    module: Any, cell: Cell, seed: int, path: Path, command: str, live: Live, *, minutes: float = 0.0
+    module: Any, cell: Cell, seed: int, path: Path, command: str, live: Live, *, minutes: float = 0.0, steps: int = 0
 ) -> dict[str, Any]:
-    """Run a cell in the folder ``path``, or go on with it, and give its row."""
+    """Run a cell in the folder ``path``, or go on with it, and give its row.
+
+    A cell that names no steps gets ``steps``, or as many as fit into ``minutes``.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -101,7 +105,7 @@ def run(
         if cell.start is not None:
             config = with_fields(config, init=str(folder_of(path.parent.parent, *cell.start, seed)))
         if minutes and "steps" not in cell.settings:
-            config = replace(config, steps=steps_in(module, config, minutes, live))
+            config = replace(config, steps=steps or steps_in(module, config, minutes, live))
         folder = RunFolder.create(
             path, algo=cell.algo, config=configs.to_json(config), env=config.env, seed=seed, command=command
         )
@@ -190,8 +194,9 @@ def _arguments(name: str, cells: Sequence[Cell], doc: str, seeds: Sequence[int],
     p.add_argument("--arms", nargs="+", default=arms, choices=arms)
     p.add_argument("--seeds", nargs="+", type=int, default=list(seeds))
     if minutes:
-        p.add_argument("--minutes", type=float, default=minutes, help="of a run")
+        p.add_argument("--minutes", type=float, default=minutes, help="of a run: its steps are found by a trial")
+        p.add_argument("--steps", type=int, default=0, help="of a run, instead of --minutes: the same for all")
     p.add_argument("--runs", default=str(HERE / "runs" / name))
     p.add_argument("--out", default=str(HERE / "results" / f"{name}.json"))
-    p.set_defaults(minutes=minutes)
+    p.set_defaults(minutes=minutes, steps=0)
     return p.parse_args()
