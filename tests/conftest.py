@@ -40,6 +40,17 @@ def postgres_store(postgres):
             connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Networks of a few weights: more threads than one only cost time."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def flights_db():
     """The real flights database: fetched and built in the cache at first use (9 MB, seconds), then only verified."""

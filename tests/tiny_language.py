@@ -3,6 +3,7 @@
 import string
 from pathlib import Path
 
+import pytest
 import torch
 
 TEMPLATE = (
@@ -42,6 +43,16 @@ def write(folder: Path, *, kind="LlamaConfig", seed=0, template=TEMPLATE, **sett
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     words.save_pretrained(folder)
     return str(folder)
+
+
+def fixture(**settings):
+    """A fixture for a module of tests: such a folder, written once."""
+
+    @pytest.fixture(scope="module")
+    def folder(tmp_path_factory):
+        return write(tmp_path_factory.mktemp("tiny") / "model", **settings)
+
+    return folder
 
 
 def stir(model, scale=0.2, seed=1):

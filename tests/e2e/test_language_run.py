@@ -7,17 +7,17 @@ import time
 
 import pytest
 from command import evolvent, start
-from safetensors.torch import load_file
 
 import tiny_language
 from evolvent.cli import run
 from evolvent.core.errors import EvolventError
+from run_folders import stable, weights
 
 SETTINGS = (
     "--env", "microwave", "--updates", 6, "--prompts", 2, "--group", 2, "--epochs", 2, "--minibatches", 2, "--lr", 0.01,
     "--dtype", "float32", "--eval-every", 3, "--eval-tasks", 2, "--threads", 1, "--turns", 2, "--plain",
 )  # fmt: skip
-TIMES = {"t", "act_s", "step_s", "credit_s", "learn_s", "sampled_per_s", "trained_per_s"}
+model = tiny_language.fixture()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,11 +25,6 @@ def one_thread():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +41,9 @@ def refused(*words):
     return str(caught.value)
 
 
-def stable(folder):
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
-
-
 def attempts(folder):
     rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     return [{k: v for k, v in row.items() if k != "id"} for row in rows]
-
-
-def weights(folder):
-    path = sorted((folder / "checkpoints").glob("step-*"))[-1]
-    return path.name, {name: tensor.tolist() for name, tensor in load_file(path / "tensors.safetensors").items()}
 
 
 def test_a_run_leaves_a_folder_that_says_all(whole, model):

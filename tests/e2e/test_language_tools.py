@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from safetensors.torch import load_file
 
 import tiny_language
 from evolvent.cli import run
 from evolvent.envs._tools import Tools
 from evolvent.rollout.language import LanguageRun
+from run_folders import stable, weights
 
 TASK = '''
 import asyncio
@@ -27,7 +27,6 @@ TOOLS = [later, now]
 def reward(completion, prompt, calls):
     return min(1.0, len(calls) / 4 + len(set(completion)) / 8)
 '''
-TIMES = {"t", "act_s", "step_s", "credit_s", "learn_s", "sampled_per_s", "trained_per_s"}
 
 
 @pytest.fixture
@@ -48,14 +47,8 @@ def settings(tmp_path, monkeypatch):
 
 
 def told(folder):
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     attempts = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
-    weights = load_file(sorted((folder / "checkpoints").glob("step-*"))[-1] / "tensors.safetensors")
-    return (
-        [{k: v for k, v in row.items() if k not in TIMES} for row in rows],
-        [{k: v for k, v in row.items() if k != "id"} for row in attempts],
-        {name: tensor.tolist() for name, tensor in weights.items()},
-    )
+    return stable(folder), [{k: v for k, v in row.items() if k != "id"} for row in attempts], weights(folder)
 
 
 def test_a_run_with_tools_repeats_itself_and_goes_on_where_it_broke_off(tmp_path, settings, monkeypatch):

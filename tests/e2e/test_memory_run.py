@@ -8,6 +8,7 @@ import pytest
 from command import evolvent, start
 
 from evolvent import Memory
+from run_folders import stable
 
 WORDS = ("--train", 8, "--heldout", 3, "--passes", 3, "--env", "analyst:kinds=5,reviewer_wrong=0.4", "--plain")
 
@@ -29,11 +30,6 @@ def whole(tmp_path_factory, script):
 def lines(folder):
     path = folder / "metrics.jsonl"
     return path.read_text().splitlines() if path.exists() else []
-
-
-def stable(folder):
-    rows = [json.loads(line) for line in lines(folder)]
-    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in rows]
 
 
 def values(folder):

@@ -6,7 +6,8 @@ import time
 
 import pytest
 from command import evolvent, start
-from safetensors.torch import load_file
+
+from run_folders import stable, weights
 
 WORDS = (
     "--env", "spread:n=2,limit=6", "--no-ids", "--envs", 4, "--horizon", 6, "--steps", 24 * 18, "--epochs", 2,
@@ -27,18 +28,6 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     out, _ = evolvent("run", "mat", *WORDS, "--out", "run", cwd=folder)
     return folder / "run", out
-
-
-def stable(folder):
-    """The lines of the run without its times."""
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    times = {"t", "steps_per_s", "act_s", "step_s", "credit_s", "learn_s"}
-    return [{k: v for k, v in row.items() if k not in times} for row in rows]
-
-
-def weights(folder):
-    path = sorted((folder / "checkpoints").glob("step-*"))[-1]
-    return path.name, {name: tensor.tolist() for name, tensor in load_file(path / "tensors.safetensors").items()}
 
 
 def test_a_run_leaves_a_folder_that_says_all(whole):

@@ -10,9 +10,9 @@ import io
 import pytest
 import torch
 
-from evolvent.core.config import to_json, with_fields
-from evolvent.core.folder import RunFolder
+from evolvent.core.config import with_fields
 from evolvent.evaluate.live import Live
+from run_folders import begin
 
 torch.set_num_threads(1)
 
@@ -25,8 +25,7 @@ def returns(algo: str, tmp_path, updates: int, **settings) -> list[float]:
         horizon=8, epochs=10, eval_every=0, save_every=1000, eval_episodes=8, **settings,
     )  # fmt: skip
     path = tmp_path / f"{algo}-{len(list(tmp_path.iterdir()))}"
-    folder = RunFolder.create(path, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test")
-    with folder, Live(plain=True, stream=io.StringIO()) as live:
+    with begin(path, algo, config) as folder, Live(plain=True, stream=io.StringIO()) as live:
         module.run(config, folder, live)
     return [row["return"] for row in folder.read_metrics() if "update" in row]
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from evolvent import envs
-from evolvent.core.config import to_json, with_fields
+from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
-from evolvent.core.folder import RunFolder
 from evolvent.envs._vector import vector
 from evolvent.evaluate.live import Live
+from run_folders import begin
 from toy_team import Counter
 
 torch.set_num_threads(1)
@@ -22,9 +22,7 @@ def train(algo, tmp_path, **settings):
     """Summary and the last line of the log of a run."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
     config = with_fields(module.Config(), **settings)
-    folder = RunFolder.create(
-        tmp_path / algo, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test"
-    )
+    folder = begin(tmp_path / algo, algo, config)
     with Live(plain=True) as live:
         summary = module.run(config, folder, live)
     return summary, [row for row in folder.read_metrics() if "update" in row]

@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 import torch
 
 import tiny_language
@@ -15,11 +14,7 @@ from evolvent.models import language
 
 torch.set_num_threads(1)
 SMALL = step.Shape(prompts=2, prompt=12, group=3, answer=5)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("tiny") / "model", attention_dropout=0.0)
+folder = tiny_language.fixture(attention_dropout=0.0)
 
 
 def test_it_runs_small_and_tells_what_was_reached(monkeypatch, folder):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from test_language_algos import rows, settings, start
 from test_players import Countdown, Letters
 
@@ -13,19 +12,10 @@ from evolvent.formulas.branching import branch_score, whole_attempts
 from evolvent.learn.token_batch import token_batch
 from evolvent.rollout.branching import branched, turn_entropies
 from evolvent.rollout.players import Said, play, run_players
+from run_folders import timeless
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("tiny") / "model", max_position_embeddings=1024)
+pytestmark = pytest.mark.usefixtures("one_thread")
+model = tiny_language.fixture(max_position_embeddings=1024)
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +110,7 @@ def test_a_run_that_broke_ends_with_the_same_numbers(model, tmp_path, updates):
     part, seen, _ = start("aepo", config, tmp_path / "part", resume=True)
     assert len(seen) == 1, "it went on after the first update"
 
-    def stable(lines):
-        return [{k: v for k, v in row.items() if k != "t" and not k.endswith(("_s", "_per_s"))} for row in lines]
-
-    assert stable(rows(part)) == stable(updates[0])
+    assert timeless(rows(part)) == timeless(updates[0])
     assert [e.meta.get("branch") for e in seen[0][1]] == [e.meta.get("branch") for e in updates[1][1][1]]
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.learn import checkpoint
+from run_folders import Killed
 
 
 def learner(seed):
@@ -65,10 +66,6 @@ def test_the_last_n_are_kept(tmp_path):
     assert checkpoint.load(checkpoint.latest(tmp_path), {}) == {"step": "anew"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step-000000020", "step-000000300"]
     assert checkpoint.latest(tmp_path / "nowhere") is None
-
-
-class Killed(BaseException):
-    """What a signal does: nothing after it runs."""
 
 
 @pytest.mark.parametrize("moment", ["_digest", "_sync", "_appear"])

@@ -12,10 +12,8 @@ import torch
 import tiny_language
 from evolvent import catalogue
 from evolvent.algos.spear import faulty, uses
-from evolvent.core import config as configs
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
-from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
 from evolvent.evaluate.live import Live
@@ -33,6 +31,7 @@ from evolvent.models._language_sample import Heat
 from evolvent.rollout.dynamic_sampling import collect_differing
 from evolvent.rollout.language import LanguageRun
 from evolvent.rollout.language_config import Plan
+from run_folders import begin, timeless
 
 NAMES = (
     "reinforce", "rloo", "dr_grpo", "gspo", "opmd", "asymre", "clip_cov", "kl_cov", "nft", "loop", "aepo", "g_ra",
@@ -43,18 +42,8 @@ SETTINGS = {
     "flow_grpo": {"plan": {"answer": 8}},
 }  # fmt: skip
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("tiny") / "model", max_position_embeddings=1024)
+pytestmark = pytest.mark.usefixtures("one_thread")
+model = tiny_language.fixture(max_position_embeddings=1024)
 
 
 def settings(name, model, **more):
@@ -78,9 +67,7 @@ def start(name, config, path, *, resume=False, break_at=None):
             raise KeyboardInterrupt
         log(self, *args, **values)
 
-    folder = RunFolder.open(path) if resume else RunFolder.create(
-        path, algo=name, config=configs.to_json(config), env=config.env, seed=config.seed, command=""
-    )  # fmt: skip
+    folder = begin(path, name, config, resume=resume)
     with pytest.MonkeyPatch.context() as patch, folder, Live(plain=True) as live:
         patch.setattr(LanguageRun, "improve", noted)
         patch.setattr(LanguageRun, "log", broken)
@@ -135,10 +122,7 @@ def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path, run_
     part, seen, _ = start(name, config, tmp_path / "part", resume=True)
     assert len(seen) == 1, "it went on after the first update, with what that one left behind"
 
-    def stable(folder):
-        return [{k: v for k, v in row.items() if k != "t" and not k.endswith(("_s", "_per_s"))} for row in rows(folder)]
-
-    assert stable(whole) == stable(part)
+    assert timeless(rows(whole)) == timeless(rows(part))
 
 
 # ------------------------------------------------------------------------------------------------ dapo, nft, loop

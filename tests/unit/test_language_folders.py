@@ -13,10 +13,7 @@ from evolvent.learn import checkpoint
 from evolvent.models import language
 from evolvent.models.language import Row
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("tiny") / "model")
+folder = tiny_language.fixture()
 
 
 @pytest.fixture

@@ -14,11 +14,7 @@ from evolvent.models._language_choices import action_log_probs, units_of
 from evolvent.models.language import Row
 
 TOLERANCE = 1e-4
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("tiny") / "model")
+folder = tiny_language.fixture()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import tiny_language
-from evolvent.core import config as configs
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -23,6 +22,7 @@ from evolvent.rollout.language import LanguageRun
 from evolvent.rollout.language_config import Plan
 from evolvent.rollout.pairs import Recorded
 from evolvent.rollout.workflow import Workflow, workflow
+from run_folders import Killed, begin, stable
 
 SUM = "arithmetic:addition,shots=2"
 SETTINGS = {
@@ -35,18 +35,8 @@ SETTINGS = {
     "tgdpo": {"env": "microwave:step_limit=3", "reward_updates": 1},
 }
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tiny_language.write(tmp_path_factory.mktemp("tiny") / "model", max_position_embeddings=512)
+pytestmark = pytest.mark.usefixtures("one_thread")
+folder = tiny_language.fixture(max_position_embeddings=512)
 
 
 def settings(name, folder, **more):
@@ -56,22 +46,8 @@ def settings(name, folder, **more):
 
 
 def start(name, config, path, *, resume=False):
-    made = RunFolder.open(path) if resume else RunFolder.create(
-        path, algo=name, config=configs.to_json(config), env=config.env, seed=config.seed, command=""
-    )  # fmt: skip
-    with made, Live(plain=True) as live:
+    with begin(path, name, config, resume=resume) as made, Live(plain=True) as live:
         return import_module(f"evolvent.algos.{name}").run(config, made, live, resume=resume)
-
-
-def rows(path):
-    """Every line of the metrics without what depends on the clock."""
-    clocks = ("t", "sampled_per_s", "trained_per_s")
-    lines = RunFolder.open(path).read_metrics()
-    return [{k: v for k, v in row.items() if k not in clocks and not k.endswith("_s")} for row in lines]
-
-
-class Killed(BaseException):
-    """Nothing after it runs."""
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -92,8 +68,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, folder, tmp_path, monkey
     torch.manual_seed(12345)  # another process would not have this one's stream either
     found = start(name, config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
-    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
-    moved = [row for row in rows(tmp_path / "whole") if row.get("grad_norm", 0) > 0]
+    assert stable(tmp_path / "cut") == stable(tmp_path / "whole")
+    moved = [row for row in stable(tmp_path / "whole") if row.get("grad_norm", 0) > 0]
     assert moved and all(row.get("gap", 0.0) < 1e-4 for row in moved)
 
 
@@ -213,7 +189,7 @@ def test_etpo_refuses_choices_of_whole_actions(folder, tmp_path):
 # ---------------------------------------------------------------------------------------------------- ArCHer
 def test_archer_trains_the_critics_alone_first_and_forgets_the_oldest(folder, tmp_path):
     start("archer", settings("archer", folder), tmp_path / "run")
-    first, second = (row for row in rows(tmp_path / "run") if "update" in row)
+    first, second = (row for row in stable(tmp_path / "run") if "update" in row)
     assert "grad_norm" not in first and second["grad_norm"] > 0
     assert second["replay"] == 11 and second["tokens"] > 0
 
@@ -283,7 +259,7 @@ def test_a_team_is_recorded_agent_by_agent(folder, tmp_path):
 def test_free_words_and_choices_stand_side_by_side(folder, tmp_path):
     config = settings("marft", folder, env="microwave:step_limit=3", interval=0, plan={"record": 99})
     start("marft", config, tmp_path / "run")
-    assert all(row["gap"] < 1e-4 for row in rows(tmp_path / "run") if "update" in row)
+    assert all(row["gap"] < 1e-4 for row in stable(tmp_path / "run") if "update" in row)
     e = Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes()))
     assert e.agents_T == ["solver", "checker"] * (e.n_steps // 2)
     assert [bool(e.choices(t)) for t in range(2)] == [False, True]
@@ -332,7 +308,7 @@ def test_the_margin_of_recorded_pairs_rises(name, beta, style, folder, tmp_path)
         name, folder, updates=8, env=SUM, pairs=pairs, prompts=4, beta=beta, lr=0.02, plan={"style": style}, **more
     )
     start(name, config, tmp_path / "run")
-    told = [row for row in rows(tmp_path / "run") if "update" in row]
+    told = [row for row in stable(tmp_path / "run") if "update" in row]
     assert told[0]["margin"] == pytest.approx(0.0, abs=1e-5)
     assert told[-1]["margin"] > 0.5 and told[-1]["accuracy"] >= 0.75
     assert all("gap" not in row for row in told)  # nobody here sampled them
@@ -343,10 +319,10 @@ def test_attempts_of_a_run_are_pairs_for_another(folder, tmp_path):
     start("dpo", settings("dpo", folder, updates=2, group=6, plan={"record": 99}), tmp_path / "first")
     some = settings("dpo", folder, updates=3, pairs=str(tmp_path / "first"))
     start("dpo", some, tmp_path / "second")
-    told = [row for row in rows(tmp_path / "second") if "update" in row]
+    told = [row for row in stable(tmp_path / "second") if "update" in row]
     assert told[0]["compared"] >= 2 and told[-1]["margin"] > told[0]["margin"]
     start("tgdpo", settings("tgdpo", folder, reward_from=str(tmp_path / "first")), tmp_path / "third")
-    assert {row["stage"] for row in rows(tmp_path / "third") if "update" in row} == {2.0}
+    assert {row["stage"] for row in stable(tmp_path / "third") if "update" in row} == {2.0}
     before, after = weights(tmp_path / "first", ""), weights(tmp_path / "third", "reward")
     assert all(np.array_equal(before[key], after[key]) for key in before)
 

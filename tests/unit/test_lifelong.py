@@ -16,6 +16,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.rollout.attempt import Agent, attempt
 from evolvent.rollout.lifelong import Stream, run_stream
+from run_folders import stable
 
 CODES = {"alpha": "A1", "bravo": "B2", "charlie": "C3", "delta": "D4", "echo": "E5", "foxtrot": "F6"}
 
@@ -86,11 +87,6 @@ def store(folder, policy="memlift", **more):
     return Memory(folder.path / "memory.db", policy=preset(policy, **more), embedder="hash:128", sync="normal")
 
 
-def stable(folder):
-    rows = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in rows]
-
-
 STREAM = Stream(algo="test", passes=2, train=6, heldout=4)
 
 
@@ -144,7 +140,7 @@ def test_a_stopped_run_resumes_with_the_same_numbers(tmp_path, stop_after):
     whole, memory = start(tmp_path / "whole")
     with closing(whole), memory, Live(plain=True) as live:
         run_stream(STREAM, CodeBook(), Agent(Copier()), memory, whole, live)
-        expected = stable(whole), [(i.key, i.body, i.value, i.n) for i in memory.items()]
+        expected = stable(whole.path), [(i.key, i.body, i.value, i.n) for i in memory.items()]
 
     class Stopping(Copier):
         def generate(self, prompt, **settings):
@@ -155,14 +151,14 @@ def test_a_stopped_run_resumes_with_the_same_numbers(tmp_path, stop_after):
     folder, memory = start(tmp_path / "stopped")
     with closing(folder), memory, Live(plain=True) as live, pytest.raises(Interrupted):
         run_stream(STREAM, CodeBook(), Agent(Stopping()), memory, folder, live)
-    assert len(stable(folder)) == stop_after
+    assert len(stable(folder.path)) == stop_after
     # a task that was cut off in the middle: its lines may be there, its transaction is not
     with (folder.path / "metrics.jsonl").open("a") as f:
         f.write(json.dumps({"t": 0, "step": stop_after + 1, "phase": "stream", "pass": 1, "success": 0}) + "\n")
     folder = RunFolder.open(tmp_path / "stopped")
     with closing(folder), store(folder) as memory, Live(plain=True) as live:
         run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live, resume=True)
-        assert (stable(folder), [(i.key, i.body, i.value, i.n) for i in memory.items()]) == expected
+        assert (stable(folder.path), [(i.key, i.body, i.value, i.n) for i in memory.items()]) == expected
 
 
 def test_values_choose_among_admissible_commands_without_a_model(tmp_path):

@@ -5,9 +5,9 @@ import importlib
 import pytest
 import torch
 
-from evolvent.core.config import to_json, with_fields
-from evolvent.core.folder import RunFolder
+from evolvent.core.config import with_fields
 from evolvent.evaluate.live import Live
+from run_folders import Killed, begin, stable
 
 torch.set_num_threads(1)
 COMMON = {
@@ -22,26 +22,11 @@ CASES = {
 }
 
 
-class Killed(BaseException):
-    """Nothing after it runs."""
-
-
-def stable(folder):
-    times = {"t", "steps_per_s", "act_s", "step_s", "credit_s", "learn_s"}
-    return [{key: value for key, value in row.items() if key not in times} for row in folder.read_metrics()]
-
-
 @pytest.mark.parametrize("algo", CASES)
 def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
     module = importlib.import_module(f"evolvent.algos.{algo}")
     config = with_fields(module.Config(), **COMMON, **CASES[algo])
-
-    def make(name):
-        return RunFolder.create(
-            tmp_path / name, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test"
-        )
-
-    whole, cut = make("whole"), make("cut")
+    whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
     with Live(plain=True) as live:
         want = module.run(config, whole, live)
         learn, calls = module.learn_values, []
@@ -58,8 +43,8 @@ def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
                 module.run(config, cut, live)
         cut.close()
         torch.manual_seed(12345)  # another process would not have this one's stream either
-        again = RunFolder.open(tmp_path / "cut")
+        again = begin(tmp_path / "cut", algo, config, resume=True)
         found = module.run(config, again, live, resume=True)
-    assert len(stable(whole)) > 7
-    assert stable(again) == stable(whole)
+    assert len(stable(whole.path)) > 7
+    assert stable(again.path) == stable(whole.path)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}

@@ -10,24 +10,19 @@ import pytest
 import torch
 
 from evolvent import envs
-from evolvent.core.config import to_json, with_fields
+from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput, EnvError, ModelError
 from evolvent.core.folder import RunFolder
 from evolvent.envs.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.rollout.team import Plan
+from run_folders import begin
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
 TEAMS = ("mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma")
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def config_of(algo, **fields):
@@ -41,11 +36,7 @@ def train(path, config, *, resume=False):
     """Run an algorithm in this process; returns what it told the person who watches."""
     algo = type(config).__module__.rpartition(".")[2]
     out = io.StringIO()
-    if resume:
-        folder = RunFolder.open(path)
-    else:
-        folder = RunFolder.create(path, algo=algo, config=to_json(config), env=config.env, seed=0, command="")
-    with folder:
+    with begin(path, algo, config, resume=resume) as folder:
         summary = importlib.import_module(f"evolvent.algos.{algo}").run(
             config, folder, Live(True, stream=out), resume=resume
         )
@@ -144,8 +135,7 @@ def test_weights_that_do_not_fit_another_team_say_why(tmp_path):
 
 
 def test_a_run_without_a_checkpoint_is_named(tmp_path):
-    config = mat()
-    RunFolder.create(tmp_path / "r", algo="mat", config=to_json(config), env=config.env, seed=0, command="")
+    begin(tmp_path / "r", "mat", mat())
     with pytest.raises(BadInput, match="no checkpoint"):
         judge(tmp_path / "r")
 
