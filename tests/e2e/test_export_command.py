@@ -7,18 +7,18 @@ from evolvent.cli import export
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
-from evolvent.credit import step_group_std, token_bad
+from evolvent.credit import agent_sequential, step_group_std, token_bad
 from evolvent.learn.export_verl import load
 
 SIZES = {"prompts": 2, "group": 2, "temperature": 0.7, "gamma": 0.9, "trace": 0.8, "model": "some-model"}
 
 
-def attempt(name, group, reward, tokens=True):
+def attempt(name, group, reward, tokens=True, agents=("agent", "agent")):
     ep = Episode("task", id=name, env="microwave", group=group)
     for t in range(2):
         ids, logp = ([5, 6 + t], [-0.5, -0.25]) if tokens else ((), ())
         ep.observe("seen", token_ids=[1, 2 + t] if tokens else (), parent=-1)
-        ep.act("said", token_ids=ids, logp=logp, reward=reward * t)
+        ep.act("said", agent=agents[t], token_ids=ids, logp=logp, reward=reward * t)
     ep.end(terminated=True)
     if tokens:
         ep.note("value", [0.1, 0.2, 0.3, 0.4])
@@ -27,16 +27,19 @@ def attempt(name, group, reward, tokens=True):
 
 @pytest.fixture
 def made(tmp_path):
-    def make(algo="grpo", tokens=True, attempts=True):
+    def make(algo="grpo", tokens=True, attempts=True, ended=True, agents=("agent", "agent"), **settings):
+        path = tmp_path / f"{algo}{len(list(tmp_path.iterdir()))}"
         folder = RunFolder.create(
-            tmp_path / algo, algo=algo, config=SIZES, env="microwave", seed=0, command=f"evolvent run {algo}"
+            path, algo=algo, config=SIZES | settings, env="microwave", seed=0, command=f"evolvent run {algo}"
         )
         with folder:
             for update in (1, 2):
                 folder.log(4 * update, update=update)
-                for i in range(2 * update if attempts else 0):
-                    folder.episode(attempt(f"{update}.{i}", f"{update}.{i % 2}", float(i), tokens))
-        return tmp_path / algo
+                for i in range((2 * update if ended else 2) if attempts else 0):
+                    folder.episode(attempt(f"{update}.{i}", f"{update}.{i % 2}", float(i), tokens, agents))
+            if ended:
+                folder.write_summary({"algo": algo})
+        return path
 
     return make
 
@@ -85,11 +88,32 @@ def test_a_rule_with_settings_is_named(made, tmp_path):
     assert load(out).tensors["advantages"].ravel().tolist() == pytest.approx(credit.tolist(), rel=1e-6)
 
 
+def test_a_run_of_several_agents_is_exported_one_by_one(made, tmp_path, capsys):
+    out, team = tmp_path / "batch.safetensors", {"agents": ("solver", "checker")}
+    folder = made("marft", level="action", kappa=0.7, **team)
+    rule = "agent_sequential:gamma=0.9,trace=0.8,kappa=0.7"
+    assert rule in refused("verl", folder, "--out", out)
+    assert "--rule token_sequential:" in refused("verl", made("marft", level="token", **team), "--out", out)
+    assert "--agent solver" in refused("verl", folder, "--out", out, "--rule", rule)
+    assert "['solver', 'checker']" in refused("verl", folder, "--out", out, "--rule", rule, "--agent", "critic")
+    run("verl", folder, "--out", out, "--rule", rule, "--agent", "checker", "--plain")
+    config = agent_sequential.Config(gamma=0.9, trace=0.8, kappa=0.7)
+    credit = agent_sequential.assign(recorded(folder), config).values("step")[1::2]
+    assert load(out).tensors["advantages"][:, 0].tolist() == pytest.approx(credit.tolist())
+
+
+def test_of_a_run_that_has_not_ended_there_is_no_whole_update(made, tmp_path, capsys):
+    run("verl", made("grpo", ended=False), "--out", tmp_path / "batch.safetensors", "--last", "--plain")
+    told = capsys.readouterr().out
+    assert "2 of 2 groups are not whole" in told and "has not ended" in told and "--last takes" not in told
+
+
 def test_what_cannot_be_exported_is_told(made, tmp_path):
     folder, out = made("grpo"), tmp_path / "batch.safetensors"
     assert "did you mean 'step_group_std'?" in refused("verl", folder, "--out", out, "--rule", "step_group_sdt")
     assert "did you mean 'gamma'?" in refused("verl", folder, "--out", out, "--rule", "token_bad:gama=1")
-    assert "unknown credit rule" in refused("verl", folder, "--out", out, "--rule", "memory_ema")
+    for rule in ("memory_ema", "agent_gae"):
+        assert "unknown credit rule" in refused("verl", folder, "--out", out, "--rule", rule)
     assert "config.json" in refused("verl", tmp_path / "nowhere", "--out", out)
     assert "the target is a folder" in refused("verl", folder, "--out", tmp_path)
     assert "expected: evolvent export verl" in refused("trl", folder)

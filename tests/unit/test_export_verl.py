@@ -142,7 +142,7 @@ def test_a_row_trains_one_policy():
     assert batch.tensors["responses"].tolist() == [[5, 6, 7, 31, 8, 32, 5, 9]]
     assert batch.tensors["response_mask"].tolist() == [[1, 1, 1, 0, 0, 0, 1, 1]]
     assert batch.non_tensors["agent"] == ["a"] and batch.non_tensors["__num_turns__"] == [2]
-    with pytest.raises(BadInput, match="no such agent"):
+    with pytest.raises(BadInput, match=r"no such agent decided[^?]*got: c[^?]*'a', 'b'[^?]*where: --agent"):
         verl_batch(episodes, ledger, level="token", agent="c")
 
 

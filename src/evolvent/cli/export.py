@@ -22,7 +22,8 @@ from evolvent.evaluate.live import Live
 from evolvent.rollout.language_credit import Rule
 
 _WHERE = "evolvent export verl"
-_LEVELS = ("token", "step")
+_LEVELS = {"token": "token", "step": "step", "agent": "step"}
+"""Which credit is read, by the level of a rule: over episodes one of agents scores their decisions, too."""
 
 
 class _Rule(NamedTuple):
@@ -72,7 +73,7 @@ def verl(
         batch = export_verl.verl_batch(episodes, ledger, level=chosen.level, agent=agent, meta_info=meta)
         export_verl.save(out, batch)
         _tell(live, batch, episodes, f"{folder} → {out}")
-        for warning in (*_incomplete(episodes, config), *batch.warnings):
+        for warning in (*_incomplete(episodes, config, finished=opened.finished), *batch.warnings):
             live.note(f"! {warning}")
 
 
@@ -99,7 +100,7 @@ def _episodes(opened: RunFolder, live: Live) -> tuple[list[Episode], list[int]]:
     return episodes, steps
 
 
-def _incomplete(episodes: Sequence[Episode], config: dict[str, Any]) -> list[str]:
+def _incomplete(episodes: Sequence[Episode], config: dict[str, Any], *, finished: bool) -> list[str]:
     """Groups of which only a part was recorded: credit that compares them is not the one that trained."""
     counts: dict[str, int] = {}
     for episode in episodes:
@@ -108,10 +109,15 @@ def _incomplete(episodes: Sequence[Episode], config: dict[str, Any]) -> list[str
     short = sum(n < size for n in counts.values())
     if not short:
         return []
+    whole = (
+        "--last takes the last update, of which all are recorded"
+        if finished
+        else "the run has not ended, and only at its end all attempts of the last update are recorded (--resume)"
+    )
     return [
         f"{short} of {len(counts)} groups are not whole: fewer than {size} attempts of them were recorded. Credit that "
-        "compares attempts compares those alone; --last takes the last update, of which all are recorded, and a run "
-        f"with --record {int(config.get('prompts', 1)) * size} keeps all"
+        f"compares attempts compares those alone; {whole}; a run with --record "
+        f"{int(config.get('prompts', 1)) * size} keeps all"
     ]
 
 
@@ -135,11 +141,12 @@ def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
     if not text:
         return _trained(manifest)
     name, _, settings = text.partition(":")
-    known = {e.name: e.constants["LEVEL"] for e in catalogue.entries("credit") if e.constants.get("LEVEL") in _LEVELS}
+    rules = {e.name: e.constants for e in catalogue.entries("credit") if e.constants.get("RECORD") != "rollout"}
+    known = {rule: _LEVELS[told["LEVEL"]] for rule, told in rules.items() if told.get("LEVEL") in _LEVELS}
     if name not in known:
         raise BadInput(
             "unknown credit rule", got=name, expected=catalogue.closest(name, sorted(known)), where="--rule",
-            do="see `evolvent list credit`: rules for tokens and steps",
+            do="see `evolvent list credit`: rules for tokens, steps and agents",
         )  # fmt: skip
     module = catalogue.credit_rule(name)
     config = _settings(module, settings)
@@ -178,8 +185,9 @@ def _trained(manifest: dict[str, Any]) -> _Rule:
     modules = [
         m for m in vars(module).values() if isinstance(m, ModuleType) and m.__name__.startswith("evolvent.credit.")
     ]
-    names = [m.__name__.rpartition(".")[2] for m in modules]
     config: dict[str, Any] = manifest["config"]
+    modules.sort(key=lambda m: getattr(m, "LEVEL", "") != config.get("level"))  # marft --level token
+    names = [m.__name__.rpartition(".")[2] for m in modules]
     example = names[0] if names else "step_group_std"
     shared = [
         f.name for m in modules[:1] for f in dataclasses.fields(getattr(m, "Config", _Nothing)) if f.name in config

@@ -161,6 +161,8 @@ class _Row:
 
 def _of_agent(batch: TokenBatch, agent: str) -> TokenBatch:
     """The rows of one policy."""
+    if agent and agent not in batch.agents:
+        raise BadInput("no such agent decided", got=agent, expected=f"one of {list(batch.agents)}", where="--agent")
     batch = batch.of_agent(agent) if agent else batch
     if not len(batch.units):
         raise BadInput(
