@@ -4,7 +4,7 @@
 
 SmolLM2-135M says which of three digits is the largest, after four worked examples. The checker reads the solver's
 answer and gives the one that counts. A run ends with the update in which it has sampled its tokens; a pair says two
-answers an attempt, so one agent makes twice the attempts. MARFT's own settings but for the rates, for a
+answers an attempt, so one agent makes twice the attempts. The defaults of ``marft`` but for sizes, the rates, for a
 guard that lets such steps pass (at the published 1e-3 it throws every one away), and for whose turn it is: ten updates
 of one agent are a third of so short a run, so both learn in every update (``pair``) or five by five.
 """

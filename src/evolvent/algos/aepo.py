@@ -14,7 +14,8 @@ several share are trained on in each of them, with the advantage of each, as pub
 
 Deviations: the attempt whose entropies decide how many start afresh is one of them (released: a further one, thrown
 away); what is left of the budget in the end starts from the task and does not branch. H_task is that of the attempt's
-first turn. G is 4 by default (published: 16). LoRA instead of all weights, and a learning rate that suits it.
+first turn. G is 4 by default (released: 12, 6 of them whole at first). LoRA instead of all weights, and a learning rate
+that suits it.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ An update draws tasks until ``prompts`` groups have returns that differ, in at m
 trains on what there is, and ``differing`` in the log says how many. What was sampled in vain counts in ``attempts``,
 ``sampled_tokens`` and ``return``, and takes no part in the loss or its denominators.
 
-Deviations: one optimiser step an update by default, the paper does 16 (``--minibatches``). LoRA instead of all weights,
-and a learning rate that suits it.
+Deviations: one optimiser step an update of 8 tasks x 4 attempts by default, the paper does 16 (``--minibatches``) on
+512 x 16. LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations

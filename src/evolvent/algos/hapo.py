@@ -9,8 +9,8 @@ Paper: Liu et al. 2025, From Uniform to Heterogeneous (arXiv 2509.16591).
     low = eps (1 - min(h, 0)),  high = eps (1 + max(h, 0)),   L = mean_tokens PPO(r, A, low, high), at most dual |A|
 
 Deviations: the quantile that sampling needs is that of the update before. h is that of the equations; the released code
-divides negative values by their minimum, which turns their sign. Ratios are those of the policy at T, as released. LoRA
-instead of all weights, and a learning rate that suits it.
+divides negative values by their minimum, which turns their sign. Ratios are those of the policy at T, as released. No
+weight decay (released .1). LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations

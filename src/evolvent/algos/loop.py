@@ -8,8 +8,9 @@ Paper: Chen et al. 2025, Reinforcement Learning for Long-Horizon Interactive LLM
 The range is symmetric in the logarithm. The ratio may be that of a token (the best in the paper), of a turn or of the
 whole attempt. On its own benchmark the reward is the share of unit tests that pass.
 
-Deviations: a step whose KL exceeds ``kl_stop`` is discarded where the paper ends the pass; no weight decay; one
-optimiser step a pass by default. LoRA of rank 8 on q and v, and a learning rate that suits it.
+Deviations: a step whose KL exceeds ``kl_stop`` is discarded where the paper ends the pass; no weight decay (released
+.01); 8 tasks an update (40) and one optimiser step a pass (minibatches of 32). LoRA of rank 8 on q and v, and a
+learning rate that suits it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ If the old policy is a mixture of one that is right with probability q and one t
 the second: wrong answers are fitted by their share of the mixture. ``max_v`` bounds the value and leaves the gradient.
 On policy the gradient is that of GRPO. Groups that are all right or all wrong are left out.
 
-Deviations: one optimiser step an update by default, the paper does 16 (``--minibatches``). LoRA instead of all weights,
-and a learning rate that suits it.
+Deviations: one optimiser step an update of 8 tasks x 4 attempts by default, the paper does 16 (``--minibatches``) on
+16 x 512 attempts. LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Paper: Wen et al. 2024 (arXiv 2405.15821), as the baseline of naive token-level 
 
     delta_j = gamma V(o, w^{<=j}) - V(o, w^{<j})  inside an action,   r + gamma V(o') - V  at its last token
 
-so what is best depends on how many tokens an action has, and long actions are undervalued. Everything else is ``poad``,
-defaults and deviations included.
+so what is best depends on how many tokens an action has, and long actions are undervalued. Everything else is ``poad``:
+which defaults are published and which are ours, and the deviations.
 """
 
 from __future__ import annotations

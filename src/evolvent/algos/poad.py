@@ -8,12 +8,17 @@ Paper: Wen et al. 2024, Reinforcing Language Agents via Policy Optimization with
 
 so what is best for the token problem is best for the action problem, and search is linear in the length of an action.
 The critic is an MLP on the frozen base's hidden state before each token. Its baselines are ``ntpo`` (discount at every
-token) and ``twosome`` (one advantage an action). The defaults are those of the released Overcooked script.
+token) and ``twosome`` (one advantage an action).
+
+Those of the released Overcooked script are gamma, trace, clip, entropy, kl_stop and grad_clip. Ours are the sizes,
+``prompts`` times ``group`` whole attempts and one pass of one step (released: 4 x 32 steps, 5 passes of 2 minibatches);
+the length of an action, as the environment asks (10 tokens); Adam's epsilon, 1e-8 (1e-5); the weight of the critic's
+loss, 1 (.5); and the learning rates, which suit LoRA on a small model (5e-7 and 1e-5 on all weights).
 
 Deviations: actions are sampled token by token inside the allowed ones (``--act trie``), so the ratio starts at 1; the
 released code samples whole actions by likelihood a word and trains unconstrained tokens (``--act word`` does that).
 Advantages are normalised once an optimiser step, not in each micro-batch. A step is discarded at KL ``kl_stop``; the
-critic's is not. Learning rates suit LoRA on a small model.
+critic's is not. The critic makes all its passes before the policy's first (released: both in each minibatch).
 """
 
 from __future__ import annotations

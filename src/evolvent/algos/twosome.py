@@ -5,11 +5,12 @@ Paper: Tan et al. 2024, True Knowledge Comes from Practice (arXiv 2401.14151).
     P(a_k | o) = softmax_k( 1/words(a_k) sum_j log pi(w_k^j | o, w_k^{<j}) )
     L_pi = mean_t max(-r A, -clip(r, 1 +- eps) A) - c H,   one ratio, one advantage and one entropy an action
 
-The critic is an MLP on the frozen base's hidden state before the action's first token. The defaults are those of the
-comparison with POAD (released Overcooked script), where it is the action-level baseline.
+The critic is an MLP on the frozen base's hidden state before the action's first token. It is the action-level
+baseline of POAD: ``poad`` says which defaults are those of the released comparison (Overcooked) and which are ours.
+TWOSOME's own scripts have entropy .01, 32 minibatches for the policy and 4 for the critic, and a rate that falls.
 
-Deviations: advantages are normalised once an optimiser step, not in each micro-batch. Learning rates suit LoRA on a
-small model.
+Deviations: advantages are normalised once an optimiser step, not in each micro-batch; the critic makes all its passes
+before the policy's first. Learning rates suit LoRA on a small model.
 """
 
 from __future__ import annotations
