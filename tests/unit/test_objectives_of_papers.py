@@ -96,6 +96,12 @@ def test_the_defaults_of_a_system_are_those_of_the_table(name):
             assert getattr(config, axis.name) == getattr(loss, axis.name), axis.name
 
 
+def test_what_has_no_system_says_so():
+    alone = {name for name, choice in CHOICES.items() if choice.note.startswith("objective only")}
+    parts = {"spear_replay", "marft_a", "marft_t", "ipo"}  # of spear, marft and dpo
+    assert alone == {name for name in CHOICES if not find_spec(f"evolvent.algos.{name}")} - parts
+
+
 def test_the_table_is_complete_text():
     head, *rows = table()
     assert len(rows) == len(CHOICES) and all(len(row) == len(head) for row in rows)

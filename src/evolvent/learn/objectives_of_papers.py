@@ -2,7 +2,7 @@
 
 An objective is only half of a system; the other half, where the advantage comes from, is named here in words
 (reward, unit, baseline, spread) and lives in ``credit/``. Numbers are the published or released settings; where a paper
-leaves one open, PPO's default stands and ``note`` says so.
+leaves one open, PPO's default stands and ``note`` says so. ``objective only``: no system in ``algos/`` has it yet.
 """
 
 from __future__ import annotations
@@ -83,18 +83,18 @@ CHOICES: dict[str, Choice] = {
     ),
     "gpg": Choice(
         "arXiv 2504.02546", GPG, baseline="group mean, times B / attempts in groups that differ",
-        note="sampled on until .6 of the attempts do",
+        note="objective only; sampled on until .6 of the attempts do",
     ),
     "dapo": Choice("arXiv 2503.14476", DAPO, reward="outcome + overlong penalty", note="dynamic sampling"),
     "gspo": Choice("arXiv 2507.18071", GSPO),
-    "gmpo": Choice("arXiv 2507.20673", GMPO),
-    "cispo": Choice("arXiv 2506.13585", CISPO, note="clip range of PPO"),
-    "sapo": Choice("arXiv 2511.20347", SAPO),
+    "gmpo": Choice("arXiv 2507.20673", GMPO, note="objective only"),
+    "cispo": Choice("arXiv 2506.13585", CISPO, note="objective only; clip range of PPO"),
+    "sapo": Choice("arXiv 2511.20347", SAPO, note="objective only"),
     "opmd": Choice("arXiv 2505.17826", OPMD, baseline="group mean, or log-mean-exp", note="tolerates stale data"),
     "asymre": Choice("arXiv 2506.20520", ASYMRE, baseline="group mean - .1", note="tolerates stale data"),
     "clip_cov": Choice("arXiv 2505.22617", CLIP_COV, note="some released scripts clip at 1 / 1"),
     "kl_cov": Choice("arXiv 2505.22617", KL_COV, note="share of the scripts; default of the code 2e-4"),
-    "high_entropy": Choice("arXiv 2506.01939", HIGH_ENTROPY, note="on top of DAPO"),
+    "high_entropy": Choice("arXiv 2506.01939", HIGH_ENTROPY, note="objective only; on top of DAPO"),
     "aepo": Choice(
         "arXiv 2510.14545", AEPO, spread="times 1 + .2 z(entropy)",
         note="branches within a budget of samples",
@@ -116,7 +116,9 @@ CHOICES: dict[str, Choice] = {
         "arXiv 2505.18116", NFT, reward="right or wrong", baseline="group mean",
         note="groups that are all alike contribute nothing",
     ),
-    "hbpo": Choice("arXiv 2507.15844", HBPO, reward="outcome within a length budget", baseline="budget, batch std"),
+    "hbpo": Choice(
+        "arXiv 2507.15844", HBPO, reward="outcome within a length budget", baseline="budget; group mean / std"
+    ),
     "poad": Choice(
         "arXiv 2405.15821", POAD, reward="step", unit="token", baseline="critic",
         spread="GAE, no discount inside actions", note="a step is discarded at KL .02; entropy .01 in VirtualHome",
@@ -161,14 +163,18 @@ CHOICES: dict[str, Choice] = {
     "flow_grpo": Choice("arXiv 2510.05592", FLOW_GRPO, spread="broadcast to the planner's turns"),
     "verpo": Choice(
         "arXiv 2601.03525", VERPO, reward="weighted tests a turn, and outcome", unit="trajectory + turn",
-        baseline="group mean, twice", spread="added",
+        baseline="group mean, twice", spread="added", note="objective only; rule step_test_weighted",
     ),
     "refine": Choice("arXiv 2410.15115", CLIP_DELTA, reward="refined process", unit="turn", baseline="mean"),
     "gigpo": Choice(
-        "arXiv 2505.10978", GIGPO, unit="trajectory + turns at one state", baseline="group mean, twice", spread="added"
+        "arXiv 2505.10978", GIGPO, unit="trajectory + turns at one state", baseline="group mean, twice", spread="added",
+        note="objective only; rule step_anchor_state",
     ),
     "dpo": Choice("arXiv 2305.18290", DPO, reward="preference", unit="pair", baseline="the other answer"),
-    "ipo": Choice("arXiv 2310.12036", IPO, reward="preference", unit="pair", baseline="the other answer"),
+    "ipo": Choice(
+        "arXiv 2310.12036", IPO, reward="preference", unit="pair", baseline="the other answer",
+        note="dpo with --loss ipo",
+    ),
     "sppo": Choice(
         "arXiv 2405.00675", SPPO, reward="probability to win", baseline="1/2",
         note="repeated on its own answers",
