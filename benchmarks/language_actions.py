@@ -36,8 +36,10 @@ CELLS = (
         for arm in ("poad", "ntpo")
     ]
     + [
-        # in food policies fall while their critic explains nothing: does it help to let the critic learn first?
-        team_grid.Cell("food-long", "poad-critic-first", "poad", COMMON | WORLDS["food-long"] | CRITIC | {"warmup": 6})
+        # in food policies fall while their critic explains nothing: does it help to let the critic learn first, or a
+        # trace that reaches the first command?
+        team_grid.Cell("food-long", f"poad-{name}", "poad", COMMON | WORLDS["food-long"] | CRITIC | own)
+        for name, own in (("critic-first", {"warmup": 6}), ("trace-1", {"trace": 1.0}))
     ]
 )
 
