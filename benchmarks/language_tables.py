@@ -33,7 +33,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Sequence[Row]], str]]] = {
     "cpu": ("CPU-minutes", lambda rows: _cpu(rows)),
     "minutes": ("minutes", lambda rows: f"{np.mean([sum(row['seconds'].values()) / 60 for row in rows]):.1f}"),
 }
-PATH = ("world", "system", "seeds", "before", "learning", "after", "sampled", "updates", "minutes")
+PATH = ("world", "system", "seeds", "chance", "before", "learning", "after", "sampled", "updates", "minutes")
 USUAL = ("world", "system", "seeds", "before", "after", "sampled", "updates", "tokens", "minutes")
 
 
@@ -76,14 +76,17 @@ SECTIONS = (
         "Credit inside actions (`poad`), a discount at every token (`ntpo`), whole actions (`twosome`), groups "
         "(`grpo`) and soft values (`etpo`), on equal attempts. The return while learning, a mean over all attempts, "
         "says how soon and how steadily a system learns; it is between -1 and 1 in the microwave world, and a success "
-        "rate in the other. `poad-99` and `ntpo-99` discount by 0.99 instead of 0.95. In food no "
-        "greedy attempt succeeds: without memory the likeliest command repeats itself. Look at those that were drawn.",
+        "rate in the other. `poad-99` and `ntpo-99` discount by 0.99 instead of 0.95. Chance is random "
+        "commands. In food no greedy attempt succeeds: without memory the likeliest command repeats itself. Look at "
+        "those that were drawn.",
         PATH,
         "What the rules say of the same two attempts, recomputed from the record of a run of POAD (`python "
-        "benchmarks/credit_picture.py`; every report has this for its own attempts). In the success, the wasted first "
-        "command is worth about nothing to POAD, and as much as the others to GRPO. In the failure all rules blame the "
-        "last command most or as much as the others, the only right one: it stands where the punishment came, and a "
-        "trace of 0.95 a token hardly reaches the commands before it.\n\n![Two attempts, each token coloured by its "
+        "benchmarks/credit_picture.py`; every report has this for its own attempts), all with its critic and its "
+        "discount of 0.95. In the success, the wasted first command is worth about nothing to POAD, and as much as the "
+        "others to GRPO; NTPO blames all commands but the last, since at a discount for every token a value of 0.7 "
+        "ought to grow, and does not. In the failure all rules blame the last command most or as much as the others, "
+        "the only right one: it stands where the punishment came, and a trace of 0.95 a token hardly reaches the "
+        "commands before it.\n\n![Two attempts, each token coloured by its "
         "credit under POAD, NTPO, PPO over whole actions, and GRPO](token-credit.svg)",
     ),
     Section(

@@ -93,7 +93,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 replay.add([e for e, w in zip(episodes, wide, strict=True) if w], t, faulty=bad[wide].tolist())
             with run.clock("learn"):  # LEARN
                 objective = WithReplay(own, replayed, len(episodes), rising(t, config.period))
-                told = run.improve(objective, both.episodes, both, level="step", grad_clip=config.grad_clip)
+                told = run.improve(
+                    objective, both.episodes, both, level="step", grad_clip=config.grad_clip, replayed=len(old)
+                )
                 if old:  # they were sampled by an older policy, which says nothing of sampler and trainer
                     told["replay_gap"] = told.pop("gap")
             counts = {"left_out": out, "faulty": float(bad.mean()), "replayed": float(len(old))}

@@ -120,6 +120,10 @@ class TokenBatch:
         logp, entropy = self.looked_up(judge, micro_tokens)
         return replace(self, units=replace(self.units, old_logp=logp, entropy=entropy))
 
+    def fresh_until(self, trajectories: int) -> TokenBatch:
+        """The batch whose first trajectories, so many, the policy that is trained has sampled: see ``Units.fresh``."""
+        return replace(self, units=replace(self.units, fresh=self.units.trajectory < trajectories))
+
     def _units_in(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Places of the units of ``rows``, row by row, and the new number of the row of each: int64 ``[U']``."""
         place = torch.full((len(self.rows),), -1, dtype=torch.int64)

@@ -25,6 +25,8 @@ class Units:
         ref_logp: under the reference.
         entropy: of the policy when it was sampled, nats.
         free: bool, whether anything else was allowed there; None = everywhere.
+        fresh: bool, whether the policy that is trained sampled it, so that what it says before the first step may stand
+            for ``old_logp``; None = nowhere.
         weight: share in the loss; set by a loss for one optimiser step.
         h: entropy relative to the step's (HAPO); set likewise.
         kept: bool, whether it takes part, where that depends on what was sampled alone; set likewise.
@@ -41,6 +43,7 @@ class Units:
     ref_logp: Tensor | None = None
     entropy: Tensor | None = None
     free: Tensor | None = None
+    fresh: Tensor | None = None
     weight: Tensor | None = None
     h: Tensor | None = None
     kept: Tensor | None = None

@@ -33,8 +33,8 @@ from evolvent.core.seeding import rng, seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.learn.judges import ActionJudge, TokenJudge
-from evolvent.learn.policy_gradient import improve
-from evolvent.learn.token_batch import Unit, token_batch
+from evolvent.learn.policy_gradient import improve, reference_kl
+from evolvent.learn.token_batch import Unit
 from evolvent.learn.token_critic import Seen, TokenCritic
 from evolvent.learn.units import Loss
 from evolvent.models import language
@@ -43,6 +43,7 @@ from evolvent.rollout.language_config import LanguageConfig, check
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
+from evolvent.rollout.language_learn import told_of_steps, training_batch
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
 from evolvent.rollout.language_tasks import drawn, run_tasks
 from evolvent.rollout.language_weights import Weights
@@ -66,15 +67,9 @@ class LanguageRun:
     """
 
     def __init__(
-        self,
-        config: LanguageConfig,
-        model: Any,
-        folder: RunFolder,
-        live: Live,
-        *,
-        adapters: Sequence[str],
+        self, config: LanguageConfig, model: Any, folder: RunFolder, live: Live, *, adapters: Sequence[str],
         resume: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.config, self.model, self.folder, self.live = config, model, folder, live
         self.speaker = speaker(config.plan.style, model)
         self.env = envs.load(config.env)
@@ -89,7 +84,8 @@ class LanguageRun:
         self._last: list[Episode] = []
         self._telling: tuple[int, list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
-        self._health = Health(exact=model.dtype == torch.float32)
+        self.exact = model.dtype == torch.float32
+        self._health = Health(exact=self.exact)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
         self._resume, self._told, self._sample_told, self._broken = resume, 0.0, time.monotonic(), 0
@@ -154,7 +150,7 @@ class LanguageRun:
 
     def improve(
         self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
-        adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0,
+        adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0, replayed: int = 0,
     ) -> dict[str, float]:  # fmt: skip
         """Passes of policy gradient over the attempts, weighted by the ledger; returns what there is to tell.
 
@@ -167,20 +163,24 @@ class LanguageRun:
             adapter: whose weights move; among several agents it is the one of that name, by its own decisions.
             kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
             grad_clip: largest norm of the gradient.
+            replayed: so many of the attempts, the last ones, were sampled by older policies.
         """
         config, plan = self.config, self.config.plan
-        batch = token_batch(episodes, ledger, level=level, unit=unit, constrained=config.act == "trie")
-        batch = batch.of_agent(adapter) if len(batch.agents) > 1 else batch
+        fresh = 0 if self.exact else len(episodes) - replayed
+        batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
+        if plan.truncated != "count" and not len(batch.units):
+            return {"untrained": 1.0}
+        base, away = self.judge(None, unit), dict[str, float]()
         if objective.needs_reference:
-            batch = batch.with_reference(self.judge(None, unit), plan.micro_tokens)
+            batch = batch.with_reference(base, plan.micro_tokens)
+        elif plan.lora_rank:
+            away = {"kl_ref": reference_kl(batch, base, micro_tokens=plan.micro_tokens, which=self.update)}
         told = improve(
             objective, batch, self.judge(adapter, unit), self.optimizers[adapter], epochs=config.epochs,
             minibatches=config.minibatches, micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip,
             generator=self.generator,
         )  # fmt: skip
-        steps = told["updates"] + told["discarded"] + told["empty"]
-        clipped = told.get("clip_low", 0.0) + told.get("clip_high", 0.0)
-        return told | {"skipped": told["discarded"] / steps, "clipped": clipped}
+        return away | told_of_steps(told)
 
     def critic(self, lr: float, clip: float) -> TokenCritic:
         """A value head on the frozen base; it is part of the checkpoints."""
@@ -328,7 +328,7 @@ class LanguageRun:
             self.folder.episode(episode)
         if self._telling is not None:
             update, episodes, ledger = self._telling
-            page = credit_page(episodes, ledger, rule, standard_rules(episodes), self.model.decode, update)
+            page = credit_page(episodes, ledger, rule, standard_rules(episodes, self.config), self.model.decode, update)
             write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
 
     def _all_parts(self) -> dict[str, Any]:

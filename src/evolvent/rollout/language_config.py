@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from evolvent.core.errors import BadInput
+from evolvent.learn.token_batch import Truncated
 from evolvent.rollout.language_acting import Way
 
 
@@ -42,6 +43,9 @@ class Plan:
     """Decisions of one attempt; 0 = as many as the environment allows."""
     tokens: int = 0
     """Sampled tokens of one attempt; 0 = no limit."""
+    truncated: Truncated = "count"
+    """Answers cut off for length: trained on like others (count), left out, or with their whole attempt
+    (leave_out_episode); how many were cut off is told as ``cut_mean`` in any case."""
     micro_tokens: int = 512
     """Tokens of one forward and backward pass; bounds the memory and changes no number beyond rounding. A LoRA step of
     a 135M model in float32 takes 1.2 GB besides the model with 512, 1.7 with 768. More is faster where all

@@ -38,8 +38,13 @@ class Rule:
     assign: Callable[[Sequence[Episode]], Ledger]
 
 
-def standard_rules(episodes: Sequence[Episode], gamma: float = 0.99, trace: float = 0.95) -> list[Rule]:
-    """Rules that can be computed from the record of these episodes; discount and trace of those with a critic."""
+def standard_rules(episodes: Sequence[Episode], config: Any = None) -> list[Rule]:
+    """Rules that can be computed from the record of these episodes.
+
+    Those with a critic have the discount and trace of the run (``config.gamma``, ``config.trace``; .99 and .95 where it
+    has none), so that what differs between them is the rule.
+    """
+    gamma, trace = float(getattr(config, "gamma", 0.99)), float(getattr(config, "trace", 0.95))
     rules = [
         Rule("group_std", "step", "GRPO: the return against its group, over the group's spread", step_group_std.assign),
         Rule("leave_one_out", "step", "RLOO: the return against that of the others", step_leave_one_out.assign),
@@ -49,9 +54,24 @@ def standard_rules(episodes: Sequence[Episode], gamma: float = 0.99, trace: floa
         bad, ntpo = token_bad.Config(gamma=gamma, trace=trace), token_ntpo.Config(gamma=gamma, trace=trace)
         turn = step_gae.Config(gamma=gamma, trace=trace)
         rules += [
-            Rule("poad", "token", "token by token, discount between turns only", lambda e: token_bad.assign(e, bad)),
-            Rule("ntpo", "token", "token by token, discount at every token", lambda e: token_ntpo.assign(e, ntpo)),
-            Rule("turn_gae", "step", "action-level PPO: one advantage a turn", lambda e: step_gae.assign(e, turn)),
+            Rule(
+                "poad",
+                "token",
+                f"token by token, discount {gamma:g} between turns only, trace {trace:g}",
+                lambda e: token_bad.assign(e, bad),
+            ),
+            Rule(
+                "ntpo",
+                "token",
+                f"token by token, discount {gamma:g} at every token, trace {trace:g}",
+                lambda e: token_ntpo.assign(e, ntpo),
+            ),
+            Rule(
+                "turn_gae",
+                "step",
+                f"action-level PPO: one advantage a turn, discount {gamma:g}, trace {trace:g}",
+                lambda e: step_gae.assign(e, turn),
+            ),
         ]
     return rules
 

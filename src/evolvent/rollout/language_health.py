@@ -23,7 +23,7 @@ class Health:
     """
 
     def __init__(self, *, exact: bool) -> None:
-        self._gap = 1e-3 if exact else 0.5
+        self._gap = 1e-4 if exact else 0.5
         self._rows: deque[Mapping[str, Any]] = deque(maxlen=10)
         self._said: dict[str, int] = {}
         self._seen = 0

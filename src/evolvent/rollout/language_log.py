@@ -11,6 +11,7 @@ from evolvent.evaluate.live import percent
 from evolvent.rollout.language_eval import summarise
 
 SHOWN = ("observation", "action")
+HEALTH = {"flat_mean": "flat groups", "entropy": "entropy", "kl_ref": "KL"}
 
 
 def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dict[str, Any]:
@@ -39,6 +40,7 @@ def facts(row: Mapping[str, Any]) -> list[str]:
     """The live line, the most important first."""
     return [
         f"update {row['update']}", f"return {_number(row['return'])}", f"success {percent(row['success_mean'])}",
+        *(f"{word} {row[name]:.2g}" for name, word in HEALTH.items() if row.get(name) is not None),
         f"{row['sampled_per_s']:,.0f} tokens/s sampled", f"{row['trained_per_s']:,.0f} trained",
     ]  # fmt: skip
 
