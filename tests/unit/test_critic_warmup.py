@@ -32,3 +32,9 @@ def test_the_policy_waits_for_its_critic(name, model, tmp_path):
     # the draws of an update are seeded by its number: what differs comes from the policy that did not move
     assert at_once[0]["grad_norm"] > 0 and at_once[0]["return"] == first["return"]
     assert third["gap"] < 1e-4
+
+
+@pytest.mark.parametrize("name", ["poad", "ntpo", "twosome"])
+def test_a_critic_may_pass_over_an_update_more_often(name, model, tmp_path):
+    seldom, often = (rows(name, model, tmp_path / str(n), warmup=3, critic_epochs=n)[-1] for n in (1, 60))
+    assert often["value_loss"] < 0.5 * seldom["value_loss"] and "grad_norm" not in often

@@ -43,6 +43,8 @@ class Config(LanguageConfig):
     """A step is discarded where the policy moved further than this from the one that sampled."""
     critic_lr: float = 1e-4
     """Step size of the critic."""
+    critic_epochs: int = 0
+    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
     warmup: int = 0
     """First updates in which the critic learns alone: one that knows nothing leads astray."""
     grad_clip: float = 0.5
@@ -61,7 +63,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 seen = critic.note(episodes)
                 ledger = token_ntpo.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
-                told = run.improve_critic(critic, seen, ledger.values("token"), grad_clip=config.grad_clip)
+                told = run.improve_critic(
+                    critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.critic_epochs
+                )
                 if update >= config.warmup:
                     told |= run.improve(
                         objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip

@@ -192,12 +192,12 @@ class LanguageRun:
         return critic
 
     def improve_critic(
-        self, critic: TokenCritic, seen: Seen, adv_K: np.ndarray, *, grad_clip: float
+        self, critic: TokenCritic, seen: Seen, adv_K: np.ndarray, *, grad_clip: float, epochs: int = 0
     ) -> dict[str, float]:
-        """Move the critic towards what its values were plus the advantage; NaN = no target."""
+        """Move the critic towards what its values were plus the advantage; NaN = no target. 0 epochs: the policy's."""
         target, config = adv_K + seen.value_K.double().cpu().numpy(), self.config
         return critic.learn(
-            seen, target, epochs=config.epochs, minibatches=config.minibatches, grad_clip=grad_clip,
+            seen, target, epochs=epochs or config.epochs, minibatches=config.minibatches, grad_clip=grad_clip,
             generator=self.generator,
         )  # fmt: skip
 
