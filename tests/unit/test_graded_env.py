@@ -38,6 +38,24 @@ def test_a_reward_that_is_none_is_named(tmp_path, value):
         env.step("anything")
 
 
+@pytest.mark.parametrize("value", ["np.float32(1)", "np.int64(1)", "np.array('b') == 'b'", "True", "1"])
+def test_numbers_of_numpy_are_rewards(tmp_path, value):
+    head = 'import numpy as np\nPROMPTS = [{"prompt": "x"}] * 5\n'
+    env = made(tmp_path, f"{head}def reward(completion, prompt): return {value}")
+    env.reset(env.tasks("train", 1, 0)[0])
+    turn = env.step("anything")
+    assert turn.reward == 1.0 and type(turn.reward) is float and turn.success
+
+
+@pytest.mark.parametrize(
+    "taken", ["completion, prompt", "completion, prompt, anwser", "completion, prompt, answer, more"]
+)
+def test_a_reward_function_that_does_not_take_the_keys_is_refused_at_once(tmp_path, taken):
+    with pytest.raises(BadInput, match=r"keys of a row[^§]*expected: def reward\(completion, prompt, answer\)"):
+        made(tmp_path, GOOD.replace("(completion, prompt, answer)", f"({taken})"))
+    made(tmp_path, GOOD.replace("(completion, prompt, answer)", "(completion, prompt, **answer)"))
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

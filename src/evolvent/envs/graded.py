@@ -25,6 +25,7 @@ import importlib.util
 import inspect
 import json
 import math
+import numbers
 import random
 import sys
 from collections.abc import Callable, Mapping
@@ -32,6 +33,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Correction, Task, Turn
@@ -62,8 +65,7 @@ def make(variant: str) -> Graded:
                        where=where)  # fmt: skip
     low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
     tools = _its_tools(module, where)
-    if tools is not None:
-        _check_takes_calls(grade, rows, where)
+    _check_takes(grade, rows, where, calls=tools is not None)
     return Graded(
         path.stem, rows, Grade(grade, float(low), float(high), float(getattr(module, "SUCCESS", high))),
         instructions=getattr(module, "INSTRUCTIONS", ""), stop=tuple(getattr(module, "STOP", ("\n",))),
@@ -92,12 +94,13 @@ class Grade:
         except Exception as error:
             raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
                            do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
-        numeric = isinstance(value, int | float) and math.isfinite(value)
-        if not numeric or not self.low <= value <= self.high:
+        # numpy's single precision and truth values are numbers, too
+        number = float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
+        if not self.low <= number <= self.high:  # nor is NaN
             expected = f"a number from {self.low:g} to {self.high:g}"
             raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
                            do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
-        return float(value)
+        return number
 
 
 class Graded:
@@ -210,14 +213,20 @@ def _max_turns(module: ModuleType, tools: _tools.Tools | None, where: str) -> in
     return turns if tools else 1
 
 
-def _check_takes_calls(grade: Callable[..., Any], rows: list[Row], where: str) -> None:
-    taken = [row for row in rows if "calls" in row]
-    if taken:
+def _check_takes(grade: Callable[..., Any], rows: list[Row], where: str, *, calls: bool) -> None:
+    """The reward function takes the keys of every row, and the calls where there are tools."""
+    if calls and any("calls" in row for row in rows):
         raise BadInput("a row has a key that names the calls of tools", got="calls", where=where, do="rename it")
-    known = inspect.signature(grade).parameters
-    if "calls" not in known and all(p.kind != p.VAR_KEYWORD for p in known.values()):
-        raise BadInput("the reward function does not take the calls", got=f"reward{inspect.signature(grade)}",
-                       expected="def reward(completion, prompt, calls, **rest)", where=where)  # fmt: skip
+    known = inspect.signature(grade)
+    for keys in {tuple(key for key in row if key not in ("prompt", "split")) for row in rows}:
+        given = dict.fromkeys((*keys, "calls") if calls else keys)
+        try:
+            known.bind("completion", "prompt", **given)
+        except TypeError as error:
+            what = "calls" if calls and "calls" in str(error) else "keys of a row"
+            raise BadInput(f"the reward function does not take the {what}", got=f"reward{known}: {error}", where=where,
+                           expected=f"def reward({', '.join(('completion', 'prompt', *given))})",
+                           do="or let it take **rest") from error  # fmt: skip
 
 
 def _checked(rows: Any, where: str) -> list[Row]:
