@@ -191,6 +191,9 @@ def test_archer_trains_the_critics_alone_first_and_forgets_the_oldest(folder, tm
     start("archer", settings("archer", folder), tmp_path / "run")
     first, second = (row for row in stable(tmp_path / "run") if "update" in row)
     assert "grad_norm" not in first and second["grad_norm"] > 0
+    with RunFolder.open(tmp_path / "run") as made:
+        speeds = [row["trained_per_s"] for row in made.read_metrics() if "update" in row]
+    assert speeds[0] == 0 < speeds[1], "no policy was trained while the critics were alone"
     assert second["replay"] == 11 and second["tokens"] > 0
 
 

@@ -81,8 +81,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 told = critics.learn(drawn, said, passes=config.passes, batch=BATCH, generator=run.generator)
                 critics.note([*episodes, *answered])
                 ledger, fresh = step_utterance_critic.assign(episodes), step_utterance_critic.assign(answered)
-            with run.clock("learn"):  # LEARN
-                if update >= config.warmup:
+            if update >= config.warmup:
+                with run.clock("learn"):  # LEARN
                     told |= run.improve(ARCHER, answered, fresh, level="step", unit=unit, grad_clip=config.grad_clip)
             run.log(episodes, ledger, **told)
         return run.finish("archer", RULE)

@@ -29,6 +29,7 @@ def noted(episode: Episode, name: str, where: str) -> np.ndarray:
         raise BadInput(
             f"no {name!r} for every token", got=sorted(notes) if name not in notes else "NaN among them",
             expected=f"episode.note({name!r}, [{episode.n_tokens}])", where=f"{where}, episode {episode.id}",
+            do="take a run of an algorithm that notes it (values: one with a critic), or a rule that needs none",
         )  # fmt: skip
     return notes[name].astype(np.float64)
 
