@@ -86,6 +86,11 @@ def test_a_turn_says_its_sum_or_the_number_that_all_its_tokens_share(tmp_path):
     assert said[:2] == [f"sum {credit_page.signed(total)}", "turn +1.12"]
 
 
+@pytest.mark.parametrize(("turns", "said"), [(1, "· 1 turn<"), (2, "· 2 turns<")])
+def test_an_attempt_says_how_many_turns_it_took(tmp_path, turns, said):
+    assert said in credit_page.render(book(tmp_path, sample_credit(episodes=1, turns=turns)))
+
+
 def test_shades_are_symmetric_and_keep_nothing_apart_from_not_scored():
     assert [shade(v, 1.0) for v in (None, 0.0, 0.001, 1e-9)] == ["x", "z", "z", "z"]
     for v in (0.02, 0.1, 0.5, 0.99, 1.0, 7.0):

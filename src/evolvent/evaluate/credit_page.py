@@ -117,7 +117,8 @@ def _listed(i: int, attempt: Attempt) -> str:
     facts = [f"return {attempt.total:.3g}"] if attempt.total is not None else []
     facts += [f"update {attempt.update}"] if attempt.update is not None else []
     facts += [f"group {attempt.group[:24]}"] if attempt.group and attempt.group != attempt.task else []
-    facts.append(f"{len(attempt.turns) + attempt.left_out} turns")
+    n_turns = len(attempt.turns) + attempt.left_out
+    facts.append("1 turn" if n_turns == 1 else f"{n_turns} turns")
     return (
         f'<label for="credit-attempt-{i}">{mark}<span><b>{text(attempt.task[:80])}</b>'
         f'<small class="soft">{text(" · ".join(facts))}</small></span></label>'
