@@ -78,7 +78,7 @@ def test_fresh_units_learn_as_if_nothing_were_rounded(objective, size, steps):
     for name in ("ratio_mean", "ratio_max", "clip_low", "clip_high", "approx_kl", "loss"):
         assert told[name] == pytest.approx(clean[name], abs=2e-5), name
     most = float(off.abs().max())
-    assert told["gap"] == pytest.approx(most, abs=1e-5) or steps[1] == 1 and told["gap"] <= most + 1e-5
+    assert told["gap"] == pytest.approx(most, abs=1e-5) or (steps[1] == 1 and told["gap"] <= most + 1e-5)
 
 
 def test_without_the_mark_rounding_clips_and_stops():
