@@ -21,6 +21,7 @@ ARMS = {
     "etpo": {"minibatches": 4, "polyak": 0.2, "beta": 0.05, "gamma": 0.95, "critic_lr": 1e-3},
 }
 MORE = {"warmup": 3, "critic_epochs": 40}
+TRACES = ("trace-1", {"trace": 1.0}), ("trace-inside-1", {"trace_inside": 1.0})
 WORLDS = {
     "microwave-long": {"env": "microwave:long=true", "updates": 40},
     "food-long": {"env": "household:food,long=true", "updates": 30},
@@ -40,7 +41,7 @@ CELLS = (
         # in food policies fall while their critic explains nothing: does it help to let the critic learn first or more,
         # or a trace that reaches the first command?
         team_grid.Cell("food-long", f"poad-{name}", "poad", COMMON | WORLDS["food-long"] | CRITIC | own)
-        for name, own in (("critic-first", {"warmup": 6}), ("trace-1", {"trace": 1.0}), ("critic-more", MORE))
+        for name, own in (("critic-first", {"warmup": 6}), ("critic-more", MORE), *TRACES)
     ]
 )
 

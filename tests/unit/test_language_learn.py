@@ -87,6 +87,12 @@ def test_rules_beside_the_one_that_trained_have_its_discount():
     assert "discount 0.5" in found["ntpo"].summary and "trace 1" in found["turn_gae"].summary
     np.testing.assert_allclose(found["ntpo"].assign([episode]).values("token"), [0.125, 0.25, 0.5, 1.0])
     np.testing.assert_allclose(found["poad"].assign([episode]).values("token"), [0.5, 0.5, 1.0, 1.0])
+
+    class Inside(Settings):
+        trace, trace_inside = 0.5, 1.0
+
+    inside = {rule.name: rule for rule in standard_rules([episode], Inside())}["poad"]
+    np.testing.assert_allclose(inside.assign([episode]).values("token"), [0.25, 0.25, 1.0, 1.0])
     assert "discount 0.99" in {rule.name: rule for rule in standard_rules([episode])}["ntpo"].summary
 
 

@@ -47,7 +47,9 @@ class Config(LanguageConfig):
     gamma: float = 0.99
     """Discount from one action to the next."""
     trace: float = 0.95
-    """Trace decay of the advantage estimate (lambda), at every token."""
+    """Trace decay of the advantage estimate (lambda): from one action to the next, and at every token as released."""
+    trace_inside: float = 0.0
+    """Trace decay from token to token of one action; 0 = that of --trace. 1 is ours: see Deviations."""
     clip: float = 0.2
     """Clip range of ratios and values."""
     entropy: float = 1e-4
@@ -67,7 +69,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(POAD, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    rule = token_bad.Config(gamma=config.gamma, trace=config.trace)
+    rule = token_bad.Config(gamma=config.gamma, trace=config.trace, trace_inside=config.trace_inside or None)
     with open_language(config, folder, live, resume=resume) as run:
         critic = run.critic(config.critic_lr, config.clip)
         for update in run.updates():
