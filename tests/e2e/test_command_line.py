@@ -146,6 +146,12 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
     assert "nothing to do" in out
 
 
+def test_a_run_goes_on_under_the_algorithm_that_began_it(tmp_path):
+    evolvent("run", "fake_algorithm", "--steps", 2, "--out", "a run", cwd=tmp_path)
+    _, err = evolvent("run", "no_memory", "--resume", "a run", cwd=tmp_path, code=2)
+    assert "a run of another algorithm" in err and "evolvent run fake_algorithm --resume 'a run'" in err
+
+
 def test_several_seeds_make_one_folder_each_and_a_comparison(tmp_path):
     out, _ = evolvent("run", "fake_algorithm", "--seeds", 0, 1, 2, "--out", "s", cwd=tmp_path)
     seeds = sorted(path.name for path in (tmp_path / "s").iterdir() if path.is_dir())

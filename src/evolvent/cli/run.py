@@ -44,7 +44,7 @@ def main(words: list[str]) -> None:
         sys.exit(0 if words and words[0] in ("-h", "--help") else 2)
     name, *rest = words
     module = catalogue.algorithm(name)
-    stored = _stored_config(module.Config, rest)
+    stored = _stored_config(module.Config, name, rest)
     options, config = _parse_run(module.Config, name, rest, stored)
     command = shlex.join(["evolvent", "run", *words])
     with Live(plain=True if options.plain else None) as live:
@@ -81,15 +81,17 @@ def _parse_run(kind: type, name: str, words: Sequence[str], stored: Any) -> tupl
     return parsed.run, parsed.config
 
 
-def _stored_config(kind: type, words: Sequence[str]) -> Any:
-    """The configuration in the folder named by --resume, or ``None``."""
+def _stored_config(kind: type, name: str, words: Sequence[str]) -> Any:
+    """The configuration in the folder named by --resume, or ``None``; the folder must hold a run of ``name``."""
     for i, word in enumerate(words):
         flag, equals, value = word.partition("=")
         if flag == "--resume" and (equals or i + 1 < len(words)):
             path = Path(value if equals else words[i + 1])
             if not (path / "config.json").exists() and list(path.glob("seed-*/config.json")):
                 path = sorted(path.glob("seed-*"))[0]
-            return configs.from_json(kind, RunFolder.open(path).config)
+            folder = RunFolder.open(path)
+            _check_same(folder, name)  # before its settings are read as those of another algorithm
+            return configs.from_json(kind, folder.config)
     return None
 
 
@@ -202,7 +204,7 @@ def _check_env(spec: str) -> None:
 def _check_same(folder: RunFolder, name: str) -> None:
     algo = folder.manifest()["algo"]
     if algo != name:
-        again = f"evolvent run {algo} --resume {folder.path}"
+        again = f"evolvent run {algo} --resume {shlex.quote(str(folder.path))}"
         raise BadInput(
             "the folder holds a run of another algorithm", got=name, expected=algo, where="--resume", do=again
         )
