@@ -10,7 +10,7 @@ import torch
 
 import tiny_language
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_soft_bellman
 from evolvent.evaluate.live import Live
@@ -281,6 +281,12 @@ def test_one_agent_alone_is_a_team_of_one(folder, tmp_path):
     e = Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes()))
     assert e.agents_T == ["solver"]
     assert (tmp_path / "run" / "model" / "adapter_config.json").is_file()
+
+
+def test_a_prompt_that_fits_no_agent_is_said(folder, tmp_path):
+    (tmp_path / "long.py").write_text(f"PROMPTS = [{{'prompt': '{'x' * 600}'}}] * 5\ndef reward(c, p): return 1.0\n")
+    with pytest.raises(EnvError, match=r"not even the first answer fits[^?]*at most 512 tokens[^?]*task graded:long"):
+        start("marft", settings("marft", folder, env=f"graded:{tmp_path / 'long.py'}"), tmp_path / "run")
 
 
 def test_workflows_are_read_from_words_and_ordered():

@@ -138,7 +138,7 @@ def play(
         room = min(wanted, *budget.left(episode.n_tokens, len(context)))
         if stop or room < (wanted if choices else 1):
             if episode.n_steps == 0:
-                raise _no_room(task, len(context), wanted, budget)
+                raise no_room(task, len(context), wanted, budget)
             stop = stop or "context"
             break
         said = yield Ask(context, seed_tree(seed, episode.n_steps), room, env.stop, choices)
@@ -259,7 +259,8 @@ def run_players(
     return [result for result in results if result is not None]
 
 
-def _no_room(task: Task, context: int, wanted: int, budget: Budget) -> EnvError:
+def no_room(task: Task, context: int, wanted: int, budget: Budget) -> EnvError:
+    """The error of an attempt in which nothing could be said; tokens of the first context, and of the answer."""
     return EnvError(
         "not even the first answer fits", got=f"a prompt of {context} tokens, an answer of up to {wanted}",
         expected=f"together at most {budget.context or budget.tokens} tokens", where=f"task {task.id}",

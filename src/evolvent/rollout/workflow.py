@@ -18,7 +18,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.seeding import seed_tree
-from evolvent.rollout.players import Ask, Budget, Player, Said, Speaker, allowed, keep_call
+from evolvent.rollout.players import Ask, Budget, Player, Said, Speaker, allowed, keep_call, no_room
 
 PROFILES = {
     "checker": "An answer is proposed. Give the right answer.",
@@ -130,7 +130,7 @@ def converse(
             acts = name == team.names[-1]
             context = _see(episode, env, turn, speaker, team, name, past, said)
             choices = allowed(speaker, turn.admissible or ()) if acts else ()
-            room, stop = _room(env, budget, episode, n_turns, len(context), choices)
+            room, stop = _room(env, task, budget, episode, n_turns, len(context), choices)
             if stop:
                 break
             answer = yield Ask(context, seed_tree(seed, episode.n_steps), room, env.stop, choices, name)
@@ -187,14 +187,21 @@ class _Record:
 
 
 def _room(
-    env: Env, budget: Budget, episode: Episode, n_turns: int, seen: int, choices: Sequence[np.ndarray]
+    env: Env, task: Task, budget: Budget, episode: Episode, n_turns: int, seen: int, choices: Sequence[np.ndarray]
 ) -> tuple[int, str]:
-    """Tokens that the next answer may have, and the limit that is reached, if one is."""
+    """Tokens that the next answer may have, and the limit that is reached, if one is.
+
+    Raises:
+        EnvError: a limit before anything was said.
+    """
     stop = budget.spent(n_turns, episode.n_tokens)
     wanted = max((len(ids) for ids in choices), default=budget.answer or env.max_tokens)
     room = min(wanted, *budget.left(episode.n_tokens, seen))
     # an allowed action is said whole or not at all
-    return room, stop or ("context" if room < (wanted if choices else 1) else "")
+    stop = stop or ("context" if room < (wanted if choices else 1) else "")
+    if stop and episode.n_steps == 0:
+        raise no_room(task, seen, wanted, budget)
+    return room, stop
 
 
 def _see(
