@@ -63,5 +63,5 @@ def test_bad_messages(text, messages, what):
 
 
 def test_no_template():
-    with pytest.raises(BadInput, match="no chat template"):
+    with pytest.raises(BadInput, match=r"no chat template[^?]*--style plain"):
         Text(tiny_language.tokenizer(None)).chat([{"role": "user", "content": "x"}], open=True)

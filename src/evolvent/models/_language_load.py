@@ -45,7 +45,10 @@ def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | Non
         return source(base_of(path), progress)[0], path
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise BadInput("not a model folder", got=spec, expected="config.json in it", where="language.load")
+            raise BadInput(
+                "not a model folder", got=spec, expected="config.json or adapter_config.json in it",
+                where="language.load", do="of a run, take the folder model/ in it",
+            )  # fmt: skip
         return str(path), None
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise BadInput("no such model folder", got=spec, where="language.load")

@@ -63,7 +63,7 @@ class Text:
         if not self.tokenizer.chat_template:
             raise BadInput(
                 "this model has no chat template", got=self.tokenizer.name_or_path, expected="a model tuned for chat",
-                where="chat", do="use encode() on a prompt that shows the form of an answer",
+                where="chat", do="use plain prompts that show the form of an answer (--style plain, or encode())",
             )  # fmt: skip
         texts: list[str] = []
         mark = _mark(messages)
