@@ -5,8 +5,8 @@ from importlib import import_module
 import pytest
 
 import tiny_language
+from evolvent.core.config import with_fields
 from evolvent.evaluate.live import Live
-from evolvent.rollout.language_config import Plan
 from run_folders import begin
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -15,9 +15,8 @@ model = tiny_language.fixture(max_position_embeddings=512)
 
 def rows(name, model, path, **more):
     module = import_module(f"evolvent.algos.{name}")
-    plan = Plan(dtype="float32", eval_every=0, eval_tasks=2)
     base = {"env": "microwave:step_limit=3", "model": model, "updates": 3, "prompts": 2, "group": 3, "lr": 0.05}
-    config = module.Config(**base, **more, plan=plan)
+    config = with_fields(module.Config(), **base, **more, dtype="float32", eval_every=0, eval_tasks=2)
     with begin(path, name, config) as folder, Live(plain=True) as live:
         module.run(config, folder, live)
         return [row for row in folder.read_metrics() if "update" in row]

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import tiny_language
+from evolvent.algos.poad import PoadPlan
+from evolvent.core.config import with_fields
 from evolvent.core.episode import Episode
 from evolvent.evaluate.live import Live
 from evolvent.rollout import language
-from evolvent.rollout.language_config import Plan
 from evolvent.rollout.language_credit import standard_rules
 from evolvent.rollout.language_log import facts
 from run_folders import begin
@@ -18,13 +19,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 model = tiny_language.fixture(max_position_embeddings=512)
 
 
-def rows(name, model, path, *, env="arithmetic:addition,shots=2", plan=(), **more):
+def rows(name, model, path, *, env="arithmetic:addition,shots=2", **more):
     """The updates of a run of two."""
     module = import_module(f"evolvent.algos.{name}")
     base = {"env": env, "model": model, "updates": 2, "prompts": 2, "group": 3, "lr": 0.01}
-    config = module.Config(
-        **(base | more), plan=Plan(**{"dtype": "float32", "eval_every": 0, "eval_tasks": 2} | dict(plan))
-    )
+    config = with_fields(module.Config(), **base | {"dtype": "float32", "eval_every": 0, "eval_tasks": 2} | more)
     with begin(path, name, config) as folder, Live(plain=True) as live:
         module.run(config, folder, live)
         return [row for row in folder.read_metrics() if "update" in row]
@@ -34,7 +33,7 @@ def test_answers_that_were_cut_off_are_counted_or_left_out(model, tmp_path):
     counted = rows("reinforce", model, tmp_path / "count")
     assert all(row["cut_mean"] > 0.5 and row["tokens"] > 0 for row in counted), "a random model hardly ever stops"
     for name in ("leave_out", "leave_out_episode"):
-        first = rows("reinforce", model, tmp_path / name, plan={"truncated": name})[0]
+        first = rows("reinforce", model, tmp_path / name, truncated=name)[0]
         assert first["cut_mean"] == counted[0]["cut_mean"], "told as ever"
         whole = round(6 * (1.0 - counted[0]["cut_mean"]))
         assert first["untrained"] == 1.0 if whole == 0 else first["tokens"] < counted[0]["tokens"]
@@ -51,7 +50,7 @@ def fresh_of(model, path, monkeypatch, name, dtype):
         return batch
 
     monkeypatch.setattr(language, "training_batch", noted)
-    rows(name, model, path, env="microwave:step_limit=3", plan={"dtype": dtype})
+    rows(name, model, path, env="microwave:step_limit=3", dtype=dtype)
     return seen
 
 
@@ -89,7 +88,7 @@ def test_rules_beside_the_one_that_trained_have_its_discount():
     np.testing.assert_allclose(found["poad"].assign([episode]).values("token"), [0.5, 0.5, 1.0, 1.0])
 
     class Inside(Settings):
-        trace, trace_inside = 0.5, 1.0
+        trace, plan = 0.5, PoadPlan(trace_inside=1.0)
 
     inside = {rule.name: rule for rule in standard_rules([episode], Inside())}["poad"]
     np.testing.assert_allclose(inside.assign([episode]).values("token"), [0.25, 0.25, 1.0, 1.0])

@@ -10,7 +10,7 @@ which defaults are published and which are ours, and the deviations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
@@ -18,7 +18,7 @@ from evolvent.credit import token_ntpo
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import NTPO
 from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import CriticPlan, LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 
@@ -43,12 +43,10 @@ class Config(LanguageConfig):
     """A step is discarded where the policy moved further than this from the one that sampled."""
     critic_lr: float = 1e-4
     """Step size of the critic."""
-    critic_epochs: int = 0
-    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
-    warmup: int = 0
-    """First updates in which the critic learns alone: one that knows nothing leads astray."""
     grad_clip: float = 0.5
     """Largest norm of the gradient, of the policy and of the critic."""
+    plan: CriticPlan = field(default_factory=CriticPlan)
+    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -64,9 +62,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 ledger = token_ntpo.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 told = run.improve_critic(
-                    critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.critic_epochs
+                    critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
                 )
-                if update >= config.warmup:
+                if update >= config.plan.warmup:
                     told |= run.improve(
                         objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
                     )

@@ -23,7 +23,7 @@ critic's is not. The critic makes all its passes before the policy's first (rele
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
@@ -31,13 +31,21 @@ from evolvent.credit import token_bad
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import POAD
 from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import CriticPlan, LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2405.15821"
 LEVELS = ("token",)
 STATUS = "tested"
+
+
+@dataclass(frozen=True)
+class PoadPlan(CriticPlan):
+    """What the released settings leave open."""
+
+    trace_inside: float = 0.0
+    """Trace decay from token to token of one action; 0 = that of --trace. 1 is ours: see Deviations."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,6 @@ class Config(LanguageConfig):
     """Discount from one action to the next."""
     trace: float = 0.95
     """Trace decay of the advantage estimate (lambda): from one action to the next, and at every token as released."""
-    trace_inside: float = 0.0
-    """Trace decay from token to token of one action; 0 = that of --trace. 1 is ours: see Deviations."""
     clip: float = 0.2
     """Clip range of ratios and values."""
     entropy: float = 1e-4
@@ -58,18 +64,16 @@ class Config(LanguageConfig):
     """A step is discarded where the policy moved further than this from the one that sampled."""
     critic_lr: float = 1e-4
     """Step size of the critic."""
-    critic_epochs: int = 0
-    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
-    warmup: int = 0
-    """First updates in which the critic learns alone: one that knows nothing leads astray."""
     grad_clip: float = 0.5
     """Largest norm of the gradient, of the policy and of the critic."""
+    plan: PoadPlan = field(default_factory=PoadPlan)
+    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(POAD, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    rule = token_bad.Config(gamma=config.gamma, trace=config.trace, trace_inside=config.trace_inside or None)
+    rule = token_bad.Config(gamma=config.gamma, trace=config.trace, trace_inside=config.plan.trace_inside or None)
     with open_language(config, folder, live, resume=resume) as run:
         critic = run.critic(config.critic_lr, config.clip)
         for update in run.updates():
@@ -79,9 +83,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 ledger = token_bad.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 told = run.improve_critic(
-                    critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.critic_epochs
+                    critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
                 )
-                if update >= config.warmup:
+                if update >= config.plan.warmup:
                     told |= run.improve(
                         objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
                     )

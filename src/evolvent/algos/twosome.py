@@ -15,7 +15,7 @@ before the policy's first. Learning rates suit LoRA on a small model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
@@ -25,7 +25,7 @@ from evolvent.learn.objectives_of_papers import TWOSOME
 from evolvent.learn.token_critic import first_tokens
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_acting import Way
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import CriticPlan, LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 
@@ -52,12 +52,10 @@ class Config(LanguageConfig):
     """A step is discarded where the policy moved further than this from the one that sampled."""
     critic_lr: float = 1e-4
     """Step size of the critic."""
-    critic_epochs: int = 0
-    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
-    warmup: int = 0
-    """First updates in which the critic learns alone: one that knows nothing leads astray."""
     grad_clip: float = 0.5
     """Largest norm of the gradient, of the policy and of the critic."""
+    plan: CriticPlan = field(default_factory=CriticPlan)
+    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -73,9 +71,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 ledger = step_gae.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 told = run.improve_critic(
-                    critic, seen, first_tokens(ledger), grad_clip=config.grad_clip, epochs=config.critic_epochs
+                    critic, seen, first_tokens(ledger), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
                 )
-                if update >= config.warmup:
+                if update >= config.plan.warmup:
                     told |= run.improve(
                         objective, episodes, ledger, level="step", unit="action", kl_stop=config.kl_stop,
                         grad_clip=config.grad_clip,

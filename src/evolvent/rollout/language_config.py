@@ -63,6 +63,16 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class CriticPlan(Plan):
+    """The same where a critic learns beside the policy."""
+
+    critic_epochs: int = 0
+    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
+    warmup: int = 0
+    """First updates in which the critic learns alone: one that knows nothing leads astray."""
+
+
+@dataclass(frozen=True)
 class LanguageConfig:
     """Settings that every learner of language models has."""
 

@@ -51,7 +51,7 @@ def standard_rules(episodes: Sequence[Episode], config: Any = None) -> list[Rule
         Rule("return_to_go", "step", "REINFORCE: what was earned from here on", step_return_to_go.assign),
     ]
     if all("value" in e.notes for e in episodes):
-        inside = getattr(config, "trace_inside", 0.0) or None
+        inside = getattr(getattr(config, "plan", None), "trace_inside", 0.0) or None
         bad, ntpo = (
             token_bad.Config(gamma=gamma, trace=trace, trace_inside=inside),
             token_ntpo.Config(gamma=gamma, trace=trace),
