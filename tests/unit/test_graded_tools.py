@@ -419,6 +419,7 @@ def test_a_team_sees_what_was_said_before_a_result(tmp_path):
     lines = iter(["use multiply", "multiply(4, 4)", "say it", "16"])
     (episode,) = run_players([converse(env, task, Letters(), team, seed=0, group="g")], says(lambda c: next(lines)))
     assert episode.meta["calls"] == ["ok"]
+    assert [node.agent for node in episode.nodes if node.kind == "tool"] == ["solver"], "who acts, calls"
     last = "".join(map(chr, episode.context_ids(3)))
     assert task.text in last and "multiply(4, 4)" in last and "Result: 16" in last and "say it" in last
 

@@ -188,15 +188,15 @@ def keep_paid(episode: Episode, paid: Sequence[Mapping[str, Any]]) -> None:
             )  # fmt: skip
 
 
-def keep_call(episode: Episode, turn: Turn) -> None:
-    """Record the call of a tool that an environment tells of, ``info["call"]``, as a node and its outcome in
+def keep_call(episode: Episode, turn: Turn, agent: str = "agent") -> None:
+    """Record the call of a tool by ``agent`` that an environment tells of, ``info["call"]``, as a node and its outcome in
     ``meta["calls"]``; that list is there from the start where ``info["tools"]`` says that there are tools.
     """
     if "tools" in turn.info:
         episode.meta["calls"] = []
     call = turn.info.get("call")
     if call:
-        episode.tool(call["name"], call["arguments"], call["result"])
+        episode.tool(call["name"], call["arguments"], call["result"], agent=agent)
         episode.meta.setdefault("calls", []).append(call["outcome"])
 
 

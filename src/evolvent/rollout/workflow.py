@@ -142,7 +142,7 @@ def converse(
         heard = f"{past}{_told(turn.observation, said)}\n"
         turn = env.step(said[team.names[-1]])
         past = heard if transcript or turn.follows else ""
-        keep_call(episode, turn)
+        keep_call(episode, turn, team.names[-1])
         episode.add_reward(turn.reward)
         episode.meta["answer"] = str(turn.info.get("action", said[team.names[-1]])) or None
         n_turns += 1
