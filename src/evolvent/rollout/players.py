@@ -189,8 +189,8 @@ def keep_paid(episode: Episode, paid: Sequence[Mapping[str, Any]]) -> None:
 
 
 def keep_call(episode: Episode, turn: Turn, agent: str = "agent") -> None:
-    """Record the call of a tool by ``agent`` that an environment tells of, ``info["call"]``, as a node and its outcome in
-    ``meta["calls"]``; that list is there from the start where ``info["tools"]`` says that there are tools.
+    """Record the call of a tool by ``agent`` that an environment tells of, ``info["call"]``, as a node and its outcome
+    in ``meta["calls"]``; that list is there from the start where ``info["tools"]`` says that there are tools.
     """
     if "tools" in turn.info:
         episode.meta["calls"] = []
