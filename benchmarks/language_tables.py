@@ -76,9 +76,11 @@ SECTIONS = (
         "Credit inside actions (`poad`), a discount at every token (`ntpo`), whole actions (`twosome`), groups "
         "(`grpo`) and soft values (`etpo`), on equal attempts. The return while learning, a mean over all attempts, "
         "says how soon and how steadily a system learns; it is between -1 and 1 in the microwave world, and a success "
-        "rate in the other. `poad-99` and `ntpo-99` discount by 0.99 instead of 0.95. Chance is random "
-        "commands. In food no greedy attempt succeeds: without memory the likeliest command repeats itself. Look at "
-        "those that were drawn.",
+        "rate in the other. `poad-99` and `ntpo-99` discount by 0.99 instead of 0.95. In food POAD as released rises "
+        "and falls; `poad-trace-1` has a trace of 1 instead of 0.95 at every token, `poad-trace-inside-1` within a "
+        "command only, in `poad-critic-first` the critic learns alone for six updates, in `poad-critic-more` for "
+        "three and in 40 passes ([what follows](../../LOG.md)). Chance is random commands. Greedy attempts of most "
+        "systems fail in food: without memory the likeliest command repeats itself. Look at those that were drawn.",
         PATH,
         "What the rules say of the same two attempts, recomputed from the record of a run of POAD (`python "
         "benchmarks/credit_picture.py`; every report has this for its own attempts), all with its critic and its "
