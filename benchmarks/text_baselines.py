@@ -64,6 +64,8 @@ WORLDS: dict[str, tuple[str, int, int]] = {
     "reasoning_gym:letter_counting": ("how often a letter stands in a text", 40, 8),
     "twx:game=twc": ("put the thing where it belongs", 40, 4),
     "twx:game=coin": ("find the coin", 40, 4),
+    "textworld": ("a quest of three commands in three rooms", 4, 0),
+    "textarena:GuessTheNumber-v0": ("find a number by asking", 2, 0),
 }
 
 
