@@ -60,6 +60,19 @@ def test_what_fits_is_one_piece_without_a_copy():
     assert list(pieces(slice(None), torch.zeros(ROWS, AGENTS))) == [(slice(None), 1.0)]
 
 
+def test_a_loss_that_is_no_mean_is_never_in_pieces(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(descent, "PIECE", 1)
+    net, seen = nn.Linear(1, 1), list[Rows]()
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        seen.append(rows)
+        return net.weight.sum(), {}
+
+    descend(sgd, [slice(None)], loss_of, torch.zeros(ROWS), grad_clip=1.0, whole=True)
+    assert seen == [slice(None)]
+
+
 def test_nothing_to_do_tells_nothing():
     net = nn.Linear(1, 1)
     adam = torch.optim.Adam(net.parameters())

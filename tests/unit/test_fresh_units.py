@@ -77,8 +77,7 @@ def test_fresh_units_learn_as_if_nothing_were_rounded(objective, size, steps):
     torch.testing.assert_close(found, want, rtol=0, atol=2e-6)
     for name in ("ratio_mean", "ratio_max", "clip_low", "clip_high", "approx_kl", "loss"):
         assert told[name] == pytest.approx(clean[name], abs=2e-5), name
-    most = float(off.abs().max())
-    assert told["gap"] == pytest.approx(most, abs=1e-5) or (steps[1] == 1 and told["gap"] <= most + 1e-5)
+    assert told["gap"] == pytest.approx(float(off.abs().max()), abs=1e-5)
 
 
 def test_without_the_mark_rounding_clips_and_stops():
@@ -101,11 +100,13 @@ def test_what_an_older_policy_sampled_keeps_its_ratio():
 
 def test_divergence_from_a_reference_on_a_portion_of_the_rows():
     exact, _, _ = batches(Table())
-    same = reference_kl(exact, Table(), micro_tokens=8192, which=3)
-    other = [reference_kl(exact, Table(seed=1), micro_tokens=8, which=i) for i in range(20)]
+    same = reference_kl(exact, Table(), micro_tokens=8192, which=3)["kl_ref"]
+    other = [reference_kl(exact, Table(seed=1), micro_tokens=8, which=i)["kl_ref"] for i in range(20)]
     assert same == pytest.approx(0.0, abs=1e-6) and min(other) >= 0.0
     assert len(set(other)) > 2, "portions have their turn"
     found = exact.with_reference(Table(seed=1)).units
     away = found.ref_logp - found.old_logp
-    whole = reference_kl(exact, Table(seed=1), micro_tokens=8192, which=0)
+    whole = reference_kl(exact, Table(seed=1), micro_tokens=8192, which=0)["kl_ref"]
     assert whole == pytest.approx(float((away.exp() - 1 - away).mean()), rel=1e-5)
+    unknown = replace(exact, units=replace(found, old_logp=torch.full_like(found.old_logp, torch.nan)))
+    assert reference_kl(unknown, Table(), micro_tokens=8192, which=0) == {}

@@ -19,6 +19,7 @@ Deviations: actions are sampled token by token inside the allowed ones (``--act 
 released code samples whole actions by likelihood a word and trains unconstrained tokens (``--act word`` does that).
 Advantages are normalised once an optimiser step, not in each micro-batch. A step is discarded at KL ``kl_stop``; the
 critic's is not. The critic makes all its passes before the policy's first (released: both in each minibatch).
+``--trace-inside 1`` (ours) pays the trace between actions only, as the discount is; long actions need it (LOG.md).
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 told = run.improve(
                     objective, both.episodes, both, level="step", grad_clip=config.grad_clip, replayed=len(old)
                 )
-                if old:  # they were sampled by an older policy, which says nothing of sampler and trainer
+                if old and "gap" in told:  # an older policy sampled: that says nothing of sampler and trainer
                     told["replay_gap"] = told.pop("gap")
             counts = {"left_out": out, "faulty": float(bad.mean()), "replayed": float(len(old))}
             run.log(episodes, ledger, **counts, replay_weight=objective.weight, **told)

@@ -96,15 +96,17 @@ def improve(
     return out if gap is None else out | {"gap": gap}
 
 
-def reference_kl(batch: TokenBatch, reference: Judge, *, micro_tokens: int, which: int) -> float:
+def reference_kl(batch: TokenBatch, reference: Judge, *, micro_tokens: int, which: int) -> dict[str, float]:
     """Mean k3 estimate of the divergence from a reference, of the policy that sampled, over one portion of the rows.
 
-    ``which`` picks the portion, so that over the updates all parts of a batch have their turn.
+    ``which`` picks the portion, so that over the updates all parts of a batch have their turn. Nothing is told where no
+    log-probability as sampled is known.
     """
     found = portions(batch, range(len(batch.rows)), reference, micro_tokens)
     some = batch.select(found[which % len(found)])
     away = kl(some.units.old_logp, some.looked_up(reference, micro_tokens)[0], "k3")
-    return float(away[~away.isnan()].mean())
+    away = away[~away.isnan()]
+    return {"kl_ref": float(away.mean())} if len(away) else {}
 
 
 class _Told(NamedTuple):

@@ -174,7 +174,7 @@ class LanguageRun:
         if objective.needs_reference:
             batch = batch.with_reference(base, plan.micro_tokens)
         elif plan.lora_rank:
-            away = {"kl_ref": reference_kl(batch, base, micro_tokens=plan.micro_tokens, which=self.update)}
+            away = reference_kl(batch, base, micro_tokens=plan.micro_tokens, which=self.update)
         told = improve(
             objective, batch, self.judge(adapter, unit), self.optimizers[adapter], epochs=config.epochs,
             minibatches=config.minibatches, micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip,
