@@ -37,7 +37,7 @@ Config = mappo.Config
 EVERY, PARTS, SAMPLES = 10, 50, 100
 SIZE = {
     "env": "mamujoco:Ant-4x2", "envs": 16, "shared": False, "eval_every": 50, "eval_episodes": 16, "save_every": 20,
-    "steps": 1_280_000,
+    "steps": 320_000,
 }  # fmt: skip
 
 
