@@ -10,9 +10,13 @@ import io
 import pytest
 import torch
 
+from evolvent import envs
 from evolvent.core.config import with_fields
+from evolvent.envs._checked import Checked
+from evolvent.envs._vector import vector
 from evolvent.evaluate.live import Live
 from run_folders import begin
+from toy_team import Counter, Trio
 
 torch.set_num_threads(1)
 
@@ -47,3 +51,27 @@ def test_mat_learns_and_mat_dec_cannot(tmp_path):
     assert late(rows, 80) >= 0.99
     assert late(returns("mat", tmp_path, 40, actor="local"), 40) < 0.13
     assert late(returns("mat", tmp_path, 80, actor="local", ids=True), 80) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("algo", "toy", "settings"),
+    [
+        ("mat", Trio, {}), ("pmat", Trio, {}), ("mappo", Trio, {}), ("happo", Trio, {}),
+        ("hatrpo", Trio, {"delta": 0.05}), ("ippo", Trio, {}),
+        ("mat", Counter, {"mask_dead": True}), ("pmat", Counter, {"mask_dead": True}),
+    ],
+)  # fmt: skip
+def test_teams_of_all_kinds_learn(algo, toy, settings, tmp_path, monkeypatch):
+    """Agents that choose, give numbers or do both; agents that die and choices that close."""
+    monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: Checked(vector(toy, n), spec))
+    module = importlib.import_module(f"evolvent.algos.{algo}")
+    quick = {"epochs": 5, "lr": 4e-3} if hasattr(module.Config(), "lr") else {}
+    quick |= {"critic_lr": 4e-3, "hidden": (16,)} if hasattr(module.Config(), "hidden") else {"width": 16}
+    config = with_fields(
+        module.Config(), envs=16, horizon=8, steps=128 * 10, eval_every=0, eval_episodes=32, **quick, **settings
+    )
+    with begin(tmp_path / "r", algo, config) as folder, Live(plain=True, stream=io.StringIO()) as live:
+        summary = module.run(config, folder, live)
+        first = next(row for row in folder.read_metrics() if "update" in row)
+    assert summary["sampled"]["ci95"][0] > summary["baseline"]["ci95"][1]
+    assert sum(first["credit"]) == pytest.approx(1, abs=1e-3) and min(first["credit"]) > 0

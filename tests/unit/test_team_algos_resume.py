@@ -5,15 +5,20 @@ import importlib
 import pytest
 import torch
 
+from evolvent import envs
 from evolvent.core.config import with_fields
 from evolvent.evaluate.live import Live
 from run_folders import Killed, begin, stable
+from toy_team import counters
 
 torch.set_num_threads(1)
 COMMON = {
-    "envs": 4, "horizon": 5, "steps": 20 * 7, "hidden": (16,), "eval_every": 2, "eval_episodes": 4, "save_every": 2,
+    "envs": 4, "horizon": 5, "steps": 20 * 7, "eval_every": 2, "eval_episodes": 4, "save_every": 2,
 }  # fmt: skip
+JOINT = {"width": 8, "epochs": 2, "minibatches": 2, "mask_dead": True}
 CASES = {
+    "mat": {"env": "dying", **JOINT},
+    "pmat": {"env": "dying", **JOINT},
     "happo": {"env": "spread:n=2,limit=4", "minibatches": 2},
     "hatrpo": {"env": "spread:n=2,limit=4,discrete=true"},
     "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "minibatches": 3},
@@ -25,11 +30,15 @@ CASES = {
 @pytest.mark.parametrize("algo", CASES)
 def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
     module = importlib.import_module(f"evolvent.algos.{algo}")
-    config = with_fields(module.Config(), **COMMON, **CASES[algo])
+    if CASES[algo]["env"] == "dying":  # agents that die, choices that close
+        monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: counters(n_envs=n))
+    hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
+    config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
+    last = "learn_values" if hasattr(module, "learn_values") else "learn"
     whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
     with Live(plain=True) as live:
         want = module.run(config, whole, live)
-        learn, calls = module.learn_values, []
+        learn, calls = getattr(module, last), []
 
         def killed_in_the_sixth(*args):
             calls.append(1)
@@ -38,7 +47,7 @@ def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
             return learn(*args)
 
         with monkeypatch.context() as during:
-            during.setattr(module, "learn_values", killed_in_the_sixth)
+            during.setattr(module, last, killed_in_the_sixth)
             with pytest.raises(Killed):
                 module.run(config, cut, live)
         cut.close()

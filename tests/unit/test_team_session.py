@@ -127,6 +127,12 @@ def test_every_team_learner_plays_its_checkpoint_with_the_numbers_of_its_run(tmp
     assert judge(tmp_path / "r", episodes=7)["n"] == 7
 
 
+def test_an_environment_with_longer_attempts_can_be_played_too(tmp_path):
+    """18 steps between restarts while training, which a frozen policy does not know."""
+    train(tmp_path / "r", mat())
+    assert judge(tmp_path / "r", env="spread:n=3,limit=30")["greedy"]["length_mean"] == 30
+
+
 def test_weights_that_do_not_fit_another_team_say_why(tmp_path):
     train(tmp_path / "r", mat(24, ids=True))
     with pytest.raises(ModelError, match="do not fit") as error:

@@ -1,10 +1,13 @@
 """Storage of a team's steps: what is written is what a Rollout says, and time limits are valued where they stopped."""
 
 import numpy as np
+import pytest
 import torch
+from joint_cases import KINDS, team_of
 
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.rollout.steps import Steps
+from evolvent.rollout.team_eval import random_act
 
 TEAM = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4), ActionSpec(choices=2)))
 
@@ -92,3 +95,33 @@ def test_evaluation_views_do_not_touch_the_storage():
     other.obs_BAD[:] = 0.0
     assert view.obs[..., :3].abs().sum() > 0
     assert torch.equal(before, steps.obs)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_everything_a_policy_sees_is_on_its_device(cut):
+    """The device "meta" stands for one that is not the processor's."""
+    rng = np.random.default_rng(6)
+    steps = Steps(TEAM, 2, 2, ids=True, device=torch.device("meta"))
+    shown = frame(rng, active_BA=np.ones((2, 2), bool))
+    views = [steps.see(shown, 0), steps.outside(shown)]
+    if cut:
+        shown = frame(rng, truncated_B=np.ones(2, bool), final_obs_BAD=shown.obs_BAD)
+        views += [steps.add(*(x.to("meta") for x in act(rng)), shown), steps._cut[0][2]]
+    columns = [x for view in views for x in (view.obs, view.state, view.available, view.active) if x is not None]
+    assert len(columns) >= 8
+    assert {x.device.type for x in columns} == {"meta"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_actions_fit_every_kind_of_team(kind):
+    team, n = team_of(kind, obs_dim=3), 50
+    steps = Steps(team, 1, n, ids=False, device=torch.device("cpu"))
+    seen = steps.outside(Frame(np.zeros((n, 4, 3), np.float32), np.zeros((n, 4), np.float32), *np.zeros((2, n), bool)))
+    action = random_act(team)(seen, False, torch.Generator().manual_seed(0)).numpy()
+    assert action.shape == (n, 4, *team.action_shape)
+    if team.choices:
+        choice = action if team.kind == "discrete" else action[..., 0]
+        drawn = [sorted(set(choice[:, i].astype(int).tolist())) for i in range(4)]
+        assert drawn == [list(range(max(spec.choices, 1))) for spec in team.actions]
+    if team.dims:
+        assert -1 <= action[..., -team.dims :].min() < -0.8 and 0.8 < action[..., -team.dims :].max() <= 1

@@ -256,7 +256,8 @@ class Steps:
             return torch.from_numpy(available_BAN.copy()).to(self.device)
         if not (self.team.unequal and self.team.choices):
             return None
-        return torch.from_numpy(np.broadcast_to(self.team.choice_mask(), (n, *self.team.choice_mask().shape)).copy())
+        own_AN = torch.from_numpy(self.team.choice_mask()).to(self.device)
+        return own_AN.expand(n, -1, -1).clone()
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

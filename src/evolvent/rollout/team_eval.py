@@ -74,6 +74,7 @@ def random_act(team: TeamSpec) -> Act:
         if team.choices:
             open_ = torch.from_numpy(team.choice_mask()).to(device).expand(*batch, -1)
             weights = (open_ if view.available is None else view.available).float()
+            weights[..., 0] += weights.sum(-1) == 0  # who has nothing to choose; nobody reads what is drawn for it
             drawn = torch.multinomial(weights.flatten(0, 1), 1, generator=generator).view(*batch)
             if not team.dims:
                 return drawn

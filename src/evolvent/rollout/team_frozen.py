@@ -40,7 +40,8 @@ def evaluate_team(
     trained = from_json(kind, folder.config)
     count = trained.plan.eval_episodes if episodes is None else episodes
     plan = dataclasses.replace(trained.plan, workers=0, eval_episodes=count, init="")
-    config = dataclasses.replace(trained, env=env or trained.env, envs=min(count, 32), plan=plan)
+    # no update is made, so no attempt is cut short by a restart, however long it is there
+    config = dataclasses.replace(trained, env=env or trained.env, envs=min(count, 32), steps=1, plan=plan)
     with open_team(config, folder, live) as run:
         act, parts = build(config, run)
         state = load_parts(folder.path, parts, trained.env, config.env)
