@@ -31,7 +31,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic
+from evolvent.learn.critic import fit_critic, own_targets
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, normalised
 from evolvent.learn.optimal_baseline import choice_columns, policy_of
@@ -104,10 +104,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 steps.value[:] = mean_q(actors, old_q, steps.view(slice(0, config.horizon)), steps.action)
                 batch = team.batch(expected, norm.denormalise)
                 rule = agent_gae.Config(config.gamma, config.trace, pooled=True)
-                target = batch.credit(agent_gae.assign(batch.rollout, rule)) + norm.denormalise(batch.value)
+                target, _ = own_targets(norm, batch, rule, [q.head, old_q.head])
             with team.clock("learn"):  # LEARN, the critic first
-                norm.update(target, mask=batch.view.active, head=[q.head, old_q.head])
-                loss = learn_values(config, q, q_rms, norm.normalise(target), batch, team.generator)
+                loss = learn_values(config, q, q_rms, target, batch, team.generator)
             with team.clock("credit"):  # CREDIT of the agents
                 ledger = counterfactual(config, actors, q, norm, batch)
             with team.clock("learn"):  # LEARN
@@ -185,6 +184,6 @@ def learn_values(
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     parts = min(config.critic_steps, len(action))
     return fit_critic(
-        lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), rms, target.flatten(0, 1),
-        batch.passes(1, parts, generator), grad_clip=config.grad_clip, mask=seen.active,
+        lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), rms, target,
+        batch.passes(1, parts, generator), grad_clip=config.grad_clip,
     )  # fmt: skip

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic
+from evolvent.learn.critic import fit_critic, own_targets
 from evolvent.learn.losses import normalised
 from evolvent.learn.ppo import improve_together
 from evolvent.learn.value_norm import ValueNorm
@@ -101,7 +101,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             with team.clock("learn"):  # LEARN
                 scaled = normalised(adv, batch.view.active, per_agent=not config.shared)
                 told = improve_together(config, actors, adam, batch, scaled, team.generator)
-                told["value_loss"] = learn_values(config, critics, critic_adam, norm, batch, adv, team.generator)
+                told["value_loss"] = learn_values(config, critics, critic_adam, norm, batch, team.generator)
             team.log(ledger, **told)
         return team.finish("ippo")
 
@@ -129,16 +129,15 @@ def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
 
 
 def learn_values(
-    config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
+    config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
     generator: torch.Generator,
 ) -> float:  # fmt: skip
     """Fit the critics to every agent's own lambda-returns; the mean loss."""
-    value, seen = norm.denormalise(batch.value), batch.view.flat()
-    target = value + adv_TBA
+    obs, rule = batch.view.obs.flatten(0, 1), agent_gae.Config(config.gamma, config.trace)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
-    norm.update(target, mask=batch.view.active, head=heads)
+    target, old = own_targets(norm, batch, rule, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
-        lambda rows: values_of(critics, seen.obs[rows]), adam, norm.normalise(target).flatten(0, 1), passes,
-        old_value=norm.normalise(value).flatten(0, 1), clip=config.clip, grad_clip=config.grad_clip, mask=seen.active,
+        lambda rows: values_of(critics, obs[rows]), adam, target, passes, old_value=old, clip=config.clip,
+        grad_clip=config.grad_clip,
     )  # fmt: skip

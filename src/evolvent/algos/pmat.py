@@ -29,6 +29,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
+from evolvent.learn.critic import own_targets
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
@@ -159,10 +160,8 @@ def learn(
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=standardise(seen.obs))  # once for all passes
-    value = norm.denormalise(batch.value)
-    target = adv + value
-    norm.update(target, mask=batch.view.active, head=net.policy.critic.last)
-    target, old_value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
+    rule = agent_gae.Config(config.gamma, config.trace)
+    target, old_value = own_targets(norm, batch, rule, [net.policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     order, old_order_logp = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
@@ -175,7 +174,7 @@ def learn(
         )  # fmt: skip
         gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
         error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
-        gain, error = masked_mean(gain, view.active), masked_mean(error, view.active)
+        gain, error = masked_mean(gain, view.active), error.mean()
         entropy = masked_mean(judged.entropy_BA, view.active)
         logp_B = order_logp(net.ranker(judged.rep_BAW), order[rows])
         rank_gain = clipped_surrogate(
@@ -188,7 +187,7 @@ def learn(
         return error - gain - config.entropy * entropy - config.rank_weight * rank_gain, told
 
     passes = batch.passes(config.epochs, config.minibatches, generator)
-    # orders are a mean over joint steps, everything else over agents that are alive
+    # orders are a mean over joint steps, values over all agents, everything else over those that are alive
     return descend(optimizer, passes, loss_of, adv, grad_clip=config.grad_clip, whole=seen.active is not None)
 
 

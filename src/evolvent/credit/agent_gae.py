@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
@@ -54,20 +56,25 @@ def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
     Raises:
         BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).
     """
+    ledger = RolloutLedger.for_rollout(rollout)
+    ledger.set("step", estimate(rollout, config))
+    return ledger
+
+
+def estimate(rollout: Rollout, config: Config = Config()) -> np.ndarray:
+    """What ``assign`` scores, float64 ``[T, B, A]``, of steps that an agent took no part in too.
+
+    Values of those steps stand in the advantages of the steps before, so a critic for each agent must learn them.
+    """
     value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
     if value_TBA is None:
         raise BadInput("no values were recorded", where="credit.agent_gae", do="record the critic when acting")
-    ledger = RolloutLedger.for_rollout(rollout)
-    ledger.set(
-        "step",
-        gae(
-            rewards(rollout, pooled=config.pooled),
-            value_TBA,
-            next_TBA,
-            gamma=config.gamma,
-            trace=config.trace,
-            terminated_T=rollout.terminated_TB,
-            truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
-        ),
+    return gae(
+        rewards(rollout, pooled=config.pooled),
+        value_TBA,
+        next_TBA,
+        gamma=config.gamma,
+        trace=config.trace,
+        terminated_T=rollout.terminated_TB,
+        truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
     )
-    return ledger

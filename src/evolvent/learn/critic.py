@@ -7,9 +7,31 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from evolvent.credit import agent_gae
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, value_loss
 from evolvent.learn.value_norm import ValueNorm
+from evolvent.rollout.steps import Batch
+
+
+def own_targets(
+    norm: ValueNorm, batch: Batch, rule: agent_gae.Config, heads: Sequence[nn.Linear]
+) -> tuple[Tensor, Tensor]:
+    """What a critic for each agent should say and what it said, ``[T*B, A]``, on its own scale.
+
+    Of agents that are not alive too: what the team earns after their death is owed to them, and the credit of their
+    steps is bootstrapped from these values.
+
+    Args:
+        norm: takes in the targets, the agents' lambda-returns.
+        batch: the rollout.
+        rule: discount and trace.
+        heads: last layers of the critics; rescaled with ``norm``.
+    """
+    value = norm.denormalise(batch.value)
+    target = batch.tensor(agent_gae.estimate(batch.rollout, rule)) + value
+    norm.update(target, head=heads)
+    return norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
 
 
 def team_targets(

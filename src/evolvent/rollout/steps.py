@@ -79,7 +79,11 @@ class Batch:
 
     def credit(self, ledger: RolloutLedger) -> Tensor:
         """Credit of every step on the policy's device, float32 ``[T, B, A]``, 0 where it is not scored."""
-        return torch.tensor(ledger.values("step"), dtype=torch.float32, device=self.logp.device).nan_to_num()
+        return self.tensor(ledger.values("step")).nan_to_num()
+
+    def tensor(self, column: np.ndarray) -> Tensor:
+        """A column of the rollout on the policy's device, float32."""
+        return torch.tensor(column, dtype=torch.float32, device=self.logp.device)
 
     def of(self, agent: int) -> Own:
         """One agent's columns of all joint steps, flat; those that are not alive among them."""
