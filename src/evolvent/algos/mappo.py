@@ -18,8 +18,8 @@ each agent has its own actor).
 Deviations: time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised
 once a rollout and the critics' last layers are rescaled with them; with separate actors one gradient clip holds for
 all. Optimal baseline: 100 draws (there 1000); Q sees what the others did (there the own action only) and learns from R;
-V stays to bootstrap, so that R is a lambda-return (there it is the plain discounted return); what is not available weighs nothing;
-advantages are divided by their spread but not centred, since their mean would be another baseline.
+V stays to bootstrap, so that R is a lambda-return (there it is the plain discounted return); what is not available
+weighs nothing; advantages are divided by their spread but not centred, since their mean would be another baseline.
 """
 
 from __future__ import annotations
