@@ -21,11 +21,11 @@ from toy_team import Counter, Trio
 torch.set_num_threads(1)
 
 
-def returns(algo: str, tmp_path, updates: int, **settings) -> list[float]:
+def returns(algo: str, tmp_path, updates: int, env: str = "permutation:n=4", **settings) -> list[float]:
     """Mean return of each update."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
     config = with_fields(
-        module.Config(), env="permutation:n=4", ids=settings.pop("ids", False), steps=updates * 256, envs=32,
+        module.Config(), env=env, ids=settings.pop("ids", False), steps=updates * 256, envs=32,
         horizon=8, epochs=10, eval_every=0, save_every=1000, eval_episodes=8, **settings,
     )  # fmt: skip
     path = tmp_path / f"{algo}-{len(list(tmp_path.iterdir()))}"
@@ -51,6 +51,14 @@ def test_mat_learns_and_mat_dec_cannot(tmp_path):
     assert late(rows, 80) >= 0.99
     assert late(returns("mat", tmp_path, 40, actor="local"), 40) < 0.13
     assert late(returns("mat", tmp_path, 80, actor="local", ids=True), 80) > 0.5
+
+
+@pytest.mark.slow
+def test_mat_splits_up_without_numbers(tmp_path):
+    """It may fall from there later (see its page), so what counts is that it gets there."""
+    rows = returns("mat", tmp_path, 60, "split:n=4")
+    assert late(rows, 5) < 0.3
+    assert max(late(rows, update) for update in range(5, 61)) >= 0.95
 
 
 @pytest.mark.parametrize(
