@@ -116,6 +116,41 @@ def test_attempts_longer_than_the_sheet_are_shown_at_equal_distances():
     assert max(np.diff(ages)) - min(np.diff(ages)) <= 4
 
 
+@pytest.mark.parametrize(
+    ("algo", "fields", "flag"),
+    [
+        ("mat", {"lr": -1.0}, "--lr"), ("mat", {"lr": float("nan")}, "--lr"), ("mat", {"clip": 0.0}, "--clip"),
+        ("mat", {"gamma": 1.5}, "--gamma"), ("mat", {"width": 0}, "--width"), ("mat", {"epochs": 0}, "--epochs"),
+        ("mat", {"minibatches": 25}, "--minibatches"), ("mat", {"eval_every": -1}, "--eval-every"),
+        ("happo", {"hidden": (8, 0)}, "--hidden"), ("hatrpo", {"delta": 0.0}, "--delta"),
+        ("coma", {"critic_hidden": (0,)}, "--critic-hidden"),
+    ],
+)  # fmt: skip
+def test_settings_out_of_range_are_named_before_anything_is_played(tmp_path, algo, fields, flag):
+    with pytest.raises(BadInput, match=f"where: {flag}"):
+        train(tmp_path / "r", config_of(algo, env="permutation:n=3", steps=24, **fields))
+    assert RunFolder.open(tmp_path / "r").read_metrics() == []
+
+
+def test_every_number_of_a_team_learner_has_a_range():
+    from evolvent.rollout import team_checks
+
+    free = {"seed"}
+    for algo in TEAMS:
+        kind = importlib.import_module(f"evolvent.algos.{algo}").Config
+        for field in (*dataclasses.fields(kind), *dataclasses.fields(Plan)):
+            if field.type in ("int", "float", "tuple[int, ...]") and field.name not in free:
+                assert team_checks._bounds(field.name)[0] is not None, f"{algo}: {field.name}"
+
+
+def test_who_watches_is_told_what_is_being_played(tmp_path):
+    said = train(tmp_path / "r", mat())
+    assert said.index("playing 4 attempts with random actions; then 8 x 24 steps") < said.index(
+        "playing 4 attempts, greedy"
+    )
+    assert "playing 4 attempts, actions sampled" in said
+
+
 # ------------------------------------------------------------------------------------------------ frozen
 @pytest.mark.parametrize("algo", TEAMS)
 def test_every_team_learner_plays_its_checkpoint_with_the_numbers_of_its_run(tmp_path, algo):

@@ -16,6 +16,7 @@ and every ``save_every`` updates, where a checkpoint is written, all environment
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from evolvent.evaluate import png
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.rollout.steps import Batch, Steps, View
+from evolvent.rollout.team_checks import check_minibatches, check_settings
 from evolvent.rollout.team_eval import Act, play, random_act, summarise
 from evolvent.rollout.team_film import film
 from evolvent.rollout.team_weights import start_from
@@ -73,7 +75,7 @@ class TeamConfig:
     seed: int = 0
     """Root of the seed tree: weights, environments, actions and minibatches follow from it."""
     steps: int = 1_000_000
-    """Environment steps in all, over all copies (a step moves every agent of one copy)."""
+    """Environment steps in all, over all copies (a step moves every agent of one copy); whole updates only."""
     envs: int = 32
     """Copies of the environment."""
     horizon: int = 100
@@ -124,6 +126,7 @@ class TeamRun:
             act: ``(view, greedy, generator) -> actions``, for evaluation.
             **parts: objects with ``state_dict`` and ``load_state_dict``.
         """
+        check_minibatches(self.config)
         self._act, self._parts = act, parts
         if self._resume:
             newest = checkpoint.latest(self.folder.path / "checkpoints")
@@ -134,6 +137,10 @@ class TeamRun:
         if self.update == 0:
             if self.config.plan.init:
                 self.live.note(start_from(Path(self.config.plan.init), parts, self.config.env))
+            each = self.config.envs * self.config.horizon
+            self.live.status(
+                f"{self._attempts()} with random actions; then {self.total} x {each:,} steps to learn from"
+            )
             chance = self.play(random_act(self.env.team), "random")
             self.folder.log(0, phase="random", **summarise(chance))
 
@@ -152,9 +159,11 @@ class TeamRun:
                 yield self.update
                 if self.folder.interrupt.requested and self.update < self.total:
                     saved = self.update // self.config.plan.save_every * self.config.plan.save_every
+                    saved = max(saved, self._first)
+                    after = f"goes on after its last checkpoint, that of update {saved}," if saved else "starts anew"
                     self.live.note(
-                        f"stopped after update {self.update}; a resumed run goes on after its last checkpoint, that of "
-                        f"update {max(saved, self._first)}, and repeats the numbers"
+                        f"stopped after update {self.update}; a resumed run {after} and repeats the numbers "
+                        f"(a checkpoint every {self.config.plan.save_every} updates: --save-every)"
                     )
                     raise Interrupted
 
@@ -229,6 +238,7 @@ class TeamRun:
     def evaluate(self) -> dict[str, Any]:
         """Play greedily with fresh copies and log it."""
         assert self._act is not None
+        self.live.status(f"{self._attempts()}, greedy")
         result = summarise(self.play(self._act, "greedy"))
         self.folder.log(self._step, phase="eval", **result)
         self.live.note(f"evaluation after update {self.update}: return {_told(result)}")
@@ -240,6 +250,7 @@ class TeamRun:
         last = self.folder.read_metrics()[-1]
         known = last.get("phase") == "eval" and last["step"] == self._step  # stopped after its last evaluation
         final = {k: v for k, v in last.items() if k not in ("t", "step", "phase")} if known else self.evaluate()
+        self.live.status(f"{self._attempts()}, actions sampled")
         sampled = summarise(self.play(self._act, "sampled"))
         rows = self.folder.read_metrics()
         chance = next((row for row in rows if row.get("phase") == "random"), {})
@@ -252,6 +263,7 @@ class TeamRun:
             "agents": list(self.env.team.agents), "seconds": rows[-1]["t"],
         }  # fmt: skip
         self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
+        self.live.status("one more attempt, for a picture of what it does")
         self._film()
         return summary
 
@@ -271,6 +283,10 @@ class TeamRun:
     @property
     def _step(self) -> int:
         return self.update * self.config.envs * self.config.horizon
+
+    def _attempts(self) -> str:
+        count = self.config.plan.eval_episodes
+        return f"playing {count} attempts" if count > 1 else "playing one attempt"
 
     def _generator(self, *path: str) -> torch.Generator:
         generator = torch.Generator(self.device)
@@ -302,7 +318,7 @@ class TeamRun:
         if self.update > self._first:
             if self.update % self.config.plan.save_every:
                 self._save()
-            again = f"go on with --resume {self.folder.path}"
+            again = f"evolvent run {self.folder.manifest()['algo']} --resume {shlex.quote(str(self.folder.path))}"
             self.live.note(f"an environment broke; what was learned in {self.update} updates is saved: {again}")
 
     def _save(self) -> None:
@@ -333,11 +349,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
         BadInput: settings that do not fit together.
     """
     plan = config.plan
-    sizes = {"steps": config.steps, "envs": config.envs, "horizon": config.horizon}
-    sizes |= {"eval-episodes": plan.eval_episodes, "save-every": plan.save_every, "threads": plan.threads}
-    for name, size in sizes.items():
-        if size < 1:
-            raise BadInput("a setting is too small", got=size, expected=">= 1", where=f"--{name}")
+    check_settings(config)
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
     env = envs.load_team(config.env, config.envs, workers=plan.workers)
@@ -367,7 +379,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _told(result: dict[str, Any]) -> str:
     low, high = result["ci95"]
-    return f"{result['value']:.4g} [{low:.4g}, {high:.4g}] over {result['n']} attempts"
+    return f"{result['value']:.4g} [{low:.4g}, {high:.4g}] over {result['n']} attempt{'s' * (result['n'] != 1)}"
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,65 @@
+"""What the settings of a team learner may be, checked by name before anything is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from evolvent.core.errors import BadInput
+
+_AT_LEAST_ONE = (
+    "steps", "envs", "horizon", "epochs", "critic_epochs", "minibatches", "width", "blocks", "heads", "eval_episodes",
+    "save_every", "threads", "hidden", "critic_hidden", "critic_steps", "target_every", "backtracks",
+)  # fmt: skip
+_SHARES = ("gamma", "trace", "backtrack")
+_NOT_NEGATIVE = ("lr", "critic_lr", "entropy", "eval_every", "rank_weight", "damping", "accept_ratio")
+_POSITIVE = ("clip", "value_clip", "grad_clip", "delta")
+
+
+def check_settings(config: Any) -> None:
+    """Refuse values that no team learner can work with; names a learner does not have are passed over.
+
+    Args:
+        config: a ``TeamConfig``; its ``plan`` is looked at too.
+
+    Raises:
+        BadInput: names the flag, what was got and what is accepted.
+    """
+    values = {f.name: getattr(owner, f.name) for owner in (config.plan, config) for f in dataclasses.fields(owner)}
+    for name, value in values.items():
+        low, high, open_ = _bounds(name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if low is None or (math.isfinite(one) and low <= one <= high and not (open_ and one == low)):
+                continue
+            expected = f"{low:g} to {high:g}" if math.isfinite(high) else f"{'>' if open_ else '>='} {low:g}"
+            raise BadInput("a setting out of range", got=one, expected=expected, where=_flag(name))
+
+
+def check_minibatches(config: Any) -> None:
+    """Refuse to cut a rollout into more parts than it has steps; a frozen policy does not care.
+
+    Raises:
+        BadInput: ``minibatches`` is larger than copies times steps.
+    """
+    parts, most = getattr(config, "minibatches", 1), config.envs * config.horizon
+    if parts > most:
+        raise BadInput(
+            "more minibatches than steps in a rollout", got=parts, expected=f"at most --envs x --horizon = {most}",
+            where="--minibatches",
+        )  # fmt: skip
+
+
+def _bounds(name: str) -> tuple[float | None, float, bool]:
+    """Lowest and highest value, and whether the lowest itself is refused; ``None`` = anything."""
+    if name in _AT_LEAST_ONE:
+        return 1, math.inf, False
+    if name in _SHARES:
+        return 0, 1, False
+    if name in _POSITIVE:
+        return 0, math.inf, True
+    return (0, math.inf, False) if name in _NOT_NEGATIVE else (None, math.inf, False)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
