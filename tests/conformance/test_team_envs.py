@@ -204,7 +204,8 @@ def test_two_vmas_do_not_share_their_chance():
         ("mamujoco:Ant,factorization=0+1|2", "each of 0, 1, 2"), ("mamujoco:Ant", "ROBOT-PARTITION"),
         ("mpe:simple_spraed", "simple_spread"), ("mpe:simple_tag,n=3", "fixed number"), ("vmas:balanc", "balance"),
         ("lbf:Foraging-8x8-2p-2f-v9", "Foraging-8x8-2p-2f-v3"), ("rware:tiny-2ag-v9", "rware-tiny-2ag-v2"),
-        ("pettingzoo:sisl.nothing_v1", "no such environment"), ("pettingzoo:classic.tictactoe_v3", "turn-based"),
+        ("pettingzoo:sisl.multiwalkr_v9", "sisl.multiwalker_v9"), ("mpe:simple_spread,n=-3", "does not start"),
+        ("mamujoco:HalfCheetah-6x2", "2x3 or 6x1"), ("pettingzoo:classic.tictactoe_v3", "turn-based"),
         ("pettingzoo", "option is missing"), ("vmas:balance,device=nowhere", "nowhere"),
     ],
 )  # fmt: skip

@@ -7,19 +7,21 @@ copies at once) is a team environment. Nothing is imported before it is asked fo
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import functools
 import importlib
 import inspect
 import pkgutil
 import re
+import traceback
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError, EvolventError
 from evolvent.core.protocols import Env
 from evolvent.core.team import TeamEnv
 
@@ -79,13 +81,16 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
     module = importlib.import_module(f"{__name__}.{name}")
     if hasattr(module, "make_solo"):
         solo = functools.partial(module.make_solo, **_parse(options, module.make_solo, where))
-        return Checked(vector(solo, n_envs, kind, count), spec)
+        with _starting(where):
+            return Checked(vector(solo, n_envs, kind, count), spec)
     if kind != "here":
         raise BadInput(
             "this environment computes all copies at once, in one process", got=f"workers={workers}",
             expected="workers=0", where=where, do="leave --workers out",
         )  # fmt: skip
-    return Checked(module.make_team(n_envs=n_envs, **_parse(options, module.make_team, where)), spec)
+    settings = _parse(options, module.make_team, where)
+    with _starting(where):
+        return Checked(module.make_team(n_envs=n_envs, **settings), spec)
 
 
 def available() -> list[EnvRow]:
@@ -102,6 +107,18 @@ def closest(name: str, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
     known = ", ".join(names) if len(names) <= 40 else f"{', '.join(names[:10])} and {len(names) - 10} more"
     return f"{' or '.join(near)} (of {known})" if near else f"one of {known}"
+
+
+@contextlib.contextmanager
+def _starting(where: str) -> Iterator[None]:
+    """Whatever a foreign environment throws while it is made becomes an error that names it and keeps its traceback."""
+    try:
+        yield
+    except EvolventError:
+        raise
+    except Exception as error:
+        text = "".join(traceback.format_exception(error)).rstrip()
+        raise EnvError(f"the environment does not start\n{text}", where=where, do="check its options") from error
 
 
 def _check_kind(name: str, kind: str, where: str) -> None:

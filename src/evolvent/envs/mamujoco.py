@@ -23,6 +23,13 @@ ROBOTS = (
     "CoupledHalfCheetah", "ManySegmentSwimmer", "ManySegmentAnt",
 )  # fmt: skip
 
+_PARTITIONS = {
+    "Ant": "2x4, 2x4d or 4x2", "HalfCheetah": "2x3 or 6x1", "Hopper": "3x1", "Humanoid": "9|8",
+    "HumanoidStandup": "9|8", "Reacher": "2x1", "Swimmer": "2x1", "Walker2d": "2x3", "Pusher": "3p",
+    "CoupledHalfCheetah": "1p1", "ManySegmentSwimmer": "2x6 (agents x segments)",
+    "ManySegmentAnt": "2x3 (agents x segments)",
+}  # fmt: skip
+
 
 def make_solo(variant: str = "HalfCheetah-6x1", *, obsk: int = 1, factorization: str = "") -> RobotSolo | ParallelSolo:
     """One copy.
@@ -52,8 +59,9 @@ def make_solo(variant: str = "HalfCheetah-6x1", *, obsk: int = 1, factorization:
     try:
         env = mamujoco_v1.parallel_env(robot, partition or "custom", obsk, split, **options)
     except Exception as err:  # the package raises it bare for a partition it does not know
-        do = "`evolvent list envs` names some; factorization=0+1|2+3 makes any"
-        raise BadInput("this partition cannot be made", got=repr(err), where=where, do=do) from err
+        do = f"{robot},factorization=0+1|2+3 makes any other"
+        known = _PARTITIONS.get(robot, "one that gymnasium-robotics names")
+        raise BadInput("this partition cannot be made", got=str(err), expected=known, where=where, do=do) from err
     limit = getattr(env.single_agent_env.spec, "max_episode_steps", None) or 1000
     if env.observation_factorization is None:
         return ParallelSolo(env, limit=limit, state=True)

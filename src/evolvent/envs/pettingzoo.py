@@ -10,9 +10,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import pkgutil
+import re
 from types import ModuleType
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.envs import closest
 from evolvent.envs._parallel import ParallelSolo
 
 
@@ -53,5 +56,16 @@ def _module(name: str) -> ModuleType:
                 do = f"pip install {err.name}, or the extra of pettingzoo that brings it"
                 raise EnvError("a package is missing", got=err.name, where=f"pettingzoo:{name}", do=do) from err
     raise BadInput(
-        "no such environment", got=name, expected="family.module_vN, e.g. sisl.multiwalker_v9", where="pettingzoo"
-    )
+        "no such environment", got=name, expected=closest(name, _known()), where="pettingzoo",
+        do="for one of your own: the name of a module that Python can import",
+    )  # fmt: skip
+
+
+def _known() -> list[str]:
+    """``family.module_vN`` of PettingZoo itself; those of turn-based families are not listed."""
+    found: list[str] = []
+    for family in ("butterfly", "sisl"):
+        package = importlib.util.find_spec(f"pettingzoo.{family}")
+        places = (package.submodule_search_locations or []) if package else []
+        found += [f"{family}.{m.name}" for m in pkgutil.iter_modules(list(places)) if re.search(r"_v\d+$", m.name)]
+    return found
