@@ -142,8 +142,9 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
     evolvent("run", "fake_algorithm", "--steps", 2, "--out", "r", cwd=tmp_path)
     _, err = evolvent("run", "fake_algorithm", "--resume", "r", "--steps", 9, cwd=tmp_path, code=2)
     assert "steps 2 → 9" in err
+    (tmp_path / "r" / "report.html").unlink()  # as if it had been stopped just before its last page
     out, _ = evolvent("run", "fake_algorithm", "--resume", "r", cwd=tmp_path)
-    assert "nothing to do" in out
+    assert "nothing to do" in out and (tmp_path / "r" / "report.html").exists()
 
 
 def test_a_run_goes_on_under_the_algorithm_that_began_it(tmp_path):

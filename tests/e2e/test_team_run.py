@@ -63,6 +63,7 @@ def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, w
             assert (
                 process.returncode == 130 and "evolvent run mat --resume run" in err and "stopped after update" in out
             )
+            assert "report so far" in out and (folder / "report.html").exists()
         words = ("run", "mat", "--resume", "run", "--plain")
     out, _ = evolvent(*words, cwd=tmp_path)
     assert "continuing after update" in out

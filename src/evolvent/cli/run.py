@@ -110,7 +110,8 @@ def _run_one(
         _check_same(folder, name)
     live.note(f"{name} on {env or '–'}, seed {seed} → {folder.path}")
     if resume is not None and folder.finished:
-        live.note("this run has ended; nothing to do")
+        # written again: it may have been stopped between its last number and its last page
+        live.note(f"this run has ended; nothing to do\n\nreport: {_page(folder.path)}")
         return folder.path
     again = f"evolvent run {name} --resume {shlex.quote(str(folder.path))}"
     with folder:
@@ -118,6 +119,8 @@ def _run_one(
             summary = module.run(config, folder, live, resume=resume is not None)
         except (Interrupted, KeyboardInterrupt) as error:
             live.close()
+            if isinstance(error, Interrupted):
+                live.note(f"report so far: {_page(folder.path)}")
             raise Interruption(f"stopped; what was done is saved in {folder.path}", do=again) from error
         except EvolventError:
             if resume is None:
@@ -130,9 +133,7 @@ def _run_one(
 
 
 def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
-    from evolvent.evaluate.report import write_report
-
-    page = write_report(path)
+    page = _page(path)
     phases = summary.get("phases") or []
     passes = [{"name": f"stream, pass {p['pass']}", **p} for p in summary.get("passes") or []]
     if phases:
@@ -150,6 +151,13 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         for memory in best[:3]:
             live.note(f"  {memory['id']}  {memory['key']}\n      {memory['body']}\n      {memory['why']}")
     live.note(f"\nreport: {page}")
+
+
+def _page(path: Path) -> Path:
+    """Write the report of a run, whether it has ended or not."""
+    from evolvent.evaluate.report import write_report
+
+    return write_report(path)
 
 
 def _played(summary: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
