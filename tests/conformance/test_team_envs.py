@@ -83,6 +83,8 @@ def test_agents_of_a_parallel_environment_die_and_are_masked():
     assert not frame.terminated_B[0]
     assert not frame.final_obs_BAD[0, :2].any()
     assert frame.final_obs_BAD[0, 2].any()
+    assert frame.final_active_BA[0].tolist() == [False, False, True]
+    assert frame.final_available_BAN[0, 2].any()
 
 
 def test_copies_that_die_mask_and_differ_in_size_keep_their_promises():
@@ -122,6 +124,7 @@ class Broken:
             columns["obs_BAD"] = columns["obs_BAD"][..., :-1]
         if self._fault == "no choice":
             columns["active_BA"] = np.zeros((self.n_envs, self.team.n_agents), np.bool_)
+            columns["final_active_BA"] = columns["active_BA"]
         if self._fault == "chance":
             columns["obs_BAD"] = columns["obs_BAD"] + np.random.default_rng().random(dtype=np.float32)
         if self._fault == "never ends":

@@ -43,6 +43,26 @@ def first_number(view):
     return view.obs[..., 0]
 
 
+def test_who_was_alive_where_an_attempt_was_cut_off_is_valued_with_the_choices_left():
+    rng = np.random.default_rng(1)
+    steps = Steps(TEAM, 1, 2, ids=False, device=torch.device("cpu"))
+    everybody, open_ = np.ones((2, 2), bool), np.ones((2, 2, 4), bool)
+    alive, left = np.array([[True, True], [False, True]]), rng.random((2, 2, 4)) < 0.5
+    steps.see(frame(rng, active_BA=everybody, available_BAN=open_), 0)
+    cut = frame(
+        rng, active_BA=everybody, available_BAN=open_, truncated_B=np.array([False, True]),
+        final_obs_BAD=np.ones((2, 2, 3), np.float32), final_active_BA=alive, final_available_BAN=left,
+    )  # fmt: skip
+    steps.add(*act(rng), cut)
+    alive[:], left[:] = True, True  # an environment may reuse its arrays
+    told = []
+    steps.batch(lambda view: (told.append(view), first_number(view))[1])
+    last = told[-1]
+    assert last.active.tolist() == [[False, True]]
+    assert last.available.shape == (1, 2, 4)
+    assert not last.available.all()
+
+
 def test_a_batch_holds_what_was_seen_done_and_paid():
     steps, frames, acts, cut = filled(np.random.default_rng(0))
     batch = steps.batch(first_number, lambda v: 10 * v)

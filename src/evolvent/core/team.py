@@ -104,7 +104,7 @@ class Frame:
     """What B environments show after ``reset`` or ``step``; arrays may be reused by the next ``step``: copy to keep.
 
     An environment that ended restarts at once: ``obs_BAD`` is then the fresh start, and what was seen last stands in
-    ``final_obs_BAD`` (and ``final_state_BS``), read only where ``terminated_B | truncated_B``.
+    ``final_obs_BAD`` (and the other final columns), read only where ``terminated_B | truncated_B``.
 
     Attributes:
         obs_BAD: float32 ``[B, A, D]``.
@@ -116,6 +116,8 @@ class Frame:
         state_BS: float32 ``[B, S]``; ``None`` where ``TeamSpec.state_dim`` is 0.
         final_obs_BAD: as ``obs_BAD``; ``None`` while nothing has ended.
         final_state_BS: as ``state_BS``.
+        final_available_BAN: as ``available_BAN``.
+        final_active_BA: as ``active_BA``: who was alive when the attempt was cut off.
         info: named columns ``[B]`` of attempts that ended, e.g. ``{"success": …}``, NaN where there is nothing to say.
     """
 
@@ -128,6 +130,8 @@ class Frame:
     state_BS: np.ndarray | None = None
     final_obs_BAD: np.ndarray | None = None
     final_state_BS: np.ndarray | None = None
+    final_available_BAN: np.ndarray | None = None
+    final_active_BA: np.ndarray | None = None
     info: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     @property

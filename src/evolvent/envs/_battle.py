@@ -27,10 +27,10 @@ def advance(env: Any, limit: int, key: Any, battle: Any, action_A: Any) -> tuple
     cut = (moved.state.step >= limit) & ~over
     _, fresh = env.reset(start_key)
     after = jax.tree.map(lambda new, old: jnp.where(over | cut, new, old), fresh, moved)
-    last = _look(env, moved)
+    last = {f"final_{name}": column for name, column in _look(env, moved).items()}
     reward_A = jnp.stack([reward[agent] for agent in env.agents])
     seen = _look(env, after) | {"reward_BA": reward_A, "terminated_B": over, "truncated_B": cut}
-    return key, after, seen, {f"final_{name}": last[name] for name in ("obs_BAD", "state_BS")}, won & ~lost
+    return key, after, seen, last, won & ~lost
 
 
 def _look(env: Any, battle: Any) -> dict[str, Any]:

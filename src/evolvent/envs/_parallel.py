@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ class ParallelSolo:
         dies: whether agents can leave before the end; who left shows zeros and is not active.
         state: show ``env.state()`` too.
 
+    The attempt ends when nobody is left. It counts as cut off, for everybody, if anybody was cut off in its last step.
     Observations may be a dictionary of ``observation`` and ``action_mask``; pictures (uint8) are divided by 255.
     """
 
@@ -55,9 +57,12 @@ class ParallelSolo:
         alive = self._env.agents
         if len(alive) < len(actions):
             actions = {agent: actions[agent] for agent in alive}
-        obs, reward, _, cut, _ = self._env.step(actions)
+        obs, reward, over, cut, _ = self._env.step(actions)
         ended = not self._env.agents
-        return self._seen(obs, reward, ended=ended, cut=ended and any(cut.values()))
+        seen = self._seen(obs, reward, ended=ended, cut=ended and any(cut.values()))
+        if not seen.truncated:
+            return seen
+        return replace(seen, alive=[agent for agent, was in cut.items() if was and not over.get(agent)])
 
     def render(self) -> np.ndarray | None:
         """See ``Solo.render``."""

@@ -22,7 +22,7 @@ class Seen:
         reward: of the step that led here, who is missing gets 0; or one number for everybody.
         terminated: ended by its own rules.
         truncated: cut off.
-        alive: who can act next; ``None`` = everybody.
+        alive: who can act next, or could where the attempt was cut off; ``None`` = everybody.
         available: choices allowed now, bool ``[N_i]`` for each agent; ``None`` = all it has.
         state: the shared state ``[S]``, where the team has one.
         info: named numbers, read where the attempt ends.

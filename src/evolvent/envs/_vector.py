@@ -92,9 +92,8 @@ class Vector:
     def _frame(self) -> Frame:
         columns = self._runner.columns
         ended = bool((columns["terminated_B"] | columns["truncated_B"]).any())
-        late = ("final_obs_BAD", "final_state_BS")
         shown = {name: array for name, array in columns.items() if name.endswith(("_BAD", "_BA", "_B", "_BAN", "_BS"))}
-        shown = {name: array for name, array in shown.items() if ended or name not in late}
+        shown = {name: array for name, array in shown.items() if ended or not name.startswith("final_")}
         info = {name[5:]: array for name, array in columns.items() if name.startswith("info:")} if ended else {}
         return Frame(**shown, info=info)
 
@@ -112,9 +111,9 @@ def layout_of(solo: Solo, n_envs: int) -> Layout:
         "final_obs_BAD": ((B, A, team.obs_dim), "float32"),
     }
     if "available" in solo.gives:
-        layout["available_BAN"] = ((B, A, team.choices), "bool")
+        layout["available_BAN"] = layout["final_available_BAN"] = ((B, A, team.choices), "bool")
     if "active" in solo.gives:
-        layout["active_BA"] = ((B, A), "bool")
+        layout["active_BA"] = layout["final_active_BA"] = ((B, A), "bool")
     if team.state_dim:
         layout["state_BS"] = layout["final_state_BS"] = ((B, team.state_dim), "float32")
     return layout | {f"info:{name}": ((B,), "float32") for name in solo.columns}
@@ -154,7 +153,7 @@ class Copies:
             columns["truncated_B"][b] = seen.truncated and not seen.terminated
             self._write_reward(b, seen)
             if seen.terminated or seen.truncated:
-                self._write_obs(b, seen, "final_")
+                self._show(b, seen, "final_")
                 for name in solo.columns:
                     columns[f"info:{name}"][b] = seen.info.get(name, math.nan)
                 self._attempt[b] += 1
@@ -191,14 +190,14 @@ class Copies:
             text = "".join(traceback.format_exception(error)).rstrip()
             raise EnvError(f"an environment broke\n{text}", where=f"copy {self.at}, {what}") from error
 
-    def _show(self, b: int, seen: Seen) -> None:
-        self._write_obs(b, seen, "")
+    def _show(self, b: int, seen: Seen, prefix: str = "") -> None:
+        self._write_obs(b, seen, prefix)
         columns = self.columns
         if "active_BA" in columns:
             alive = self._index if seen.alive is None else seen.alive
-            columns["active_BA"][b] = [agent in alive for agent in self._index]
+            columns[f"{prefix}active_BA"][b] = [agent in alive for agent in self._index]
         if "available_BAN" in columns:
-            row_AN = columns["available_BAN"][b]
+            row_AN = columns[f"{prefix}available_BAN"][b]
             row_AN[...] = False
             for agent, i in self._index.items():
                 mask = None if seen.available is None else seen.available.get(agent)

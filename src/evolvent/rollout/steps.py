@@ -229,12 +229,18 @@ class Steps:
 
     # ---------------------------------------------------------------------------------------------- inside
     def _final(self, frame: Frame) -> tuple[Tensor, View]:
-        """Which copies were cut off, and what they saw last. Everybody counts as alive there."""
+        """Which copies were cut off, and what they saw last."""
         assert frame.final_obs_BAD is not None
         rows = np.flatnonzero(frame.truncated_B)
         state = None if frame.final_state_BS is None else frame.final_state_BS[rows]
         obs = frame.final_obs_BAD[rows]
-        view = View(self._with_ids(obs), self._state(obs, state).to(self.device))
+        available, active = (
+            None if mask is None else mask[rows] for mask in (frame.final_available_BAN, frame.final_active_BA)
+        )
+        view = View(
+            self._with_ids(obs), self._state(obs, state).to(self.device), self._all_available(available, len(obs)),
+            None if active is None else torch.from_numpy(active).to(self.device),
+        )  # fmt: skip
         return torch.from_numpy(rows).to(self.device), view
 
     def _with_ids(self, obs_BAD: np.ndarray) -> Tensor:

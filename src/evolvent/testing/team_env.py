@@ -13,8 +13,9 @@ from evolvent.core.team import Frame, TeamEnv, TeamSpec
 Make = Callable[[int], TeamEnv]
 _COLUMNS = (
     "obs_BAD", "reward_BA", "terminated_B", "truncated_B", "available_BAN", "active_BA", "state_BS", "final_obs_BAD",
-    "final_state_BS",
+    "final_state_BS", "final_available_BAN", "final_active_BA",
 )  # fmt: skip
+_MASKS = ("terminated_B", "truncated_B", "available_BAN", "active_BA")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +98,8 @@ def _play(env: TeamEnv, steps: int, seed: int, action_seed: int) -> _Course:
 def _copied(frame: Frame) -> dict[str, np.ndarray | None]:
     columns = {name: getattr(frame, name) for name in _COLUMNS}
     out = {name: None if column is None else np.array(column) for name, column in columns.items()}
-    for name in ("final_obs_BAD", "final_state_BS"):  # elsewhere they hold what nobody reads
-        column = out[name]
-        if column is not None:
+    for name, column in out.items():
+        if column is not None and name.startswith("final_"):  # elsewhere they hold what nobody reads
             column[~frame.done_B] = 0
     return out
 
@@ -116,14 +116,15 @@ def _shapes(env: TeamEnv, team: TeamSpec, frame: dict[str, np.ndarray | None], *
     ended = bool((_must(frame, "terminated_B") | _must(frame, "truncated_B")).any())
     needed = {"obs_BAD", "reward_BA", "terminated_B", "truncated_B"}
     needed |= {"state_BS"} if team.state_dim else set()
-    needed |= {"final_obs_BAD"} if ended else set()
-    needed |= {"final_state_BS"} if ended and team.state_dim else set()
+    if ended:
+        shown = ("obs_BAD", "state_BS", "available_BAN", "active_BA")
+        needed |= {f"final_{name}" for name in shown if frame[name] is not None}
     for name, column in frame.items():
         _check(env, column is not None or name not in needed, f"{name} is missing", None)
         if column is None:
             continue
         shape = tuple(sizes[axis] for axis in name.rpartition("_")[2])
-        kind = np.bool_ if name in ("terminated_B", "truncated_B", "available_BAN", "active_BA") else np.float32
+        kind = np.bool_ if name.removeprefix("final_") in _MASKS else np.float32
         _check(env, column.shape == shape, f"shape of {name}, expected {shape}", column.shape)
         _check(env, column.dtype == kind, f"dtype of {name}, expected {np.dtype(kind)}", column.dtype)
         _check(env, bool(np.isfinite(column).all()), f"{name} is not finite", column)
