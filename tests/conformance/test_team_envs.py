@@ -10,8 +10,10 @@ from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.team import Frame
 from evolvent.envs._checked import Checked
+from evolvent.envs._parallel import ParallelSolo
 from evolvent.envs._vector import vector
 from evolvent.testing.team_env import check_team_env, random_action
+from toy_parallel import Dwindling
 from toy_team import Counter
 
 BUILT_IN = {
@@ -85,6 +87,20 @@ def test_agents_of_a_parallel_environment_die_and_are_masked():
     assert frame.final_obs_BAD[0, 2].any()
     assert frame.final_active_BA[0].tolist() == [False, False, True]
     assert frame.final_available_BAN[0, 2].any()
+
+
+@pytest.mark.parametrize(("place", "told"), [(0, "no observation for an agent"), (1, "no reward for an agent")])
+def test_an_agent_that_acted_without_a_reward_or_lives_unseen_is_told(place, told):
+    class Forgetful(Dwindling):
+        def step(self, actions):
+            shown = super().step(actions)
+            shown[place].pop("three")
+            return shown
+
+    solo = ParallelSolo(Forgetful(), dies=True)
+    mask = solo.reset(0).available["one"]
+    with pytest.raises(EnvError, match=rf"{told}(?s:.*)three"):
+        solo.step(np.full(3, mask.argmax()))
 
 
 def test_copies_that_die_mask_and_differ_in_size_keep_their_promises():
@@ -209,7 +225,7 @@ def test_two_vmas_do_not_share_their_chance():
         ("lbf:Foraging-8x8-2p-2f-v9", "Foraging-8x8-2p-2f-v3"), ("rware:tiny-2ag-v9", "rware-tiny-2ag-v2"),
         ("pettingzoo:sisl.multiwalkr_v9", "sisl.multiwalker_v9"), ("mpe:simple_spread,n=-3", "does not start"),
         ("mamujoco:HalfCheetah-6x2", "2x3 or 6x1"), ("pettingzoo:classic.tictactoe_v3", "turn-based"),
-        ("pettingzoo", "option is missing"), ("vmas:balance,device=nowhere", "nowhere"),
+        ("pettingzoo", "NAME:VARIANT"), ("vmas:balance,device=nowhere", "nowhere"),
     ],
 )  # fmt: skip
 def test_wrong_names_are_told(spec, told):

@@ -1,6 +1,7 @@
 """A team run through the command line: killed and stopped in the middle, continued, evaluated frozen, fine-tuned."""
 
 import json
+import re
 import signal
 import time
 
@@ -45,17 +46,23 @@ def test_a_run_leaves_a_folder_that_says_all(whole):
     assert "data:image/png" in (folder / "report.html").read_text()
 
 
+def newest(folder):
+    """The last update in the log."""
+    path = folder / "metrics.jsonl"
+    return max(map(int, re.findall(r'"update": (\d+),', path.read_text())), default=-1) if path.exists() else -1
+
+
 def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, whole):
     """Killed, then stopped by Ctrl-C: the same run goes on twice."""
     folder = tmp_path / "run"
     words = ("run", "mat", *WORDS, "--out", "run")
     for number, after in ((signal.SIGKILL, 5), (signal.SIGINT, 10)):
         process, until = start(*words, cwd=tmp_path), time.monotonic() + 60
-        while time.monotonic() < until and process.poll() is None:
-            path = folder / "metrics.jsonl"
-            if path.exists() and f'"update": {after},' in path.read_text():
-                break
+        found = low = newest(folder)  # what was killed late has written more than its last checkpoint knows
+        while time.monotonic() < until and process.poll() is None and not low < found >= after:
             time.sleep(0.002)
+            found = newest(folder)
+            low = min(low, found)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert not (folder / "summary.json").exists(), "the run was over before it could be stopped"

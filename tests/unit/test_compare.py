@@ -122,6 +122,11 @@ def test_two_single_runs_have_no_probability_of_improvement():
     assert standing.better is None and standing.paired.n == 3
 
 
+def test_a_single_run_beside_several_has_no_probability_either():
+    for arms in ([_arm([[0, 1]] * 3), _arm([[1, 1]], "b")], [_arm([[0, 1]]), _arm([[1, 1]] * 3, "b")]):
+        assert compare(arms)[1].better is None
+
+
 def test_coverage_of_the_two_stage_interval():
     """Five seeds with rates from Beta(6, 4), 24 tasks each: the 95 % interval holds the truth about so often."""
     rng = np.random.default_rng(1)

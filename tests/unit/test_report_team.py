@@ -5,6 +5,7 @@ import json
 import re
 import struct
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate import compare_team, png
 from evolvent.evaluate.compare import compare, load, show, write_html
-from evolvent.evaluate.learning import credit, is_team, learning, smoothed, thinned
+from evolvent.evaluate.learning import credit, is_team, learning, smoothed, thinned, window
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.progress import flow
 from evolvent.evaluate.report import write_report
@@ -216,7 +217,19 @@ def test_teams_on_other_environments_have_a_table_and_a_picture_of_their_own(arm
     (other,) = load([sample_team_run(tmp_path / "r", agents=5)])
     html = write_html(compare([*arms, other]), tmp_path / "c.html").read_text()
     page = Page(html)
-    assert page.tags.count("table") == 2 and "Return while learning, spread:n=5" in page.words
+    assert page.tags.count("table") == 2 and "Return of greedy attempts while learning, spread:n=5" in page.words
+
+
+def test_runs_that_were_hardly_evaluated_are_drawn_by_the_attempts_they_learned_from(arms, tmp_path):
+    few = [replace(arm, learned=tuple(replace(r, evaluations=r.evaluations[-1:]) for r in arm.learned)) for arm in arms]
+    assert compare_team.few_evaluations(few) and not compare_team.few_evaluations(arms)
+    line = compare_team.curve(few[0], 0, drawn=True)
+    assert 40 >= len(line.x) > 6 and line.x[-1] == arms[0].learned[0].updates[-1]["step"]
+    told = [[u["return"] for u in run.updates if u["return"] is not None] for run in few[0].learned]
+    at = [smoothed(returns, window(len(returns)))[0] for returns in told]
+    assert line.y[0] == pytest.approx(float(iqm(at))) and line.lo[0] < line.hi[0]
+    html = write_html(compare(few), tmp_path / "c.html").read_text()
+    assert "Return while learning, spread:n=3" in Page(html).words
 
 
 def test_a_returns_interval_is_never_called_a_rate(tmp_path):

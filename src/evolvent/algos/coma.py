@@ -52,6 +52,8 @@ STATUS = "lightly tested"
 class Config(TeamConfig):
     """Settings of COMA."""
 
+    env: str = "spread:n=3,discrete=true"
+    """Environment with its options; agents must choose, numbers are refused."""
     envs: int = 8
     """Copies of the environment."""
     trace: float = 0.8

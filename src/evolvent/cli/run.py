@@ -121,7 +121,7 @@ def _run_one(
             live.close()
             if isinstance(error, Interrupted):
                 live.note(f"report so far: {_page(folder.path)}")
-            raise Interruption(f"stopped; what was done is saved in {folder.path}", do=again) from error
+            raise Interruption(f"stopped; the run stands in {folder.path}", do=again) from error
         except EvolventError:
             if resume is None:
                 _remove_empty(folder)

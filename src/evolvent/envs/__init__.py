@@ -191,7 +191,8 @@ def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]
         values[key] = _typed(text, types[key], f"{where}, option {key}")
     missing = [key for key in types if known[key].default is inspect.Parameter.empty and key not in values]
     if missing:
-        raise BadInput("an option is missing", expected=", ".join(missing), where=where)
+        do = "write NAME:VARIANT" if "variant" in missing else ""
+        raise BadInput("an option is missing", expected=", ".join(missing), where=where, do=do)
     return values
 
 

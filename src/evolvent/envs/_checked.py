@@ -9,6 +9,11 @@ import numpy as np
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.team import Frame, TeamEnv
 
+_WORDS = {
+    "obs_BAD": "an observation", "reward_BA": "a reward", "state_BS": "the state",
+    "final_obs_BAD": "the last observation of an attempt", "final_state_BS": "the last state of an attempt",
+}  # fmt: skip
+
 
 class Checked:
     """A team environment that refuses wrong actions and reports numbers that are not finite, by copy, agent and step.
@@ -89,7 +94,7 @@ class Checked:
         if frame.final_obs_BAD is None and frame.done_B.any():
             raise EnvError("an attempt ended without its last observation", where=self.name)
         columns = {field.name: getattr(frame, field.name) for field in dataclasses.fields(frame)}
-        for name in ("obs_BAD", "reward_BA", "state_BS", "final_obs_BAD", "final_state_BS"):
+        for name in _WORDS:
             array = columns[name]
             if array is None or np.isfinite(array.sum()) or np.isfinite(array).all():
                 continue
@@ -99,7 +104,7 @@ class Checked:
             if len(rows):
                 at = tuple(rows[0])
                 place = self._place(at[0], at[1] if "A" in name.rsplit("_", 1)[1] else None)
-                raise EnvError(f"{name.rsplit('_', 1)[0]} is not finite", got=float(array[at]), where=place)
+                raise EnvError(f"{_WORDS[name]} is not finite", got=float(array[at]), where=place)
         return frame
 
     def _place(self, copy: int, agent: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,6 +58,8 @@ class ParallelSolo:
         if len(alive) < len(actions):
             actions = {agent: actions[agent] for agent in alive}
         obs, reward, over, cut, _ = self._env.step(actions)
+        _complete("reward", reward, actions)
+        _complete("observation", obs, self._env.agents)
         ended = not self._env.agents
         seen = self._seen(obs, reward, ended=ended, cut=ended and any(cut.values()))
         if not seen.truncated:
@@ -87,6 +89,12 @@ class ParallelSolo:
             available=masks or None,
             state=self._env.state() if self._state else None,
         )
+
+
+def _complete(what: str, by_agent: Mapping[str, Any], agents: Collection[str]) -> None:
+    missing = [agent for agent in agents if agent not in by_agent]
+    if missing:
+        raise EnvError(f"no {what} for an agent", got=list(by_agent), expected=missing)
 
 
 def _has_mask(space: Any) -> bool:

@@ -97,7 +97,7 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
         better = test = None
         if arm is not reference:
             sign = 1.0 if arm.higher_is_better else -1.0
-            if len(arm.scores) > 1 or len(reference.scores) > 1:  # of two single runs it says nothing
+            if len(arm.scores) > 1 and len(reference.scores) > 1:  # of a single run it says nothing
                 better = probability_of_improvement(sign * np.array(arm.scores), sign * np.array(reference.scores))
             several = len(set(arm.seeds) & set(reference.seeds)) > 1
             test = series.paired(arm.final(), reference.final(), cluster="run" if several else "task")
@@ -133,8 +133,10 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
         heading = f"<h3>{text(group[0].arm.env)}</h3>" if len(groups) > 1 else ""
         tables += heading + table(*_table(group))
         if group[0].arm.learned:
-            picture = compare_team.picture([s.arm for s in group], [style[s.arm.name] for s in group])
-            title = f"Return while learning, {text(group[0].arm.env)}"
+            members = [s.arm for s in group]
+            picture = compare_team.picture(members, [style[arm.name] for arm in members])
+            whose = "Return" if compare_team.few_evaluations(members) else "Return of greedy attempts"
+            title = f"{whose} while learning, {text(group[0].arm.env)}"
             cards.insert(i, f'<div class="card"><h3>{title}</h3>{picture}</div>')
     notes = "".join(f"<p class='small soft'>{text(line)}</p>" for line in _notes(standings))
     body = [

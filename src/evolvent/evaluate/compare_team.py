@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Protocol
 
-from evolvent.evaluate.learning import Learning, chance_level, judged
+from evolvent.evaluate.learning import Learning, chance_level, column, judged, smoothed, training, window
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.svg import Curve, Mark, count, curves, step_ticks
 from evolvent.formulas.statistics import iqm, stratified_bootstrap, student_interval
 
 _DOTS_MAX = 12
+_EVALUATIONS_MIN, _POINTS_MAX = 4, 120
 
 
 class TeamArm(Protocol):
@@ -41,13 +42,18 @@ class TeamArm(Protocol):
         ...
 
 
-def curve(arm: TeamArm, style: int) -> Curve:
-    """Interquartile mean over the seeds at each step at which all of them were evaluated; one seed: over attempts."""
+def curve(arm: TeamArm, style: int, *, drawn: bool = False) -> Curve:
+    """Interquartile mean over the seeds at each step at which all of them were evaluated; one seed: over attempts.
+
+    ``drawn``: of the attempts that the learner learned from instead, which are there after every update.
+    """
     if len(arm.learned) == 1:
-        line = judged(arm.learned[0], arm.name, style)
-        return Curve(line.name, line.x, line.y, line.lo, line.hi, style, _mark(len(line.x)))
-    by_seed = [_scores(run) for run in arm.learned]
-    steps = sorted(set.intersection(*(set(scores) for scores in by_seed)))
+        [run] = arm.learned
+        line = training(run, "return", arm.name, style, points=False)[0] if drawn else judged(run, arm.name, style)
+        return Curve(arm.name, line.x, line.y, line.lo, line.hi, style, _mark(len(line.x)))
+    by_seed = [_drawn(run) if drawn else _scores(run) for run in arm.learned]
+    steps = _common(by_seed)
+    steps = steps[:: -(-len(steps) // _POINTS_MAX) or 1]
     columns = [[scores[step] for scores in by_seed] for step in steps]
     ends = [stratified_bootstrap([column], iqm) for column in columns]
     y = [float(iqm(column)) for column in columns]
@@ -56,12 +62,18 @@ def curve(arm: TeamArm, style: int) -> Curve:
 
 def picture(arms: Sequence[TeamArm], styles: Sequence[int]) -> str:
     """The curves of all arms of one environment with the random baseline, as HTML."""
-    lines = [curve(arm, style) for arm, style in zip(arms, styles, strict=True)]
+    drawn = few_evaluations(arms)
+    lines = [curve(arm, style, drawn=drawn) for arm, style in zip(arms, styles, strict=True)]
     chance = next((run.chance for arm in arms for run in arm.learned if run.chance), None)
     last = max((run.last_step for arm in arms for run in arm.learned), default=0)
     return curves(
         [*chance_level(chance), *lines], ticks=step_ticks(last), x_label=_unit(arms), y_label="return", rates=False
     )
+
+
+def few_evaluations(arms: Sequence[TeamArm]) -> bool:
+    """Whether some arm was evaluated too seldom for a curve."""
+    return any(len(_common([_scores(run) for run in arm.learned])) < _EVALUATIONS_MIN for arm in arms)
 
 
 def interval_of(arm: TeamArm) -> tuple[tuple[float, float], str]:
@@ -126,6 +138,16 @@ def _unit(arms: Sequence[TeamArm]) -> str:
 
 def _scores(run: Learning) -> dict[int, float]:
     return {int(row["step"]): float(row["value"]) for row in run.evaluations if row.get("value") is not None}
+
+
+def _drawn(run: Learning) -> dict[int, float]:
+    """The smoothed return while learning."""
+    steps, values = column(run.updates, "return")
+    return dict(zip(map(int, steps), smoothed(values, window(len(values))), strict=True))
+
+
+def _common(by_seed: Sequence[dict[int, float]]) -> list[int]:
+    return sorted(set.intersection(*(set(scores) for scores in by_seed)))
 
 
 def _mark(n: int) -> Mark:

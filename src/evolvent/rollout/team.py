@@ -304,7 +304,9 @@ class TeamRun:
             return
         finally:
             env.close()
-        if frames:
+        if not frames:
+            self.live.note("no picture of what it does: the environment does not draw here")
+        else:
             (self.folder.path / "behaviour.png").write_bytes(png.encode(png.sheet(frames)))
 
     def _restart(self) -> None:

@@ -62,5 +62,6 @@ def load_parts(folder: Path, parts: Mapping[str, Any], trained_on: str, env: str
             "the weights do not fit this environment", got=f"trained on {trained_on}; {inside}", expected=env,
             where=str(newest),
             do="a joint policy, or one actor for all, fits a team of another size where an agent's observation and "
-            "actions keep theirs: train with --no-ids, since the one-hot number of an agent grows with the team",
+            "actions keep theirs and are of the same kind (choices, numbers): train with --no-ids, since the one-hot "
+            "number of an agent grows with the team",
         ) from error  # fmt: skip
