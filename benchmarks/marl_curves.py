@@ -61,7 +61,8 @@ def panel(axes: Axes, task: str, rows: Sequence[dict[str, Any]], span: int) -> N
         axes.plot(common, [iqm(column) for column in columns], color=colour, label=f"{arm} ({len(told)})")
         if len(told) > 1:
             ends = [stratified_bootstrap([column], iqm) for column in columns]
-            axes.fill_between(common, *zip(*ends, strict=True), color=colour, alpha=0.15, linewidth=0)
+            low, high = zip(*ends, strict=True)
+            axes.fill_between(common, low, high, color=colour, alpha=0.15, linewidth=0)
     chance = float(np.mean([row["random"]["value"] for row in rows]))
     axes.axhline(chance, color="#777", linestyle="--", linewidth=0.8, label="random actions")
     axes.set(title=task, xlabel="environment steps")
