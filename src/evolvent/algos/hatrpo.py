@@ -43,7 +43,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

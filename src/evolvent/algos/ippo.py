@@ -38,7 +38,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2011.09533"
 LEVELS = ("agent", "step")
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)

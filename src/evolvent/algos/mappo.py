@@ -50,7 +50,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")
-STATUS = "lightly tested"
+STATUS = "tested"
 OB_SAMPLES = 100  # actions drawn for the baseline of a continuous action
 
 

@@ -39,7 +39,7 @@ from evolvent.rollout.team_frozen import evaluate_team
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")
-STATUS = "lightly tested"
+STATUS = "tested"
 
 
 @dataclass(frozen=True)
