@@ -87,7 +87,9 @@ def test_what_was_learned_plays_frozen_here_and_in_a_larger_team(whole):
     result, summary = (json.loads((folder / name).read_text()) for name in ("eval.json", "summary.json"))
     assert result["greedy"] == summary["greedy"] and result["sampled"] == summary["sampled"]
     out, _ = evolvent("eval", folder, "--env", "spread:n=4,limit=6", "--episodes", 3, "--plain", cwd=folder.parent)
-    result = json.loads((folder / "eval.json").read_text())
+    kept = json.loads((folder / "eval.json").read_text())
+    assert kept["greedy"] == result["greedy"], "the result on its own environment stays"
+    result = json.loads((folder / "eval-spread-n=4-limit=6.json").read_text())
     assert len(result["agents"]) == 4 and result["n"] == 3 and "spread:n=4" in out
     assert (folder / "metrics.jsonl").read_bytes() == before, "nothing in the run changes"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,8 @@ def evaluate(
     Args:
         folder: a run folder.
         episodes: number of held-out tasks, or of a team's attempts; as many as the run had by default.
-        env: of teams: another environment than the run's, e.g. spread:n=5 for a team that was trained with 3.
+        env: of teams: another environment than the run's, e.g. spread:n=5 for a team that was trained with 3; its
+            result is kept beside the run's own, as eval-ENV.json.
         plain: plain lines even on a terminal.
     """
     opened = RunFolder.open(folder)
@@ -42,8 +44,10 @@ def evaluate(
     with Live(plain=True if plain else None) as live, opened:
         result = module.evaluate(opened, live, episodes, **options)
         if result is not None:
-            write_atomic(folder / "eval.json", dump(result, indent=2) + "\n")
-            live.note(f"result: {folder / 'eval.json'}")
+            other = re.sub(r"[^\w=.-]+", "-", env)[-100:] if env and env != opened.manifest()["env"] else ""
+            path = folder / f"eval{other and '-'}{other}.json"
+            write_atomic(path, dump(result, indent=2) + "\n")
+            live.note(f"result: {path}")
 
 
 def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | None = None, plain: bool = False) -> None:
