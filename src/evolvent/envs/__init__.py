@@ -81,7 +81,7 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
     module = importlib.import_module(f"{__name__}.{name}")
     if hasattr(module, "make_solo"):
         solo = functools.partial(module.make_solo, **_parse(options, module.make_solo, where))
-        with _starting(where):
+        with foreign("the environment does not start", where, "check its options"):
             return Checked(vector(solo, n_envs, kind, count), spec)
     if kind != "here":
         raise BadInput(
@@ -89,7 +89,7 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
             expected="workers=0", where=where, do="leave --workers out",
         )  # fmt: skip
     settings = _parse(options, module.make_team, where)
-    with _starting(where):
+    with foreign("the environment does not start", where, "check its options"):
         return Checked(module.make_team(n_envs=n_envs, **settings), spec)
 
 
@@ -110,15 +110,15 @@ def closest(name: str, names: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _starting(where: str) -> Iterator[None]:
-    """Whatever a foreign environment throws while it is made becomes an error that names it and keeps its traceback."""
+def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
+    """Whatever an environment that is not ours throws becomes an error that names it and keeps its traceback."""
     try:
         yield
     except EvolventError:
         raise
     except Exception as error:
         text = "".join(traceback.format_exception(error)).rstrip()
-        raise EnvError(f"the environment does not start\n{text}", where=where, do="check its options") from error
+        raise EnvError(f"{what}\n{text}", where=where, do=do) from error
 
 
 def _check_kind(name: str, kind: str, where: str) -> None:

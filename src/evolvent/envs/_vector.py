@@ -6,17 +6,17 @@ number of its attempt, so that the numbers are the same wherever the copies live
 
 from __future__ import annotations
 
-import contextlib
 import math
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
 
-from evolvent.core.errors import EnvError, EvolventError
+from evolvent.core.errors import EnvError
 from evolvent.core.seeding import seed_tree
 from evolvent.core.team import Frame, TeamSpec
+from evolvent.envs import foreign
 from evolvent.envs._solo import Seen, Solo
 
 Columns = dict[str, np.ndarray]
@@ -179,16 +179,8 @@ class Copies:
             seen = self._solos[b].reset(seed)
         self._show(b, seen)
 
-    @contextlib.contextmanager
-    def _named(self, what: str) -> Iterator[None]:
-        """Whatever a foreign environment throws gets the number of its copy, and keeps its traceback."""
-        try:
-            yield
-        except EvolventError:
-            raise
-        except Exception as error:
-            text = "".join(traceback.format_exception(error)).rstrip()
-            raise EnvError(f"an environment broke\n{text}", where=f"copy {self.at}, {what}") from error
+    def _named(self, what: str) -> AbstractContextManager[None]:
+        return foreign("an environment broke", f"copy {self.at}, {what}")
 
     def _show(self, b: int, seen: Seen, prefix: str = "") -> None:
         self._write_obs(b, seen, prefix)
