@@ -36,10 +36,11 @@ from evolvent.evaluate.live import Live
 from evolvent.models.actors import Actors
 
 HERE = Path(__file__).parent
-# as many gradient steps on both sides: whole batches, and parts of 4,096 joint steps
+# as many gradient steps on both sides: whole batches, parts of 4,096 joint steps, the counts of BenchMARL's defaults
 SETTINGS = {
     "one_minibatch": {"envs": 1024, "horizon": 20, "epochs": 5, "minibatches": 1},
     "five_minibatches": {"envs": 1024, "horizon": 20, "epochs": 5, "minibatches": 5},
+    "benchmarl_defaults": {"envs": 10, "horizon": 600, "epochs": 45, "minibatches": 15},
 }
 SHARED = {
     "hidden": [128, 128],

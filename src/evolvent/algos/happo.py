@@ -79,8 +79,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         n_agents = team.env.team.n_agents
         actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
-        adams = [torch.optim.Adam(actors.parameters_of(i), lr=config.lr, eps=1e-5) for i in range(n_agents)]
-        critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5)
+        adams = [torch.optim.Adam(actors.parameters_of(i), lr=config.lr, eps=1e-5, fused=True) for i in range(n_agents)]
+        critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         parts = {f"adam_{i}": adam for i, adam in enumerate(adams)}
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam, **parts)

@@ -82,7 +82,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         n_agents = team.env.team.n_agents
         actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
-        critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5)
+        critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam)
 

@@ -79,8 +79,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         critics = nn.ModuleList(
             Critic(steps.obs_dim, hidden=config.hidden) for _ in range(1 if config.shared else spec.n_agents)
         ).to(team.device)
-        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
-        critic_adam = torch.optim.Adam(critics.parameters(), lr=config.critic_lr, eps=1e-5)
+        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5, fused=True)
+        critic_adam = torch.optim.Adam(critics.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         team.keep(acting(actors), actors=actors, critics=critics, norm=norm, adam=adam, critic_adam=critic_adam)
 

@@ -93,9 +93,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         actors = make_actors(config, team)
         critic = Critic(steps.state_dim, hidden=config.hidden).to(team.device)
         q = None if config.optimal_baseline == "none" else joint_q(config, team)
-        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
+        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5, fused=True)
         critics = [critic] if q is None else [critic, q]
-        critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in critics]
+        rate = config.critic_lr
+        critic_adams = [torch.optim.Adam(net.parameters(), lr=rate, eps=1e-5, fused=True) for net in critics]
         norm = ValueNorm()
         parts = {f"critic_{i}": net for i, net in enumerate(critics)}
         parts |= {f"critic_adam_{i}": net for i, net in enumerate(critic_adams)}
