@@ -1,6 +1,7 @@
 """ALFWorld games: all six kinds are generated, can be solved through admissible commands, and keep the protocol."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -89,6 +90,24 @@ def test_many_games_of_every_kind_can_be_solved(kind):
     world = alfworld.make(kind, step_limit=400)
     for task in world.tasks("train", 8, seed=0) + world.tasks("heldout", 4, seed=0):
         assert solve(world, task).success, task
+
+
+def test_a_game_starts_in_a_process_that_used_a_search_graph(tmp_path):
+    pytest.importorskip("usearch")
+    script = f"""
+from evolvent.memory.index import index
+index.FILE_FROM, index.GRAPH_FROM = 50, 100
+from evolvent.envs import alfworld
+from evolvent.memory.memory import Memory
+with Memory({str(tmp_path / "a.db")!r}, policy="rag", embedder="hash:32", search="approximate") as memory:
+    memory.remember_many([dict(key=f"case {{i}}", body=str(i)) for i in range(200)])
+    memory.prepare()
+    assert memory.recall("case 7").ids
+world = alfworld.make("pick", step_limit=5)
+assert world.reset(world.tasks("train", 1, seed=0)[0]).admissible
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_the_games_keep_the_protocol():

@@ -8,6 +8,8 @@ after it, search is exact.
 from __future__ import annotations
 
 import atexit
+import contextlib
+import ctypes
 import importlib.util
 import threading
 import time
@@ -42,6 +44,21 @@ def require() -> None:
     """Raise ``MissingExtra`` unless usearch is installed."""
     if not installed():
         raise missing_extra("usearch", "scale", "search='approximate'")
+
+
+def _index_class() -> Any:
+    """``Index`` of usearch.
+
+    Its wheel carries a C++ runtime of its own, which then reads numbers for libraries loaded later too. Fast Downward,
+    the planner of ALFWorld's games, cannot read its input that way and ends the process (code 33): load it first.
+    """
+    planner = importlib.util.find_spec("fast_downward")
+    for place in (planner and planner.submodule_search_locations) or ():
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(Path(place) / "libdownward.so"))
+    from usearch.index import Index
+
+    return Index
 
 
 class Graph:
@@ -157,9 +174,7 @@ class Graphs:
         self.ready = _view(path, tag, file_ND[:count])
 
     def _build(self, tag: str, file_ND: np.ndarray) -> None:
-        from usearch.index import Index
-
-        index = Index(ndim=file_ND.shape[1], **_SETTINGS)
+        index = _index_class()(ndim=file_ND.shape[1], **_SETTINGS)
         done, known = self._covered(tag), self._files.graph(tag)
         if done and known is not None and known[1] == done:
             index.load(str(known[0]))
@@ -178,9 +193,7 @@ class Graphs:
 
 
 def _view(path: Path, tag: str, file_ND: np.ndarray) -> Graph:
-    from usearch.index import Index
-
-    index = Index.restore(str(path), view=True)
+    index = _index_class().restore(str(path), view=True)
     if index is None or len(index) != len(file_ND):
         raise ValueError(f"{path.name} does not hold {len(file_ND)} vectors")
     index.expansion_search = _EXPANSION
