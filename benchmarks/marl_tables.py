@@ -109,8 +109,10 @@ def robots(rows: Sequence[Row]) -> list[str]:
 def few_shot(rows: Sequence[Row]) -> list[str]:
     """Zero-shot, fine-tuned and from scratch, by size of the team."""
     out = [
-        "Return of 128 greedy attempts, mean over seeds [95 %]; shares are of the steps both kinds of learning have.",
-        "", "| agents | arm | seeds | start | 25 % | 50 % | end | random |", "|---|---|---|---|---|---|---|---|",
+        "Return of 128 greedy attempts, mean over seeds [95 %]; shares are of the steps both kinds of learning have. "
+        "*Covered*: landmarks with an agent on them at the end of those attempts; *all*: attempts with all of them.",
+        "", "| agents | arm | seeds | start | 25 % | 50 % | end | random | covered | all |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     order = {"zero-shot": 0, "fine-tuned": 1, "scratch": 2}
     for task, arm, mine in sorted(_groups(rows), key=lambda group: (group[0], order[group[1]])):
@@ -120,7 +122,9 @@ def few_shot(rows: Sequence[Row]) -> list[str]:
         start, end = (_mean(final), "") if still else ("", _mean(final))
         random = np.mean([row["random"]["value"] for row in mine])
         n = task.rpartition("-")[2]
-        out.append(f"| {n} | {arm} | {len(mine)} | {start} | {' | '.join(way)} | {end} | {random:.2f} |")
+        ends = ([row["greedy"][name] for row in mine] for name in ("covered_mean", "success_mean"))
+        shares = " | ".join(f"{np.mean(end):.0%}" for end in ends)
+        out.append(f"| {n} | {arm} | {len(mine)} | {start} | {' | '.join(way)} | {end} | {random:.2f} | {shares} |")
     return out
 
 
