@@ -1,9 +1,9 @@
 """docs/results/marl-*.svg: learning curves of the team scripts, a panel a task: python benchmarks/marl_curves.py
 
 Returns while learning (actions are drawn): interquartile mean over seeds with a 95 % bootstrap band, faint lines for
-the seeds, random actions dashed. Means over five points of the 240 that a row keeps; of robots over 64,000 steps, since
-all copies start anew at a checkpoint and the short attempts end first. Needs the extra ``viz``. A picture is drawn
-where its result file exists.
+the seeds, random actions dashed, what was played without training dotted. Means over five points of the 240 that a row
+keeps; of robots over 64,000 steps, since all copies start anew at a checkpoint and the short attempts end first. Needs
+the extra ``viz``. A picture is drawn where its result file exists.
 """
 
 import json
@@ -22,7 +22,7 @@ from evolvent.formulas.statistics import iqm, stratified_bootstrap
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
 CYCLE = 64_000  # steps between the checkpoints of robots
-PICTURES = {"marl_spread": 0, "marl_mujoco": CYCLE, "marl_baseline": CYCLE, "marl_games": 0}
+PICTURES = {"marl_spread": 0, "marl_mujoco": CYCLE, "marl_few_shot": 0, "marl_baseline": CYCLE, "marl_games": 0}
 SMOOTH = 5
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's, safe without hues
 
@@ -53,7 +53,12 @@ def draw(rows: Sequence[dict[str, Any]], target: Path, span: int) -> None:
 def panel(axes: Axes, task: str, rows: Sequence[dict[str, Any]], span: int) -> None:
     """All arms of one task."""
     for colour, arm in zip(COLOURS, dict.fromkeys(row["arm"] for row in rows), strict=False):
-        told = [points(row, span) for row in rows if row["arm"] == arm]
+        mine = [row for row in rows if row["arm"] == arm]
+        if not mine[0]["curve"]:  # what was not trained is as good throughout
+            level = iqm([row["sampled"]["value"] for row in mine])
+            axes.axhline(level, color=colour, linestyle=":", label=f"{arm} ({len(mine)})")
+            continue
+        told = [points(row, span) for row in mine]
         common = sorted(set.intersection(*(set(one) for one in told)))
         for one in told if len(told) > 1 else []:
             axes.plot(list(one), list(one.values()), color=colour, alpha=0.25, linewidth=0.7)
