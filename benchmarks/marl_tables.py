@@ -91,10 +91,10 @@ def returns(rows: Sequence[Row]) -> list[str]:
 
 
 def robots(rows: Sequence[Row]) -> list[str]:
-    """The returns, and where the published curves are."""
+    """The returns, what standing still earns, and where the published curves are."""
     most = max(row["steps"] for row in rows)
     return [
-        *returns(rows), "",
+        *returns(rows), "", *standing_still(),
         "Where that lies. Published curves go to 10,000,000 steps and end, read off their charts: HalfCheetah 6x1 at "
         "9,000 (MAT), 4,400 (HAPPO) and 2,100 (MAPPO, HAPPO's paper) to 3,500 (MAPPO, MAT's paper); Ant 4x2 at 1,970 "
         "(HAPPO) and 780 (MAPPO) in HAPPO's paper, at 5,850 and 5,900 in HARL's later charts; MAT shows no Ant. "
@@ -103,6 +103,22 @@ def robots(rows: Sequence[Row]) -> list[str]:
         "are version v2 on an older MuJoCo, here v5; HARL gives every agent the full state, MAT an agent's own joints "
         "and its number, standardised together. Here an agent sees what gymnasium-robotics shows it: its own joints, "
         "those one step along the body, and the torso, with its number.",
+    ]  # fmt: skip
+
+
+def standing_still() -> list[str]:
+    """What ``marl_idle.py`` measured."""
+    path = HERE / "results" / "marl_idle.json"
+    if not path.exists():
+        return []
+    idle = json.loads(path.read_text("utf-8"))
+    told = ", ".join(
+        f"{row['task']} {row['value']:.1f} [{row['ci95'][0]:.1f}, {row['ci95'][1]:.1f}]" for row in idle
+    )  # fmt: skip
+    return [
+        f"All torques zero earn, in {idle[0]['n']} attempts (`{idle[0]['command']}`, commit "
+        f"{idle[0]['commit']['id'][:10]}): {told}. Ant is paid for every step upright: a greedy return near that says "
+        "that it has learned to stand, and only what is above it is walking.", "",
     ]  # fmt: skip
 
 
@@ -143,7 +159,7 @@ def variance(rows: Sequence[Row]) -> list[str]:
         ]
         count = sum(len(row["measured"]) for row in measured)
         out.append(f"| {label} | {len(ratios)} | {count} | {_mean(ratios, 3)} |")
-    return [*out, "", *returns(rows)]
+    return [*out, "", *returns(rows), "", *standing_still()][:-1]
 
 
 SECTIONS: tuple[tuple[str, str, Callable[[Sequence[Row]], list[str]]], ...] = (

@@ -13,10 +13,13 @@ from evolvent import envs
 from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput, EnvError, ModelError
 from evolvent.core.folder import RunFolder
+from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.envs.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
+from evolvent.rollout.steps import View
 from evolvent.rollout.team import Plan
+from evolvent.rollout.team_eval import baselines
 from run_folders import begin
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
@@ -60,12 +63,12 @@ def test_what_was_learned_is_saved_when_an_environment_breaks(tmp_path, monkeypa
 
     def breaking(self, action):
         taken.append(self.n_envs)
-        if taken.count(4) == 9 + 6 * 4 + 2:  # the random baseline, four updates, and two steps of the fifth
+        if taken.count(4) == 15 + 6 * 4 + 2:  # both baselines, four updates, and two steps of the fifth
             raise EnvError("the robot fell apart", where="copy 2")
         return step(self, action)
 
     monkeypatch.setattr(Spread, "step", breaking)
-    taken += [4] * 3  # the baseline plays one attempt of six steps in each of four copies
+    taken += [4] * 3  # a baseline plays one attempt of six steps in each of four copies
     with pytest.raises(EnvError, match="fell apart"):
         train(tmp_path / "r", mat())
     newest = checkpoint.latest(tmp_path / "r" / "checkpoints")
@@ -145,7 +148,7 @@ def test_every_number_of_a_team_learner_has_a_range():
 
 def test_who_watches_is_told_what_is_being_played(tmp_path):
     said = train(tmp_path / "r", mat())
-    assert said.index("playing 4 attempts with random actions; then 8 x 24 steps") < said.index(
+    assert said.index("playing 4 attempts with random actions and as many without; then 8 x 24 steps") < said.index(
         "playing 4 attempts, greedy"
     )
     assert "playing 4 attempts, actions sampled" in said
@@ -160,6 +163,17 @@ def test_every_team_learner_plays_its_checkpoint_with_the_numbers_of_its_run(tmp
     assert result["greedy"] == summary["greedy"] and result["sampled"] == summary["sampled"]
     assert result["random"]["value"] == summary["baseline"]["value"] and result["update"] == summary["updates"]
     assert judge(tmp_path / "r", episodes=7)["n"] == 7
+
+
+def test_numbers_are_also_measured_against_doing_nothing_choices_are_not(tmp_path):
+    train(tmp_path / "numbers", mat(env="spread:n=3,limit=6"))
+    summary, result = RunFolder.open(tmp_path / "numbers").summary(), judge(tmp_path / "numbers")
+    assert summary["idle"]["name"] == "no action" and result["idle"]["value"] == summary["idle"]["value"]
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(dims=2),) * 2)
+    assert list(baselines(team)) == ["random", "idle"]
+    view = View(torch.ones(5, 2, 3), torch.ones(5, 6))
+    assert torch.equal(baselines(team)["idle"](view, True, torch.Generator()), torch.zeros(5, 2, 2))
+    assert list(baselines(TeamSpec(("a", "b"), 3, (ActionSpec(choices=4),) * 2))) == ["random"]
 
 
 def test_an_environment_with_longer_attempts_can_be_played_too(tmp_path):

@@ -163,7 +163,7 @@ def _page(path: Path) -> Path:
 def _played(summary: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
     """Columns and rows of a run with updates; what was held out before learning is there of language models only."""
     names = {"before": "greedy, before learning", "greedy": "greedy", "sampled": "actions sampled"}
-    names |= {"baseline": "random actions"}
+    names |= {"baseline": "random actions", "idle": "no action"}
     rows: list[list[object]] = []
     for name, said in names.items():
         if found := summary.get(name):

@@ -28,7 +28,7 @@ _MOST_ROWS = 12
 
 
 def score(summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled: str, chance: str) -> list[str]:
-    """The score in large figures, beside it the return with sampled actions and that of chance.
+    """The score in large figures, beside it the return with sampled actions and those of the baselines.
 
     Args:
         summary: content of ``summary.json``; empty for a run that has not ended.
@@ -46,6 +46,8 @@ def score(summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled:
         shown.append(figure({**summary["sampled"], "name": sampled}, rates=False, minor=True))
     if run.chance and run.chance.get("value") is not None:
         shown.append(figure({**run.chance, "name": chance}, rates=False, minor=True))
+    if idle := summary.get("idle"):
+        shown.append(figure({**idle, "name": f"return, {idle['name']}"}, rates=False, minor=True))
     return shown
 
 

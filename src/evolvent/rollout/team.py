@@ -39,7 +39,7 @@ from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.rollout.steps import Batch, Steps, View
 from evolvent.rollout.team_checks import check_minibatches, check_settings
-from evolvent.rollout.team_eval import Act, play, random_act, summarise
+from evolvent.rollout.team_eval import BASELINES, Act, baselines, play, summarise
 from evolvent.rollout.team_film import film
 from evolvent.rollout.team_weights import start_from
 
@@ -138,11 +138,13 @@ class TeamRun:
             if self.config.plan.init:
                 self.live.note(start_from(Path(self.config.plan.init), parts, self.config.env))
             each = self.config.envs * self.config.horizon
+            measured = baselines(self.env.team)
+            without = " and as many without" if "idle" in measured else ""
             self.live.status(
-                f"{self._attempts()} with random actions; then {self.total} x {each:,} steps to learn from"
+                f"{self._attempts()} with random actions{without}; then {self.total} x {each:,} steps to learn from"
             )
-            chance = self.play(random_act(self.env.team), "random")
-            self.folder.log(0, phase="random", **summarise(chance))
+            for how, chance in measured.items():
+                self.folder.log(0, phase=how, **summarise(self.play(chance, how)))
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do, 0-based; the environments restart where a checkpoint was written.
@@ -253,13 +255,16 @@ class TeamRun:
         self.live.status(f"{self._attempts()}, actions sampled")
         sampled = summarise(self.play(self._act, "sampled"))
         rows = self.folder.read_metrics()
-        chance = next((row for row in rows if row.get("phase") == "random"), {})
+        before = {
+            how: {"name": BASELINES[how], "value": row["value"], "ci95": row["ci95"]}
+            for row in rows if (how := row.get("phase")) in BASELINES
+        }  # fmt: skip
         summary = {
             "algo": algo, "env": self.config.env, "seed": self.config.seed,
             "score": {"name": "return, greedy", "value": final["value"], "ci95": final["ci95"],
                       "higher_is_better": True},
-            "baseline": {"name": "random actions", "value": chance.get("value"), "ci95": chance.get("ci95")},
-            "sampled": sampled, "greedy": final, "steps": self._step, "updates": self.update,
+            "baseline": before.pop("random", {}), **before, "sampled": sampled, "greedy": final,
+            "steps": self._step, "updates": self.update,
             "agents": list(self.env.team.agents), "seconds": rows[-1]["t"],
         }  # fmt: skip
         self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
@@ -268,7 +273,7 @@ class TeamRun:
         return summary
 
     def play(self, act: Act, how: str) -> dict[str, np.ndarray]:
-        """Attempts of fresh copies, ``how`` = ``greedy``, ``sampled`` or ``random``; columns as ``team_eval.play``."""
+        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; columns as ``team_eval.play``."""
         config = self.config
         env = envs.load_team(config.env, min(config.plan.eval_episodes, 32))
         try:

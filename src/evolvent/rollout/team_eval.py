@@ -17,6 +17,7 @@ from evolvent.rollout.steps import Steps, View
 
 Act = Callable[[View, bool, torch.Generator], Tensor]
 """(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
+BASELINES = {"random": "random actions", "idle": "no action"}
 MAX_STEPS = 100_000
 
 
@@ -83,6 +84,21 @@ def random_act(team: TeamSpec) -> Act:
         return torch.cat(parts, dim=-1)
 
     return act
+
+
+def idle_act(team: TeamSpec) -> Act:
+    """A team that does nothing: all numbers 0. Where survival is rewarded that may earn much."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return view.obs.new_zeros(*view.obs.shape[:2], team.dims)
+
+    return act
+
+
+def baselines(team: TeamSpec) -> dict[str, Act]:
+    """What every run is measured against: random actions and, where all actions are numbers, none."""
+    idle = {"idle": idle_act(team)} if team.kind == "continuous" else {}
+    return {"random": random_act(team), **idle}
 
 
 def acting(actors: Actors) -> Act:

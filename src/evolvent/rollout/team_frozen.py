@@ -10,7 +10,7 @@ from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, interval
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act, random_act, summarise
+from evolvent.rollout.team_eval import BASELINES, Act, baselines, summarise
 from evolvent.rollout.team_weights import load_parts
 
 Build = Callable[[Any, TeamRun], tuple[Act, Mapping[str, Any]]]
@@ -20,7 +20,7 @@ Build = Callable[[Any, TeamRun], tuple[Act, Mapping[str, Any]]]
 def evaluate_team(
     kind: type[TeamConfig], build: Build, folder: RunFolder, live: Live, *, episodes: int | None = None, env: str = ""
 ) -> dict[str, Any]:
-    """Play the newest checkpoint frozen: greedily, with sampled actions, and random actions beside it.
+    """Play the newest checkpoint frozen: greedily, with sampled actions, and the baselines beside it.
 
     Args:
         kind: the algorithm's ``Config``.
@@ -46,16 +46,16 @@ def evaluate_team(
         act, parts = build(config, run)
         state = load_parts(folder.path, parts, trained.env, config.env)
         live.status(f"playing {count} attempts of {config.env}, weights of update {state['update']}")
-        chance = summarise(run.play(random_act(run.env.team), "random"))
+        beside = {how: summarise(run.play(act_, how)) for how, act_ in baselines(run.env.team).items()}
         played = {how: summarise(run.play(act, how)) for how in ("greedy", "sampled")}
-    rows = [[how, *_cells(result)] for how, result in {**played, "random actions": chance}.items()]
+    rows = [[BASELINES.get(how, how), *_cells(result)] for how, result in {**played, **beside}.items()]
     live.table(
         f"{config.env}, weights frozen after update {state['update']}",
         ["actions", "return [95 %]", "success", "length", "attempts"], rows,
     )  # fmt: skip
     return {
         "algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "seed": config.seed,
-        "update": state["update"], "n": played["greedy"]["n"], **played, "random": chance,
+        "update": state["update"], "n": played["greedy"]["n"], **played, **beside,
         "agents": list(run.env.team.agents),
     }  # fmt: skip
 
