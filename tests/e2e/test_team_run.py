@@ -44,7 +44,8 @@ def test_a_run_leaves_a_folder_that_says_all(whole):
     assert [rows[0]["phase"], rows[1]["phase"]] == ["random", "idle"]
     assert sum("update" in row for row in rows) == UPDATES and sum(rows[2]["credit"]) == pytest.approx(1, abs=1e-3)
     assert (folder / "behaviour.png").read_bytes().startswith(b"\x89PNG")
-    assert "data:image/png" in (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text()
+    assert "data:image/png" in report and "return, no action" in report
 
 
 def newest(folder):

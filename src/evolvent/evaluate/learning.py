@@ -31,6 +31,7 @@ class Learning:
         updates: one line an update.
         evaluations: greedy attempts after some updates, nothing learned from them: ``value``, ``ci95``, ``n``.
         chance: the same of random actions, before anything was learned; ``None`` where it is missing.
+        idle: the same of no action; only of teams that act in numbers.
         unit: what ``step`` counts, in words.
     """
 
@@ -38,6 +39,7 @@ class Learning:
     evaluations: tuple[Row, ...]
     chance: Row | None
     unit: str = STEPS
+    idle: Row | None = None
 
     def losses(self) -> list[str]:
         """Names of the numbers that the learner told, in its order; none of the bookkeeping."""
@@ -72,9 +74,12 @@ def learning(rows: Iterable[Row]) -> Learning:
     updates: dict[int, Row] = {}
     evaluations: dict[int, Row] = {}
     chance: Row | None = None
+    idle: Row | None = None
     for row in rows:
         if row.get("phase") == "random":
             chance = row
+        elif row.get("phase") == "idle":
+            idle = row
         elif row.get("phase") == "eval":
             evaluations[int(row["step"])] = row
         elif "update" in row:
@@ -84,6 +89,7 @@ def learning(rows: Iterable[Row]) -> Learning:
         tuple(evaluations[step] for step in sorted(evaluations)),
         chance,
         ATTEMPTS if is_language(rows) else STEPS,
+        idle,
     )
 
 
@@ -156,12 +162,12 @@ def success_interval(row: Row) -> tuple[float, float] | None:
     return wilson(round(share * n), n)
 
 
-def chance_level(row: Row | None, label: str = "random actions") -> list[Curve]:
-    """The random baseline as a dashed line; nothing where it is not known."""
+def chance_level(row: Row | None, label: str = "random actions", style: int = 1) -> list[Curve]:
+    """A baseline as a dashed line; nothing where it is not known."""
     if row is None or row.get("value") is None:
         return []
     lo, hi = row.get("ci95") or (None, None)
-    return [Curve(label, [0.0], [float(row["value"])], [lo], [hi], 1, "level")]
+    return [Curve(label, [0.0], [float(row["value"])], [lo], [hi], style, "level")]
 
 
 def seconds(run: Learning) -> dict[str, float]:

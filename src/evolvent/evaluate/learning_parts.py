@@ -24,6 +24,7 @@ from evolvent.evaluate.svg import SMALL, curves, step_ticks
 PART_WORDS = {
     "act": "choosing actions", "step": "the environment", "credit": "working out credit", "learn": "changing weights",
 }  # fmt: skip
+IDLE = "no action"
 _MOST_ROWS = 12
 
 
@@ -46,18 +47,18 @@ def score(summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled:
         shown.append(figure({**summary["sampled"], "name": sampled}, rates=False, minor=True))
     if run.chance and run.chance.get("value") is not None:
         shown.append(figure({**run.chance, "name": chance}, rates=False, minor=True))
-    if idle := summary.get("idle"):
-        shown.append(figure({**idle, "name": f"return, {idle['name']}"}, rates=False, minor=True))
+    if run.idle:
+        shown.append(figure({**run.idle, "name": f"return, {IDLE}"}, rates=False, minor=True))
     return shown
 
 
 def pictures(run: Learning, *, trained: str, judged_as: str, chance: str) -> str:
-    """Return and success while learning: training line, evaluations with intervals, level of chance."""
+    """Return and success while learning: training line, evaluations with intervals, levels of the baselines."""
     if not run.updates:
         return ""
     ticks = step_ticks(run.last_step)
     lines = training(run, "return", trained, 2)
-    lines += [*chance_level(run.chance, chance), judged(run, judged_as, 0)]
+    lines += [*chance_level(run.chance, chance), *chance_level(run.idle, IDLE, 3), judged(run, judged_as, 0)]
     picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="return", rates=False)
     cards = [f'<div class="card"><h3>Return of an attempt</h3>{picture}</div>']
     if "success_mean" in run.told():
@@ -90,9 +91,9 @@ def small(run: Learning, names: Sequence[str], words: Mapping[str, str] = {}, ra
 
 
 def evaluations(summary: Mapping[str, Any], run: Learning, *, sampled: str, chance: str) -> str:
-    """A table of all judgements: chance, greedy attempts over time, sampled ones at the end."""
+    """A table of all judgements: chance, no action, greedy attempts over time, sampled ones at the end."""
     rows: list[list[object]] = []
-    for name, row in [(chance, run.chance), *(("greedy", row) for row in run.evaluations)]:
+    for name, row in [(chance, run.chance), (IDLE, run.idle), *(("greedy", row) for row in run.evaluations)]:
         if row is not None:
             rows.append([name, f"{int(row['step']):,}", *_cells(row)])
     if summary.get("sampled"):
