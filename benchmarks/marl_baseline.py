@@ -107,9 +107,9 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
     """MAPPO's loop with the optimal baseline, and a measurement every ``EVERY`` updates."""
     with open_team(config, folder, live, resume=resume) as team:
         spec, steps = team.env.team, team.steps
-        actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared)
+        actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
         critic, q = Critic(steps.state_dim, hidden=config.hidden), mappo.joint_q(config, team)
-        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5)
+        adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5)
         critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in (critic, q)]
         norm = ValueNorm()
         team.keep(acting(actors), actors=actors, adam=adam, norm=norm, critic=critic, q=q,

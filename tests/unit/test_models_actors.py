@@ -9,6 +9,7 @@ from torch.distributions import Categorical, Normal, kl_divergence
 
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.models.actors import Actors, Critic
+from evolvent.models.sizes import sized
 
 torch.set_num_threads(1)
 
@@ -46,7 +47,8 @@ def test_an_actor_is_the_published_network():
     c = case("discrete", dtype=torch.float64)
     actors = actors_for(c)
     net = actors.members[2].net
-    x = net.net(net.norm(c.obs_BAD[:, 2]))
+    shown = sized(c.obs_BAD[:, 2])
+    x = net.net(shown * net.norm.weight + net.norm.bias)
     expected = torch.log_softmax(x.masked_fill(~c.available_BAN[:, 2], -1e10), -1)
     got = actors.params_one(2, c.obs_BAD[:, 2], available_BN=c.available_BAN[:, 2]).logp
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
@@ -147,4 +149,6 @@ def test_critics():
     assert one(x).shape == (5, 3)
     assert many(x).shape == (5, 3, 4)
     assert many.head.weight.shape == (4, 8)
-    torch.testing.assert_close(one(x), one.net.net(one.net.norm(x)).squeeze(-1))
+    shown = sized(x) * one.net.norm.weight + one.net.norm.bias
+    torch.testing.assert_close(one(x), one.net.net(shown).squeeze(-1))
+    assert one.head.weight.norm().item() == pytest.approx(1.0, abs=1e-6)  # HARL's gain; actors have .01

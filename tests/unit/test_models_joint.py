@@ -8,7 +8,7 @@ from joint_cases import KINDS, Case, case, loud, team_of
 
 from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.errors import BadInput, ModelError
-from evolvent.models.joint import JointPolicy, standardise
+from evolvent.models.joint import JointPolicy
 
 torch.set_num_threads(1)
 ACTORS = ("decoder", "local", "encoder")
@@ -336,7 +336,7 @@ def test_observations_may_be_standardised_once():
     for actor in ACTORS:
         policy = policy_for(c, actor=actor)
         action = policy.act(c.obs_BAD, **c.masks).action
-        once = policy.judge(standardise(c.obs_BAD), action, **c.masks, standard=True)
+        once = policy.judge(policy.standardise(c.obs_BAD), action, **c.masks, standard=True)
         for a, b in zip(once, policy.judge(c.obs_BAD, action, **c.masks), strict=True):
             assert torch.equal(a, b)
 

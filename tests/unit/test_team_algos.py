@@ -1,6 +1,7 @@
 """What HAPPO and HATRPO promise of one update, for every kind of action, with masks: M, the true KL, the gain."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from evolvent.algos import happo, hatrpo
 from evolvent.core.team import ActionSpec, TeamSpec
+from evolvent.learn.ppo import improve_together
 from evolvent.learn.score_norms import score_norms
 from evolvent.models.actors import Actors, Perceptron
 from evolvent.rollout.steps import Batch, View
@@ -117,6 +119,26 @@ def test_hatrpo_keeps_the_true_kl_within_delta_and_raises_its_surrogate(kind, de
         gain = (ratio * weight)[own.active].mean() - weight[own.active].mean()
         assert gain.item() == pytest.approx(step.improvement, abs=1e-6)
         assert gain > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pick", [0, 2])
+def test_separate_actors_learn_from_their_own_means(kind, pick):
+    """One agent's step must not depend on how many others there are, nor on how far they would move."""
+    actors, batch, adv, _ = rolled_out(kind)
+    config = SimpleNamespace(epochs=3, minibatches=1, clip=0.2, entropy=0.01, grad_clip=0.05)
+    alone, own = copy.deepcopy(actors), batch.of(pick)
+    scaled = adv * torch.tensor([1.0, 30.0, 2.0])
+    improve_together(config, actors, adam_of(actors), batch, scaled, torch.Generator())
+    adam = torch.optim.Adam(alone.parameters_of(pick), lr=1e-2, eps=1e-5)
+    mine = scaled.flatten(0, 1)[:, pick]
+    happo.improve_one(config, alone, pick, adam, own, [slice(None)] * 3, (mine, torch.ones_like(mine)))
+    for got, want in zip(actors.parameters_of(pick), alone.parameters_of(pick), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+
+
+def adam_of(actors):
+    return torch.optim.Adam(actors.groups(), lr=1e-2, eps=1e-5)
 
 
 def test_score_norms_are_those_of_the_gradients():

@@ -33,7 +33,7 @@ from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_basel
 from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic, own_targets
 from evolvent.learn.descent import Rows, descend
-from evolvent.learn.losses import masked_mean, normalised
+from evolvent.learn.losses import masked_mean, normalised, own_means
 from evolvent.learn.optimal_baseline import choice_columns, policy_of
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors
@@ -85,7 +85,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_team(config, folder, live, resume=resume) as team:
         actors, q = make_networks(config, team)
         old_q = copy.deepcopy(q).requires_grad_(False)
-        rms = torch.optim.RMSprop(actors.parameters(), lr=config.lr, alpha=0.99, eps=1e-5)
+        rms = torch.optim.RMSprop(actors.groups(), lr=config.lr, alpha=0.99, eps=1e-5)
         q_rms = torch.optim.RMSprop(q.parameters(), lr=config.critic_lr, alpha=0.99, eps=1e-5)
         norm = ValueNorm()
         team.keep(acting(actors), actors=actors, q=q, old_q=old_q, norm=norm, rms=rms, q_rms=q_rms)
@@ -142,8 +142,8 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
             "COMA needs agents that choose", got=f"{spec.kind} actions", expected="discrete actions",
             where=config.env, do="use mappo, with --optimal-baseline surrogate for a baseline for each agent",
         )  # fmt: skip
-    actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared)
-    q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden)
+    actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
+    q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden, ids=steps.ids)
     return actors.to(team.device), q.to(team.device)
 
 
@@ -168,13 +168,14 @@ def improve(
     """One step of plain policy gradient; what was seen, for the log."""
     view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active, centre=False).flatten(0, 1)
     action = batch.action.flatten(0, 1)
+    weight, each = (1.0, 1) if actors.shared else (own_means(view.active, adv.shape[1]).to(adv.device), adv.shape[1])
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         seen = view[rows]
         judged = actors.judge(seen.obs, action[rows], available_BAN=seen.available)
-        gain = masked_mean(adv[rows] * judged.logp.sum(-1), seen.active)
-        entropy = masked_mean(judged.entropy, seen.active)
-        return -gain - config.entropy * entropy, {"policy_loss": -gain, "entropy": entropy}
+        gain = masked_mean(weight * adv[rows] * judged.logp.sum(-1), seen.active)
+        entropy = masked_mean(weight * judged.entropy, seen.active)
+        return -gain - config.entropy * entropy, {"policy_loss": -gain / each, "entropy": entropy / each}
 
     return descend(rms, [slice(None)], loss_of, adv, mask=view.active, grad_clip=config.grad_clip)
 
@@ -188,4 +189,4 @@ def learn_values(
     return fit_critic(
         lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), rms, target,
         batch.passes(1, parts, generator), grad_clip=config.grad_clip,
-    )  # fmt: skip
+    )["value_loss"]  # fmt: skip

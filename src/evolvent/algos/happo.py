@@ -101,7 +101,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 _, told = improve_in_turn(config, actors, adams, batch, adv, team.generator)
-                told["value_loss"] = learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+                told |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
             team.log(ledger, **told)
         return team.finish("happo")
 
@@ -118,7 +118,8 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
 
 def make_actors(config: Config, team: TeamRun) -> Actors:
     """One actor for each agent."""
-    return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden).to(team.device)
+    actors = Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, ids=team.steps.ids)
+    return actors.to(team.device)
 
 
 def improve_in_turn(
@@ -165,8 +166,8 @@ def improve_one(
 def learn_values(
     config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
     generator: torch.Generator,
-) -> float:  # fmt: skip
-    """Fit the critic to the lambda-returns of the team; the mean loss."""
+) -> dict[str, float]:  # fmt: skip
+    """Fit the critic to the lambda-returns of the team; its mean loss, and how much of them it knew."""
     target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     state = batch.view.state.flatten(0, 1)

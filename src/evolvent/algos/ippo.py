@@ -27,7 +27,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic, own_targets
-from evolvent.learn.losses import normalised
+from evolvent.learn.losses import normalised, own_means
 from evolvent.learn.ppo import improve_together
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
@@ -77,10 +77,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         spec, steps = team.env.team, team.steps
         actors = make_actors(config, team)
         critics = nn.ModuleList(
-            Critic(steps.obs_dim, hidden=config.hidden) for _ in range(1 if config.shared else spec.n_agents)
+            Critic(steps.obs_dim, hidden=config.hidden, ids=steps.ids)
+            for _ in range(1 if config.shared else spec.n_agents)
         ).to(team.device)
-        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5, fused=True)
-        critic_adam = torch.optim.Adam(critics.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
+        adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
+        groups = [{"params": list(net.parameters())} for net in critics]
+        critic_adam = torch.optim.Adam(groups, lr=config.critic_lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         team.keep(acting(actors), actors=actors, critics=critics, norm=norm, adam=adam, critic_adam=critic_adam)
 
@@ -101,7 +103,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             with team.clock("learn"):  # LEARN
                 scaled = normalised(adv, batch.view.active, per_agent=not config.shared)
                 told = improve_together(config, actors, adam, batch, scaled, team.generator)
-                told["value_loss"] = learn_values(config, critics, critic_adam, norm, batch, team.generator)
+                told |= learn_values(config, critics, critic_adam, norm, batch, team.generator)
             team.log(ledger, **told)
         return team.finish("ippo")
 
@@ -118,7 +120,9 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
 
 def make_actors(config: Config, team: TeamRun) -> Actors:
     """One actor for each agent, or one for all."""
-    return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+    steps = team.steps
+    actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
+    return actors.to(team.device)
 
 
 def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
@@ -131,13 +135,13 @@ def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
 def learn_values(
     config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
     generator: torch.Generator,
-) -> float:  # fmt: skip
-    """Fit the critics to every agent's own lambda-returns; the mean loss."""
+) -> dict[str, float]:  # fmt: skip
+    """Fit the critics to every agent's own lambda-returns; their mean loss, and how much of them they knew."""
     obs, rule = batch.view.obs.flatten(0, 1), agent_gae.Config(config.gamma, config.trace)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
     target, old = own_targets(norm, batch, rule, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
         lambda rows: values_of(critics, obs[rows]), adam, target, passes, old_value=old, clip=config.clip,
-        grad_clip=config.grad_clip,
+        grad_clip=config.grad_clip, weight=1.0 if config.shared else own_means(None, target.shape[1]).to(target.device),
     )  # fmt: skip

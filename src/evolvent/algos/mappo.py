@@ -93,7 +93,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         actors = make_actors(config, team)
         critic = Critic(steps.state_dim, hidden=config.hidden).to(team.device)
         q = None if config.optimal_baseline == "none" else joint_q(config, team)
-        adam = torch.optim.Adam(actors.parameters(), lr=config.lr, eps=1e-5, fused=True)
+        adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
         critics = [critic] if q is None else [critic, q]
         rate = config.critic_lr
         critic_adams = [torch.optim.Adam(net.parameters(), lr=rate, eps=1e-5, fused=True) for net in critics]
@@ -135,7 +135,9 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
 
 def make_actors(config: Config, team: TeamRun) -> Actors:
     """One actor for each agent, or one for all."""
-    return Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, shared=config.shared).to(team.device)
+    steps = team.steps
+    actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
+    return actors.to(team.device)
 
 
 def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
@@ -153,17 +155,16 @@ def learn_values(
     target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, heads)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     passes = functools.partial(batch.passes, config.critic_epochs, config.minibatches, generator)
-    told = {
-        "value_loss": fit_critic(
-            lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,
-            grad_clip=config.grad_clip, mask=mask,
-        )
-    }  # fmt: skip
+    told = fit_critic(
+        lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,
+        grad_clip=config.grad_clip, mask=mask,
+    )  # fmt: skip
     if q is not None:
-        told["q_loss"] = fit_critic(
+        said = fit_critic(
             lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), adams[1],
             target.unsqueeze(-1).expand(-1, seen.obs.shape[1]), passes(), grad_clip=config.grad_clip, mask=seen.active,
         )  # fmt: skip
+        told["q_loss"] = said["value_loss"]
     return told
 
 
@@ -179,7 +180,9 @@ def joint_q(config: Config, team: TeamRun) -> JointQ:
             "no exact baseline for continuous actions", got=config.optimal_baseline, expected="surrogate",
             where="--optimal-baseline",
         )  # fmt: skip
-    return JointQ(team.env.team, team.steps.state_dim, team.steps.obs_dim, hidden=config.hidden).to(team.device)
+    steps = team.steps
+    q = JointQ(team.env.team, steps.state_dim, steps.obs_dim, hidden=config.hidden, ids=steps.ids)
+    return q.to(team.device)
 
 
 def over_optimal_baseline(

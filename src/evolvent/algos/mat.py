@@ -31,7 +31,7 @@ from evolvent.learn.critic import own_targets
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import JointPolicy, standardise
+from evolvent.models.joint import JointPolicy
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act
@@ -108,7 +108,7 @@ def make_policy(config: Config, team: TeamRun) -> JointPolicy:
     """The network for the team at hand."""
     return JointPolicy(
         team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
-        actor=config.actor, mask_dead=config.mask_dead,
+        actor=config.actor, mask_dead=config.mask_dead, sizes=not config.ids,
     ).to(team.device)  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def learn(
 ) -> dict[str, float]:  # fmt: skip
     """Several passes of clipped policy gradient over one rollout; returns means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
-    seen = replace(seen, obs=standardise(seen.obs))  # once for all passes
+    seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes
     rule = agent_gae.Config(config.gamma, config.trace)
     target, old_value = own_targets(norm, batch, rule, [policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)

@@ -33,7 +33,7 @@ from evolvent.learn.critic import own_targets
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import Acted, JointPolicy, standardise
+from evolvent.models.joint import Acted, JointPolicy
 from evolvent.models.plackett_luce import Ranker, draw_order, order_logp
 from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
@@ -139,7 +139,7 @@ def make_net(config: Config, team: TeamRun) -> Orderly:
     """The networks for the team at hand."""
     policy = JointPolicy(
         team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
-        mask_dead=config.mask_dead,
+        mask_dead=config.mask_dead, sizes=not config.ids,
     )  # fmt: skip
     return Orderly(policy).to(team.device)
 
@@ -159,7 +159,7 @@ def learn(
 ) -> dict[str, float]:  # fmt: skip
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
-    seen = replace(seen, obs=standardise(seen.obs))  # once for all passes
+    seen = replace(seen, obs=net.policy.standardise(seen.obs))  # once for all passes
     rule = agent_gae.Config(config.gamma, config.trace)
     target, old_value = own_targets(norm, batch, rule, [net.policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)

@@ -57,6 +57,19 @@ def team_targets(
     return norm.normalise(target).flatten(), old, None if mask is None else mask.flatten()
 
 
+def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:
+    """``1 - var(target - value) / var(target)``: 1 = the critic knew, 0 = no better than their mean; NaN-free.
+
+    Args:
+        value: what the critic said when acting.
+        target: what came, on the same scale.
+        mask: bool, what counts.
+    """
+    value, target = (x.flatten() if mask is None else x[mask] for x in (value, target))
+    spread = target.var(correction=0)
+    return float(1.0 - (target - value).var(correction=0) / spread) if len(target) and spread > 0 else 0.0
+
+
 def fit_critic(
     value_of: Callable[[Rows], Tensor],
     optimizer: torch.optim.Optimizer,
@@ -67,8 +80,9 @@ def fit_critic(
     clip: float = 0.0,
     grad_clip: float = 10.0,
     mask: Tensor | None = None,
-) -> float:
-    """One step of the optimizer for each part of ``passes``; returns the mean loss.
+    weight: Tensor | float = 1.0,
+) -> dict[str, float]:
+    """One step of the optimizer for each part of ``passes``; the mean ``value_loss``, and what ``old_value`` explained.
 
     Args:
         value_of: rows of the rollout → what the critic says there now, with gradients.
@@ -79,12 +93,15 @@ def fit_critic(
         clip: range of the value clip.
         grad_clip: largest norm of the gradient.
         mask: bool, which targets count.
+        weight: of each target's error, as it broadcasts; separate critics learn from ``own_means``.
     """
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         before = None if old_value is None else old_value[rows]
         error = value_loss(value_of(rows), target[rows], old_value=before, clip=clip)
-        loss = masked_mean(error, None if mask is None else mask[rows])
-        return loss, {"loss": loss}
+        counts = None if mask is None else mask[rows]
+        return masked_mean(weight * error, counts), {"loss": masked_mean(error, counts)}
 
-    return descend(optimizer, passes, loss_of, target, mask=mask, grad_clip=grad_clip).get("loss", 0.0)
+    told = descend(optimizer, passes, loss_of, target, mask=mask, grad_clip=grad_clip)
+    known = {} if old_value is None else {"explained_variance": explained_variance(old_value, target, mask)}
+    return {"value_loss": told.get("loss", 0.0), **known}

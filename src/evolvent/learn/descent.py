@@ -34,10 +34,9 @@ def descend(
         loss_of: rows → the mean loss over those entries that count, with gradients, and what to log of it.
         like: ``[rows, ...]``, any tensor of a number for each entry.
         mask: bool as ``like``, which entries count; ``None`` = all.
-        grad_clip: largest norm of the gradient.
+        grad_clip: largest norm of the gradient, of each group of the optimizer's parameters: one group a learner.
         whole: never in pieces: for a loss that is not a mean over the entries that count.
     """
-    params = [param for group in optimizer.param_groups for param in group["params"]]
     steps: list[dict[str, float]] = []
     for rows in passes:
         optimizer.zero_grad()
@@ -47,9 +46,9 @@ def descend(
             (loss if share == 1.0 else share * loss).backward()
             for name, number in seen.items():
                 told[name] = told.get(name, 0.0) + share * (number.item() if isinstance(number, Tensor) else number)
-        size = nn.utils.clip_grad_norm_(params, grad_clip)
+        sizes = [nn.utils.clip_grad_norm_(group["params"], grad_clip) for group in optimizer.param_groups]
         optimizer.step()
-        steps.append(told | {"grad_norm": size.item()})
+        steps.append(told | {"grad_norm": torch.stack(sizes).norm().item()})
     return {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]} if steps else {}
 
 

@@ -19,6 +19,22 @@ def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
     return torch.where(mask, x, torch.zeros_like(x)).sum() / mask.sum().clamp(min=1)
 
 
+def own_means(mask: Tensor | None, agents: int) -> Tensor:
+    """Weights ``[A]`` that turn a mean over all agents into the sum of each agent's own mean.
+
+    Separate actors learn from this: in a mean over all of them each one's gradient would be 1/A of its own, and the
+    step of an Adam shrinks where gradients come near its eps.
+
+    Args:
+        mask: bool ``[rows, A]``, what counts; ``None`` = everything.
+        agents: A.
+    """
+    if mask is None:
+        return torch.full((agents,), float(agents))
+    count = mask.sum(0)
+    return mask.sum() / count.clamp(min=1)
+
+
 def normalised(
     adv: Tensor, mask: Tensor | None = None, *, per_agent: bool = False, centre: bool = True, eps: float = 1e-5
 ) -> Tensor:

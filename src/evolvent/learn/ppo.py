@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from evolvent.learn.descent import Rows, descend
-from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, own_means
 from evolvent.models.actors import Actors
 from evolvent.rollout.steps import Batch
 
@@ -40,8 +40,8 @@ def improve_together(
 
     Args:
         config: passes, minibatches, clip range, weight of the entropy, largest gradient.
-        actors: who acted.
-        adam: optimizer of their parameters.
+        actors: who acted; separate ones learn from their own means.
+        adam: optimizer of their parameters, of ``actors.groups()``.
         batch: the rollout.
         adv_TBA: advantages, already normalised.
         generator: of the minibatches.
@@ -51,14 +51,16 @@ def improve_together(
     """
     seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     adv = adv_TBA.flatten(0, 1)
+    weight, each = (1.0, 1) if actors.shared else (own_means(seen.active, adv.shape[1]).to(adv.device), adv.shape[1])
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
         judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
         gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
-        gain, entropy = masked_mean(gain, view.active), masked_mean(judged.entropy, view.active)
+        gain, entropy = (masked_mean(weight * x, view.active) for x in (gain, judged.entropy))
         moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
-        return -gain - config.entropy * entropy, {"policy_loss": -gain, "entropy": entropy, "clipped": moved}
+        told = {"policy_loss": -gain / each, "entropy": entropy / each, "clipped": moved}
+        return -gain - config.entropy * entropy, told
 
     passes = batch.passes(config.epochs, config.minibatches, generator)
     return descend(adam, passes, loss_of, adv, mask=seen.active, grad_clip=config.grad_clip)

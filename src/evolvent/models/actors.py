@@ -1,8 +1,10 @@
 """Separate actors of a team, evaluated together, and critics: the networks of HAPPO, HATRPO, MAPPO, IPPO and COMA.
 
-    LN(obs) -> [Linear h -> ReLU -> LN] x k -> Linear, orthogonal with gain sqrt 2 (0.01 at the output), bias 0
+    N(obs) -> [Linear h -> ReLU -> LN] x k -> Linear, orthogonal with gain sqrt 2, bias 0
 
-as in HARL (Zhong et al. 2024). Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
+as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. There N is a layer norm;
+here it also tells how large the numbers are (``models.sizes``), and leaves the one-hot number of an agent alone.
+Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
 
 Every agent has its own parameters (tensors of an optimiser's own), and these are views into stacks ``[A, ...]``, so
 acting multiplies all agents at once and nothing is copied when one of them learns. What breaks the views (moving to
@@ -21,6 +23,7 @@ from torch.nn import functional
 from evolvent.core.team import TeamSpec
 from evolvent.models.action_heads import ActionHead, Outlook, divergence, sigma_of
 from evolvent.models.attention import ROOT2, fold_norm, linear
+from evolvent.models.sizes import EXTRA, sized
 
 
 class ActorsJudged(NamedTuple):
@@ -31,19 +34,30 @@ class ActorsJudged(NamedTuple):
 
 
 class Perceptron(nn.Module):
-    """LN -> [Linear, ReLU, LN] x k -> Linear."""
+    """N -> [Linear, ReLU, LN] x k -> Linear.
 
-    def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...]) -> None:
+    Args:
+        inputs: numbers it sees.
+        outputs: numbers it says.
+        hidden: widths.
+        plain: so many of the last inputs are not normalised.
+        gain: of the last layer.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, hidden: tuple[int, ...], *, plain: int = 0, gain: float = 0.01
+    ) -> None:
         super().__init__()
-        sizes = (inputs, *hidden)
+        self.plain = plain
+        sizes = (inputs + EXTRA, *hidden)
         layers: list[nn.Module] = []
         for a, b in pairwise(sizes):
             layers += [linear(a, b, ROOT2), nn.ReLU(), nn.LayerNorm(b)]
-        self.norm, self.net = nn.LayerNorm(inputs), nn.Sequential(*layers, linear(sizes[-1], outputs, 0.01))
+        self.norm, self.net = nn.LayerNorm(sizes[0]), nn.Sequential(*layers, linear(sizes[-1], outputs, gain))
 
     def forward(self, x: Tensor) -> Tensor:
         """``[..., inputs]`` to ``[..., outputs]``."""
-        x = torch.layer_norm(x, x.shape[-1:])
+        x = sized(x, self.plain)
         for index, layer in enumerate(self.net):
             if index:
                 x = layer(x)
@@ -60,11 +74,12 @@ class Critic(nn.Module):
         in_dim: numbers it sees: a shared state, all observations side by side, or one agent's.
         out: outputs; with 1 the last axis is dropped.
         hidden: widths.
+        ids: so many of the last numbers are the one-hot number of an agent.
     """
 
-    def __init__(self, in_dim: int, out: int = 1, hidden: tuple[int, ...] = (128, 128)) -> None:
+    def __init__(self, in_dim: int, out: int = 1, hidden: tuple[int, ...] = (128, 128), *, ids: int = 0) -> None:
         super().__init__()
-        self.net, self.outputs = Perceptron(in_dim, out, hidden), out
+        self.net, self.outputs = Perceptron(in_dim, out, hidden, plain=ids, gain=1.0), out
 
     @property
     def head(self) -> nn.Linear:
@@ -82,9 +97,9 @@ class Critic(nn.Module):
 class Member(nn.Module):
     """One actor: its network and, where there are numbers, the scale of their noise."""
 
-    def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...]) -> None:
+    def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], ids: int) -> None:
         super().__init__()
-        self.net = Perceptron(inputs, head.width, hidden)
+        self.net = Perceptron(inputs, head.width, hidden, plain=ids)
         if head.dims:
             self.scale = nn.Parameter(torch.ones(head.dims))
 
@@ -102,15 +117,22 @@ class Actors(nn.Module):
         obs_dim: D.
         hidden: widths.
         shared: one actor plays all agents; who it plays must stand in the observation.
+        ids: so many of the last numbers of an observation are the one-hot number of the agent.
     """
 
     def __init__(
-        self, team: TeamSpec, obs_dim: int, *, hidden: tuple[int, ...] = (128, 128), shared: bool = False
+        self,
+        team: TeamSpec,
+        obs_dim: int,
+        *,
+        hidden: tuple[int, ...] = (128, 128),
+        shared: bool = False,
+        ids: int = 0,
     ) -> None:
         super().__init__()
         self.action, self.shared, self.n_agents = ActionHead(team), shared, team.n_agents
         self.members = nn.ModuleList(
-            Member(obs_dim, self.action, hidden) for _ in range(1 if shared else team.n_agents)
+            Member(obs_dim, self.action, hidden, ids) for _ in range(1 if shared else team.n_agents)
         )
         self._columns: dict[str, tuple[Tensor, ...]] = {}
         self._stacks: dict[str, Tensor] = {}
@@ -150,6 +172,10 @@ class Actors(nn.Module):
         """The parameters of one agent, for its own optimiser; of everybody where they are shared."""
         return list(self._member(agent).parameters())
 
+    def groups(self) -> list[dict[str, Any]]:
+        """Parameters for one optimiser of all: a group for each actor, whose gradient is clipped for itself."""
+        return [{"params": list(member.parameters())} for member in self.members]
+
     def judge_one(
         self, agent: int, obs_BD: Tensor, action: Tensor, *, available_BN: Tensor | None = None
     ) -> ActorsJudged:
@@ -176,7 +202,7 @@ class Actors(nn.Module):
             member = self._member(0)
             return member.net(obs_BAD), member.sigma
         take = self._stacked()
-        x_ABD = torch.layer_norm(obs_BAD.transpose(0, 1), obs_BAD.shape[-1:])
+        x_ABD = sized(obs_BAD.transpose(0, 1), self._member(0).net.plain)
         x_ABD = torch.addcmul(take["net.norm.bias"][:, None], x_ABD, take["net.norm.weight"][:, None])
         depth = len(self._member(0).net.net)
         for index in range(0, depth - 1, 3):

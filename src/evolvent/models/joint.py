@@ -32,6 +32,7 @@ from evolvent.core.team import TeamSpec
 from evolvent.models.action_heads import BLOCKED, ActionHead, Allowed, sigma_of
 from evolvent.models.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, attend_words, linear
 from evolvent.models.joint_decode import Decoder, decode, prepare
+from evolvent.models.sizes import EXTRA, sized
 
 Order = Tensor | Callable[[Tensor], Tensor] | None
 
@@ -66,6 +67,8 @@ class JointPolicy(nn.Module):
             (mat_dec); ``encoder``: a head on the representation (mat_encoder). The last two act in one pass.
         mask_dead: nobody attends to agents that are not active, nor to their actions. Then ``active_BA`` must be given
             to ``act`` and ``judge`` alike.
+        sizes: how large an observation is stands beside its pattern (``models.sizes``). The first layer norm erases it
+            else, but for what it leaves of it beside an agent's one-hot number.
 
     Raises:
         BadInput: heads do not divide the width, or an unknown actor.
@@ -81,6 +84,7 @@ class JointPolicy(nn.Module):
         blocks: int = 1,
         actor: Literal["decoder", "local", "encoder"] = "decoder",
         mask_dead: bool = False,
+        sizes: bool = False,
     ) -> None:
         super().__init__()
         if heads < 1 or width % heads or blocks < 1:
@@ -91,7 +95,8 @@ class JointPolicy(nn.Module):
         if actor not in ("decoder", "local", "encoder"):
             raise BadInput("no such actor", got=actor, expected="decoder, local or encoder", where="JointPolicy.actor")
         self.actor, self.width, self.heads, self.mask_dead = actor, width, heads, mask_dead
-        self.action = ActionHead(team)
+        self.action, self.sizes = ActionHead(team), sizes
+        obs_dim += EXTRA if sizes else 0
         self.look = Look(obs_dim, width)
         self.encoder = nn.ModuleList(EncoderBlock(width, heads) for _ in range(blocks))
         self.critic = Head(width, 1)
@@ -131,7 +136,7 @@ class JointPolicy(nn.Module):
         """
         plan = self._planned() if self.actor == "decoder" else None
         with torch.inference_mode():
-            looked = standardise(obs_BAD)
+            looked = self.standardise(obs_BAD)
             dead_BA = self._dead(active_BA)
             rep_BAW, value_BA = self._encode(looked, dead_BA)
             allowed = self.action.allowed(available_BAN)
@@ -161,7 +166,7 @@ class JointPolicy(nn.Module):
         ``standard``: ``obs_BAD`` went through ``standardise`` already, once a rollout instead of once an epoch.
         """
         self._plan = None  # whoever judges is about to change the weights, perhaps where no version tells
-        looked = obs_BAD if standard else standardise(obs_BAD)
+        looked = obs_BAD if standard else self.standardise(obs_BAD)
         dead_BA = self._dead(active_BA)
         rep_BAW, value_BA = self._encode(looked, dead_BA)
         if self.actor == "decoder":
@@ -171,9 +176,13 @@ class JointPolicy(nn.Module):
         logp_BAP, entropy_BA = self.action.judge(out, self._sigma(), action, self.action.allowed(available_BAN))
         return Judged(logp_BAP, entropy_BA, value_BA, rep_BAW)
 
+    def standardise(self, obs_BAD: Tensor) -> Tensor:
+        """Each agent's observation with mean 0 and variance 1 over its own entries, as the first LN does it."""
+        return sized(obs_BAD) if self.sizes else torch.layer_norm(obs_BAD, obs_BAD.shape[-1:])
+
     def value(self, obs_BAD: Tensor, active_BA: Tensor | None = None) -> Tensor:
         """Values ``[B, A]``, with gradients unless the caller forbids them."""
-        return self._encode(standardise(obs_BAD), self._dead(active_BA))[1]
+        return self._encode(self.standardise(obs_BAD), self._dead(active_BA))[1]
 
     def adopt(self, state: Mapping[str, Tensor]) -> None:
         """Take the weights of a policy trained with any number of agents.
@@ -310,11 +319,6 @@ class JointPolicy(nn.Module):
             later = torch.full((agents, agents), -math.inf, dtype=like.dtype, device=like.device).triu(1)
             self._causal = {key: later.repeat_interleave(self.heads, 0)[None]}
         return self._causal[key]
-
-
-def standardise(obs_BAD: Tensor) -> Tensor:
-    """Each agent's observation with mean 0 and variance 1 over its own entries, as the first LN does it."""
-    return torch.layer_norm(obs_BAD, obs_BAD.shape[-1:])
 
 
 def hidden(dead_BA: Tensor, dtype: torch.dtype) -> Tensor:

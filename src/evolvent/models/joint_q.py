@@ -25,9 +25,12 @@ class JointQ(nn.Module):
         state_dim: S.
         obs_dim: D.
         hidden: widths.
+        ids: so many of the last numbers of an observation are the one-hot number of the agent.
     """
 
-    def __init__(self, team: TeamSpec, state_dim: int, obs_dim: int, *, hidden: tuple[int, ...] = (128, 128)) -> None:
+    def __init__(
+        self, team: TeamSpec, state_dim: int, obs_dim: int, *, hidden: tuple[int, ...] = (128, 128), ids: int = 0
+    ) -> None:
         super().__init__()
         if team.kind == "mixed":
             raise BadInput(
@@ -35,7 +38,8 @@ class JointQ(nn.Module):
             )
         self.choices, self.dims = team.choices, team.dims
         width = team.choices + team.dims
-        self.net = Perceptron(state_dim + obs_dim + team.n_agents * width + team.dims, team.choices or 1, hidden)
+        acts = team.n_agents * width + team.dims
+        self.net = Perceptron(state_dim + obs_dim + acts, team.choices or 1, hidden, plain=ids + acts, gain=1.0)
         others = 1.0 - torch.eye(team.n_agents)
         self.register_buffer("others_AA", others, persistent=False)
 

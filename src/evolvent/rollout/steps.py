@@ -110,9 +110,9 @@ class Steps:
     """Storage of ``T`` steps of ``B`` environments, filled by ``add`` and read by ``batch``."""
 
     def __init__(self, team: TeamSpec, horizon: int, n_envs: int, *, ids: bool, device: torch.device) -> None:
-        a, d = team.n_agents, team.obs_dim + (team.n_agents if ids else 0)
-        self.team, self.device, self.ids = team, device, ids
-        self.obs_dim = d
+        a, self.ids = team.n_agents, team.n_agents if ids else 0
+        self.team, self.device = team, device
+        self.obs_dim = d = team.obs_dim + self.ids
         self.state_dim = team.state_dim or a * team.obs_dim
 
         def column(*shape: int, dtype: torch.dtype = torch.float32, rows: int = horizon) -> Tensor:
