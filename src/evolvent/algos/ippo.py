@@ -7,12 +7,14 @@ Paper: de Witt et al. 2020, Is Independent Learning All You Need in the StarCraf
     L    = mean[ min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of the action of pi / pi_old
     L_V  = max(H(R - V), H(R - V_clipped))
 
-One actor and one critic serve all agents, as in the paper; ``shared=False`` gives each its own. It is what MAPPO must
+One actor and one critic serve all agents, as in the paper; ``shared=False`` gives each its own, which
+learns from its own mean. It is what MAPPO must
 beat: the same but for the critic, which sees no more than the agent, and the reward, which is not the team's mean. The
 other defaults are those of MAPPO here, so that the two can be compared.
 
-Deviations: time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised
-once a rollout and the critics' last layers are rescaled with them; no recurrence.
+Deviations: networks are told how large the numbers are that they see (``models.sizes``); time limits are
+bootstrapped from the observation where the attempt stopped; value targets are normalised once a rollout and the
+critics' last layers are rescaled with them; no recurrence.
 """
 
 from __future__ import annotations
