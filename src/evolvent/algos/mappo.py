@@ -17,9 +17,10 @@ defaults are those of HARL (arXiv 2304.09870, its configuration file of mappo: 2
 
 Deviations: networks are told how large the numbers are that they see (``models.sizes``; there a layer norm over the raw
 state makes V(c s) = V(s)); time limits are bootstrapped from the observation where the attempt stopped; value targets
-are normalised once a rollout and the critics' last layers are rescaled with them. Optimal baseline: 100 draws (there 1000); Q sees what the others did (there the own action only) and learns from R;
-V stays to bootstrap, so that R is a lambda-return (there it is the plain discounted return); what is not available
-weighs nothing; advantages are divided by their spread but not centred, since their mean would be another baseline.
+are normalised once a rollout and the critics' last layers are rescaled with them. Optimal baseline: 100 draws (there
+1000); Q sees what the others did (there the own action only) and learns from R; V stays to bootstrap, so that R is a
+lambda-return (there it is the plain discounted return); what is not available weighs nothing; advantages are divided by
+their spread but not centred, since their mean would be another baseline.
 """
 
 from __future__ import annotations
