@@ -82,6 +82,34 @@ def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, w
     assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
 
 
+def extended(tmp_path, *, steps, out="run"):
+    few = [*WORDS[:8], 24 * steps, *WORDS[9:]]
+    evolvent("run", "mat", *few, "--out", out, cwd=tmp_path)
+    return evolvent("run", "mat", "--resume", out, "--steps", 24 * UPDATES, "--plain", cwd=tmp_path)
+
+
+def test_a_run_that_has_ended_goes_on_to_a_larger_total(tmp_path, whole):
+    """As if it had been given that total at once, but for the evaluation at the first end."""
+    out, _ = extended(tmp_path, steps=9)
+    folder = tmp_path / "run"
+    assert "continuing after update 9 of 18" in out
+    rows = [row for row in stable(folder) if not (row.get("phase") == "eval" and row["step"] == 24 * 9)]
+    assert rows == stable(whole[0]) and len(stable(folder)) == len(rows) + 1
+    assert weights(folder) == weights(whole[0])
+    ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (folder, whole[0]))
+    assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+    kept = json.loads((folder / "config.json").read_text())
+    assert kept["config"]["steps"] == 24 * UPDATES
+    assert [entry["changed"] for entry in kept["extended"]] == [{"steps": [24 * 9, 24 * UPDATES]}]
+    out, _ = evolvent("run", "mat", "--resume", "run", cwd=tmp_path)
+    assert "has ended" in out and "--steps" in out
+    _, err = evolvent("run", "mat", "--resume", "run", "--steps", 24 * 3, cwd=tmp_path, code=2)
+    assert "has done more" in err and f"at least {24 * UPDATES}" in err
+    _, err = evolvent("run", "mat", "--resume", "run", "--steps", 24 * 30, "--lr", 1, cwd=tmp_path, code=2)
+    assert "keeps its settings" in err and "lr" in err and "steps" not in err.partition("expected")[0]
+    assert json.loads((folder / "config.json").read_text()) == kept
+
+
 def test_what_was_learned_plays_frozen_here_and_in_a_larger_team(whole):
     folder, _ = whole
     before = (folder / "metrics.jsonl").read_bytes()

@@ -70,6 +70,8 @@ class Plan:
 class TeamConfig:
     """Settings that every team learner has."""
 
+    EXTENDABLE = (("steps", "step"),)
+
     env: str = "spread:n=3"
     """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread,n=3."""
     seed: int = 0
