@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from evolvent.core.episode import Episode
 
 SCHEMA = 1
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class RunFolder:
@@ -240,7 +241,7 @@ class Interrupted(Exception):
 
 
 class Interrupt:
-    """Ctrl-C as a request: the first one sets ``requested``, a second one stops at once (KeyboardInterrupt).
+    """Ctrl-C, or SIGTERM, as a request: the first one sets ``requested``, a second one raises KeyboardInterrupt.
 
     ``with folder.interrupt:`` installs the handler (main thread only) and restores the old one at the end; it may be
     entered again inside. The loop polls after each task: ``if folder.interrupt.requested: save(); raise Interrupted``.
@@ -260,8 +261,9 @@ class Interrupt:
     def __enter__(self) -> Self:
         if not self._before:
             self.requested = False
-        self._before.append(signal.signal(signal.SIGINT, self._handle))
+        self._before.append({number: signal.signal(number, self._handle) for number in _STOPS})
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before.pop())
+        for number, handler in self._before.pop().items():
+            signal.signal(number, handler)
