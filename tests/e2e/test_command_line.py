@@ -178,6 +178,8 @@ def test_several_seeds_make_one_folder_each_and_a_comparison(tmp_path):
     assert seeds == ["seed-0", "seed-1", "seed-2"]
     assert [RunFolder.open(tmp_path / "s" / name).manifest()["seed"] for name in seeds] == [0, 1, 2]
     assert (tmp_path / "s/compare.html").exists() and "IQM" in out
+    again, _ = evolvent("compare", *sorted((tmp_path / "s").iterdir()), cwd=tmp_path)
+    assert "compare.html is a page, no run" in again and "IQM" in again
 
 
 def test_several_seeds_resume_where_they_stopped(tmp_path):
