@@ -240,3 +240,18 @@ def test_the_loop_in_the_docstring_runs(tmp_path):
         summary = space["run"](config, folder, Live(True, stream=io.StringIO()))
     assert summary["updates"] == 2 and summary["algo"] == "mine"
     assert [row["loss"] > 0 for row in folder.read_metrics() if "update" in row] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "spec", ["mpe:simple_push", "mpe:simple_tag", "vmas:simple_adversary", "pettingzoo:mpe2.simple_crypto_v3"]
+)
+def test_a_game_of_two_sides_is_refused_before_anything_is_learned(tmp_path, spec):
+    pytest.importorskip(spec.partition(":")[0] if spec[:4] == "vmas" else "mpe2")
+    with pytest.raises(BadInput, match="no team"):
+        train(tmp_path / "a", config_of("ippo", env=spec, steps=24))
+    train(tmp_path / "b", config_of("ippo", env=spec, steps=24, opposed=True))
+
+
+def test_rewards_of_their_own_do_not_make_agents_opponents(tmp_path):
+    pytest.importorskip("lbforaging")
+    train(tmp_path, config_of("ippo", env="lbf:Foraging-5x5-3p-2f-v3", steps=24, eval_episodes=16))

@@ -42,15 +42,16 @@ from evolvent.core.errors import BadInput, EnvError, ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.seeding import seed_tree
-from evolvent.core.team import TeamEnv
+from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate import png
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, duration
 from evolvent.learn import checkpoint
 from evolvent.rollout.steps import Batch, Steps, View
 from evolvent.rollout.team_checks import check_minibatches, check_settings
 from evolvent.rollout.team_course import Course
 from evolvent.rollout.team_eval import BASELINES, Act, baselines, play, summarise
 from evolvent.rollout.team_film import film
+from evolvent.rollout.team_sides import Rewards, check_one_side
 from evolvent.rollout.team_weights import start_from
 
 Phase = Literal["act", "step", "credit", "learn"]
@@ -74,6 +75,8 @@ class Plan:
     """Updates between checkpoints (a run that is stopped writes one, too); the environments restart there."""
     init: str = ""
     """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
+    opposed: bool = False
+    """Train on the mean of all rewards even where some agents earn at the expense of others."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,11 @@ class TeamRun:
             self.live.status(
                 f"{self._attempts()} with random actions{without}; then {self.total} x {each:,} steps to learn from"
             )
+            rewards = Rewards()
             for how, chance in measured.items():
-                self.folder.log(0, phase=how, **summarise(self.play(chance, how)))
+                result = summarise(self.play(chance, how, rewards.watch if how == "random" else None))
+                check_one_side(self.config, self.env.team.agents, rewards)
+                self.folder.log(0, phase=how, **result)
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do, 0-based; the environments restart where a checkpoint was written.
@@ -272,14 +278,14 @@ class TeamRun:
         self._film()
         return summary
 
-    def play(self, act: Act, how: str) -> dict[str, np.ndarray]:
-        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; columns as ``team_eval.play``."""
+    def play(self, act: Act, how: str, watch: Callable[[Frame], None] | None = None) -> dict[str, np.ndarray]:
+        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; otherwise as ``team_eval.play``."""
         config = self.config
         env = envs.load_team(config.env, min(config.plan.eval_episodes, 32))
         try:
             return play(
                 env, act, self.steps, episodes=config.plan.eval_episodes, greedy=how == "greedy",
-                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"),
+                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"), watch=watch,
             )  # fmt: skip
         finally:
             env.close()
@@ -348,7 +354,7 @@ class TeamRun:
         left = (now - self._started) / max(self.update - self._first, 1) * (self.total - self.update)
         gained = "–" if row["return"] is None else f"{row['return']:.4g}"
         facts = [f"update {self.update}/{self.total}", f"return {gained}"]
-        facts += [f"{_duration(left)} left"] if self.update < self.total else []
+        facts += [f"{duration(left)} left"] if self.update < self.total else []
         facts += [f"{row['steps_per_s']:,.0f} steps/s", f"{split} %", f"step {self._step:,}"]
         self.live.progress(self.update / self.total, facts)
 
@@ -388,9 +394,3 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
 def _told(result: dict[str, Any]) -> str:
     low, high = result["ci95"]
     return f"{result['value']:.4g} [{low:.4g}, {high:.4g}] over {result['n']} attempt{'s' * (result['n'] != 1)}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
