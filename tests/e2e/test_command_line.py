@@ -147,6 +147,25 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
     assert "nothing to do" in out and (tmp_path / "r" / "report.html").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--resume", "one", "--out", "two"), "stays in its folder"),
+        (("--resume", "one", "--seeds", 0, 1), "leave --seeds out"),
+        (("--resume", "both"), "--seeds 0 10"),
+        (("--resume", "nowhere", "--seeds", 0), "there is no config.json"),
+        (("--resume", "both", "--seeds", 0, 10, "--bias", 0.4), "keeps its settings"),
+    ],
+)
+def test_what_cannot_be_resumed_is_told_and_nothing_is_written(tmp_path, words, said):
+    evolvent("run", "fake_algorithm", "--steps", 2, "--out", "one", cwd=tmp_path)
+    evolvent("run", "fake_algorithm", "--steps", 2, "--out", "both", "--seeds", 0, 10, cwd=tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    _, err = evolvent("run", "fake_algorithm", *words, cwd=tmp_path, code=2)
+    assert said in err and "Traceback" not in err, err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_a_run_goes_on_under_the_algorithm_that_began_it(tmp_path):
     evolvent("run", "fake_algorithm", "--steps", 2, "--out", "a run", cwd=tmp_path)
     _, err = evolvent("run", "no_memory", "--resume", "a run", cwd=tmp_path, code=2)
@@ -159,6 +178,8 @@ def test_several_seeds_make_one_folder_each_and_a_comparison(tmp_path):
     assert seeds == ["seed-0", "seed-1", "seed-2"]
     assert [RunFolder.open(tmp_path / "s" / name).manifest()["seed"] for name in seeds] == [0, 1, 2]
     assert (tmp_path / "s/compare.html").exists() and "IQM" in out
+    again, _ = evolvent("compare", *sorted((tmp_path / "s").iterdir()), cwd=tmp_path)
+    assert "compare.html is a page, no run" in again and "IQM" in again
 
 
 def test_several_seeds_resume_where_they_stopped(tmp_path):

@@ -88,6 +88,22 @@ def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, w
     assert attempts(folder) == attempts(whole[0])
 
 
+def test_a_run_that_has_ended_goes_on_to_a_larger_total(tmp_path, monkeypatch, whole, model):
+    """It was ended by its tokens, between two checkpoints: nothing is lost, and the limit is lifted."""
+    monkeypatch.chdir(tmp_path)
+    run.main([str(w) for w in ("poad", *SETTINGS, "--model", model, "--save-every", 2, "--sampled", 1, "--out", "run")])
+    folder = tmp_path / "run"
+    assert json.loads((folder / "summary.json").read_text())["updates"] == 1 and weights(folder)[0] == "step-000000001"
+    run.main(["poad", "--resume", "run", "--sampled", "0", "--updates", "4", "--plain"])
+    run.main(["poad", "--resume", "run", "--updates", "6", "--plain"])
+    kept = json.loads((folder / "config.json").read_text())
+    assert kept["config"]["updates"] == 6 and kept["config"]["plan"]["sampled"] == 0 and len(kept["extended"]) == 2
+    assert json.loads((folder / "summary.json").read_text())["updates"] == 6
+    ours, theirs = ([row for row in stable(path) if "update" in row] for path in (folder, whole[0]))
+    assert ours == theirs and weights(folder) == weights(whole[0])
+    assert "has done more" in refused("run", "poad", "--resume", "run", "--updates", 5)
+
+
 def test_what_was_learned_is_evaluated_frozen(whole):
     folder, _ = whole
     before = (folder / "metrics.jsonl").read_bytes()

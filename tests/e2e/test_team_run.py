@@ -55,10 +55,10 @@ def newest(folder):
 
 
 def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, whole):
-    """Killed, then stopped by Ctrl-C: the same run goes on twice."""
+    """Killed, stopped by Ctrl-C, stopped by a scheduler: the run goes on three times; where it is stopped is saved."""
     folder = tmp_path / "run"
     words = ("run", "mat", *WORDS, "--out", "run")
-    for number, after in ((signal.SIGKILL, 5), (signal.SIGINT, 10)):
+    for number, after in ((signal.SIGKILL, 4), (signal.SIGINT, 8), (signal.SIGTERM, 11)):
         process, until = start(*words, cwd=tmp_path), time.monotonic() + 60
         found = low = newest(folder)  # what was killed late has written more than its last checkpoint knows
         while time.monotonic() < until and process.poll() is None and not low < found >= after:
@@ -68,10 +68,10 @@ def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, w
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert not (folder / "summary.json").exists(), "the run was over before it could be stopped"
-        if number == signal.SIGINT:
-            assert (
-                process.returncode == 130 and "evolvent run mat --resume run" in err and "stopped after update" in out
-            )
+        if number != signal.SIGKILL:
+            assert process.returncode == 130 and "evolvent run mat --resume run" in err
+            assert f"stopped after update {newest(folder)}, which is saved" in out
+            assert weights(folder)[0] == f"step-{newest(folder):09d}"
             assert "report so far" in out and (folder / "report.html").exists()
         words = ("run", "mat", "--resume", "run", "--plain")
     out, _ = evolvent(*words, cwd=tmp_path)
@@ -80,6 +80,44 @@ def test_a_run_that_was_killed_or_stopped_ends_with_the_same_numbers(tmp_path, w
     assert weights(folder) == weights(whole[0])
     ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (folder, whole[0]))
     assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path, whole):
+    """In the middle of an update: it is lost, what was saved before is not, and the numbers are the same."""
+    folder, words = tmp_path / "run", ["run", "mat", *WORDS, "--out", "run"]
+    process, until = start(*words, cwd=tmp_path), time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None and newest(folder) < 5:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume run" in err and "Traceback" not in err, err
+    evolvent("run", "mat", "--resume", "run", "--plain", cwd=tmp_path)
+    assert stable(folder) == stable(whole[0]) and weights(folder) == weights(whole[0])
+
+
+def test_a_run_that_has_ended_goes_on_to_a_larger_total(tmp_path, whole):
+    """As if it had been given that total at once, but for the evaluation at the first end."""
+    few = [*WORDS[:8], 24 * 10, *WORDS[9:]]
+    evolvent("run", "mat", *few, "--out", "run", cwd=tmp_path)
+    out, _ = evolvent("run", "mat", "--resume", "run", "--steps", 24 * UPDATES, "--plain", cwd=tmp_path)
+    folder = tmp_path / "run"
+    assert "continuing after update 10 of 18" in out
+    rows = [row for row in stable(folder) if not (row.get("phase") == "eval" and row["step"] == 24 * 10)]
+    assert rows == stable(whole[0]) and len(stable(folder)) == len(rows) + 1
+    assert weights(folder) == weights(whole[0])
+    ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (folder, whole[0]))
+    assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+    kept = json.loads((folder / "config.json").read_text())
+    assert kept["config"]["steps"] == 24 * UPDATES
+    assert [entry["changed"] for entry in kept["extended"]] == [{"steps": [24 * 10, 24 * UPDATES]}]
+    out, _ = evolvent("run", "mat", "--resume", "run", cwd=tmp_path)
+    assert "has ended" in out and "--steps" in out
+    _, err = evolvent("run", "mat", "--resume", "run", "--steps", 24 * 3, cwd=tmp_path, code=2)
+    assert "has done more" in err and f"at least {24 * UPDATES}" in err
+    _, err = evolvent("run", "mat", "--resume", "run", "--steps", 24 * 30, "--lr", 1, cwd=tmp_path, code=2)
+    assert "keeps its settings" in err and "lr" in err and "steps" not in err.partition("expected")[0]
+    assert json.loads((folder / "config.json").read_text()) == kept
 
 
 def test_what_was_learned_plays_frozen_here_and_in_a_larger_team(whole):

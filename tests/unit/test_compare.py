@@ -61,6 +61,20 @@ def test_unfinished_runs_are_refused_alone_and_left_out_beside_others(tmp_path):
     assert load([tmp_path])[0].seeds == (1,)
 
 
+def test_a_glob_may_hold_pages_but_no_wrong_path(tmp_path):
+    sample_run(tmp_path / "seed-0", tasks=4)
+    page, said = tmp_path / "compare.html", []
+    page.write_text("<html>")
+    (tmp_path / "notes.txt").write_text("")
+    assert [arm.seeds for arm in load([page, tmp_path / "seed-0"], said.append)] == [(0,)]
+    assert said == [f"{page} is a page, no run: passed over"]
+    for wrong in ("notes.txt", "nowhere", "nowhere.html"):
+        with pytest.raises(BadInput, match="no finished run"):
+            load([page, tmp_path / "seed-0", tmp_path / wrong])
+    with pytest.raises(BadInput, match="no finished run"):
+        load([page])
+
+
 def test_the_paired_test_pairs_each_task_of_each_seed(folders):
     reference, other = load([folders / "rag", folders / "memlift"])
     _, standing = compare([reference, other])

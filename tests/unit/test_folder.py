@@ -124,6 +124,31 @@ def test_truncate_drops_later_steps_from_both_files_and_time_goes_on(folder):
     assert rows[-1]["x"] == 40 and rows[-1]["t"] >= rows[-2]["t"]
 
 
+def test_another_total_counts_once_the_run_goes_on(folder):
+    folder.log(1)
+    folder.write_summary({"score": 1})
+    folder.close()
+    again = RunFolder.open(folder.path)
+    before = again.manifest()
+    again.extend({**before["config"], "steps": 9}, {"steps": (5, 9)}, "evolvent run x --steps 9")
+    assert again.manifest() == before and again.finished, "what fails before it goes on changes nothing"
+    again.truncate(1)
+    after = again.manifest()
+    assert after["config"] == {**before["config"], "steps": 9} and not again.finished
+    assert after["extended"][0]["changed"] == {"steps": [5, 9]} and after["extended"][0]["command"].endswith("9")
+    assert {k: v for k, v in after.items() if k not in ("config", "extended")} == {
+        k: v for k, v in before.items() if k != "config"
+    }
+
+
+def test_a_run_that_is_going_is_not_cut_by_another_process(folder):
+    folder.log(1)
+    folder.log(2)
+    with pytest.raises(BadInput, match="another process"):
+        RunFolder.open(folder.path).truncate(1)
+    assert [row["step"] for row in folder.read_metrics()] == [1, 2]
+
+
 def test_time_continues_after_opening(folder):
     folder.log(7)
     folder.close()

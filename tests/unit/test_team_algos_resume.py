@@ -7,7 +7,9 @@ import torch
 
 from evolvent import envs
 from evolvent.core.config import with_fields
+from evolvent.core.folder import Interrupted
 from evolvent.evaluate.live import Live
+from evolvent.learn.checkpoint import latest
 from run_folders import Killed, begin, stable
 from toy_team import counters
 
@@ -27,8 +29,10 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("how", ["killed", "stopped"])
 @pytest.mark.parametrize("algo", CASES)
-def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
+def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
+    """Killed in its sixth update it goes on after the fourth; stopped in its fifth, after that: in mid-attempt."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
     if CASES[algo]["env"] == "dying":  # agents that die, choices that close
         monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: counters(n_envs=n))
@@ -40,16 +44,18 @@ def test_continued_is_as_if_never_stopped(algo, tmp_path, monkeypatch):
         want = module.run(config, whole, live)
         learn, calls = getattr(module, last), []
 
-        def killed_in_the_sixth(*args):
+        def cut_short(*args):
             calls.append(1)
             if len(calls) == 6:
                 raise Killed
+            cut.interrupt.requested = how == "stopped" and len(calls) == 5
             return learn(*args)
 
         with monkeypatch.context() as during:
-            during.setattr(module, last, killed_in_the_sixth)
-            with pytest.raises(Killed):
+            during.setattr(module, last, cut_short)
+            with pytest.raises(Killed if how == "killed" else Interrupted):
                 module.run(config, cut, live)
+        assert latest(cut.path / "checkpoints").name == f"step-{4 if how == 'killed' else 5:09d}"
         cut.close()
         torch.manual_seed(12345)  # another process would not have this one's stream either
         again = begin(tmp_path / "cut", algo, config, resume=True)

@@ -2,8 +2,10 @@
 
 import dataclasses
 import importlib
+import inspect
 import io
 import json
+import textwrap
 
 import numpy as np
 import pytest
@@ -14,12 +16,15 @@ from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput, EnvError, ModelError
 from evolvent.core.folder import RunFolder
 from evolvent.core.team import ActionSpec, TeamSpec
+from evolvent.credit import agent_gae
 from evolvent.envs.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
+from evolvent.models.actors import Actors
+from evolvent.rollout import team as team_session
 from evolvent.rollout.steps import View
 from evolvent.rollout.team import Plan
-from evolvent.rollout.team_eval import baselines
+from evolvent.rollout.team_eval import acting, baselines
 from run_folders import begin
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
@@ -212,3 +217,41 @@ def test_a_start_that_is_not_there_is_refused_before_anything_is_played(tmp_path
     with pytest.raises(BadInput):
         train(tmp_path / "r", mat(init=str(tmp_path / "nothing")))
     assert RunFolder.open(tmp_path / "r").read_metrics() == []
+
+
+def test_the_loop_in_the_docstring_runs(tmp_path):
+    """The example of ``rollout.team`` as it stands there, with a network and a step of learning put around it."""
+    example = inspect.getdoc(team_session).split("\n\n")[1]
+    source = "def run(config, folder, live, resume=False):\n" + textwrap.indent(textwrap.dedent(example), "    ")
+    config = config_of("mappo", env="spread:n=2,limit=6", steps=24 * 2)
+    team = envs.load_team(config.env, 1).team
+    actors, critic = Actors(team, team.obs_dim, hidden=(8,), shared=True), torch.nn.Linear(team.state_dim, 1)
+
+    def value(view):
+        return critic(view.state).expand(-1, 2)
+
+    space = {
+        "open_team": team_session.open_team, "torch": torch, "agent_gae": agent_gae, "actors": actors, "value": value,
+        "act": acting(actors), "adam": torch.optim.Adam(actors.parameters()),
+        "learn": lambda batch, adv: {"loss": float(adv.abs().mean())},
+    }  # fmt: skip
+    exec(source, space)
+    with begin(tmp_path, "mappo", config) as folder:
+        summary = space["run"](config, folder, Live(True, stream=io.StringIO()))
+    assert summary["updates"] == 2 and summary["algo"] == "mine"
+    assert [row["loss"] > 0 for row in folder.read_metrics() if "update" in row] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "spec", ["mpe:simple_push", "mpe:simple_tag", "vmas:simple_adversary", "pettingzoo:mpe2.simple_crypto_v3"]
+)
+def test_a_game_of_two_sides_is_refused_before_anything_is_learned(tmp_path, spec):
+    pytest.importorskip(spec.partition(":")[0] if spec[:4] == "vmas" else "mpe2")
+    with pytest.raises(BadInput, match="no team"):
+        train(tmp_path / "a", config_of("ippo", env=spec, steps=24))
+    train(tmp_path / "b", config_of("ippo", env=spec, steps=24, opposed=True))
+
+
+def test_rewards_of_their_own_do_not_make_agents_opponents(tmp_path):
+    pytest.importorskip("lbforaging")
+    train(tmp_path, config_of("ippo", env="lbf:Foraging-5x5-3p-2f-v3", steps=24, eval_episodes=16))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -53,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words[0] in ("-V", "--version"):
         say(f"evolvent {__version__}")
         return
+    # a scheduler's SIGTERM is a Ctrl-C: a run finishes its task and saves, workers and files are closed
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _command(words[0], words[1:])
     except Interruption as error:

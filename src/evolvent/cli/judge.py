@@ -54,7 +54,7 @@ def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | No
     """Compare runs; the first folder is the reference. A folder of run folders is one arm with several seeds.
 
     Args:
-        folders: run folders, or folders of run folders.
+        folders: run folders, or folders of run folders; pages among them are passed over.
         html: also write a page with curves to this file.
         plain: plain lines even on a terminal.
     """
@@ -68,7 +68,7 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> N
     """Print the comparison of run folders, and write its page where ``html`` says."""
     from evolvent.evaluate import compare as comparison
 
-    standings = comparison.compare(comparison.load(folders))
+    standings = comparison.compare(comparison.load(folders, live.note))
     comparison.show(standings, live)
     if html is not None:
         live.note(f"page: {comparison.write_html(standings, html)}")

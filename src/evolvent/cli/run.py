@@ -46,6 +46,7 @@ def main(words: list[str]) -> None:
     module = catalogue.algorithm(name)
     stored = _stored_config(module.Config, name, rest)
     options, config = _parse_run(module.Config, name, rest, stored)
+    _check_resume(options)
     command = shlex.join(["evolvent", "run", *words])
     with Live(plain=True if options.plain else None) as live:
         if options.seeds:
@@ -55,7 +56,7 @@ def main(words: list[str]) -> None:
 
 
 def _parse_run(kind: type, name: str, words: Sequence[str], stored: Any) -> tuple[RunOptions, Any]:
-    """Options and configuration from the command line; a resumed run keeps the settings it was started with."""
+    """Options and configuration from the command line; those of a resumed run are the defaults."""
     hidden = tyro.conf.OmitArgPrefixes
     default = stored if stored is not None else kind()
     parsed: Any = tyro.cli(
@@ -70,14 +71,6 @@ def _parse_run(kind: type, name: str, words: Sequence[str], stored: Any) -> tupl
         prog=f"evolvent run {name}",
         description=(sys.modules[kind.__module__].__doc__ or "").strip(),
     )
-    changed = {} if stored is None else configs.diff(stored, parsed.config)
-    place = f"{parsed.run.resume}/config.json"
-    if changed:
-        told = ", ".join(f"{field} {old!r} → {new!r}" for field, (old, new) in changed.items())
-        raise BadInput(
-            "a resumed run keeps its settings", got=told, expected=f"the settings in {place}",
-            where="--resume", do="leave these flags out, or start a new run",
-        )  # fmt: skip
     return parsed.run, parsed.config
 
 
@@ -95,10 +88,32 @@ def _stored_config(kind: type, name: str, words: Sequence[str]) -> Any:
     return None
 
 
+def _check_resume(options: RunOptions) -> None:
+    """A resumed run stays in its folder; that of several seeds is asked for with its seeds."""
+    if options.resume is None:
+        return
+    if options.out is not None:
+        raise BadInput(
+            "a resumed run stays in its folder", got=f"--out {options.out}", where="--resume", do="leave --out out"
+        )
+    names = [path.parent.name[5:] for path in options.resume.glob("seed-*/config.json")]
+    seeds = " ".join(sorted(filter(str.isdecimal, names), key=int))
+    if options.seeds and (options.resume / "config.json").exists():
+        got, do = "one run", "leave --seeds out"
+    elif not options.seeds and seeds:
+        got, do = f"runs of the seeds {seeds}", f"--seeds {seeds}"
+    else:
+        if not seeds:
+            RunFolder.open(options.resume)  # or what is wrong with it
+        return
+    raise BadInput("the folder holds something else", got=got, where=f"--resume {options.resume}", do=do)
+
+
 def _run_one(
     module: Any, name: str, config: Any, out: Path | None, resume: Path | None, command: str, live: Live
 ) -> Path:
     env, seed = str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
+    changed: dict[str, tuple[Any, Any]] = {}
     if resume is None:
         _check_env(env)
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -108,10 +123,13 @@ def _run_one(
     else:
         folder = RunFolder.open(resume)
         _check_same(folder, name)
+        if changed := _changed(folder, config):
+            folder.extend(configs.to_json(config), changed, command)
     live.note(f"{name} on {env or '–'}, seed {seed} → {folder.path}")
-    if resume is not None and folder.finished:
+    if resume is not None and folder.finished and not changed:
         # written again: it may have been stopped between its last number and its last page
-        live.note(f"this run has ended; nothing to do\n\nreport: {_page(folder.path)}")
+        more = "".join(f"; {_flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
+        live.note(f"this run has ended; nothing to do{more}\n\nreport: {_page(folder.path)}")
         return folder.path
     again = f"evolvent run {name} --resume {shlex.quote(str(folder.path))}"
     with folder:
@@ -130,6 +148,38 @@ def _run_one(
     live.close()
     _tell(folder.path, summary, live)
     return folder.path
+
+
+def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
+    """What a resumed run is given anew: its total at most; all other settings stay as they are.
+
+    ``EXTENDABLE`` of a configuration names such fields, each with the column of the metrics that says how far it is.
+
+    Raises:
+        BadInput: another setting differs, or the new total is less than what is done.
+    """
+    where, may = f"{folder.path}/config.json", dict(getattr(config, "EXTENDABLE", ()))
+    changed = configs.diff(configs.from_json(type(config), folder.config), config)
+    if other := {path: values for path, values in changed.items() if path not in may}:
+        told = ", ".join(f"{path} {old!r} → {new!r}" for path, (old, new) in other.items())
+        total = f"; {' and '.join(map(_flag, may))} may change" if may else ""
+        raise BadInput(
+            "a resumed run keeps its settings", got=told, expected=f"the settings in {where}{total}",
+            where="--resume", do="leave these flags out, or start a new run",
+        )  # fmt: skip
+    for path, (_, new) in changed.items():
+        done = max((row.get(may[path], 0) for row in folder.read_metrics()), default=0)
+        if new < done:
+            raise BadInput(
+                "the run has done more than that", got=f"{_flag(path)} {new}", expected=f"at least {done}",
+                where=str(folder.path), do="give a larger total, or start a new run",
+            )  # fmt: skip
+    return changed
+
+
+def _flag(path: str) -> str:
+    """The flag of a setting: ``--save-every`` for ``plan.save_every``."""
+    return "--" + path.rpartition(".")[2].replace("_", "-")
 
 
 def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
@@ -181,17 +231,23 @@ def _run_seeds(module: Any, name: str, config: Any, options: RunOptions, command
     stamp = time.strftime("%Y%m%d-%H%M%S")
     env = str(getattr(config, "env", "")).partition(":")[0] or "none"
     parent = options.resume or options.out or Path("runs") / f"{name}-{env}-seeds-{stamp}"
-    for seed in options.seeds:
-        child = parent / f"seed-{seed}"
-        one = dataclasses.replace(config, seed=seed)
-        known = child if (child / "config.json").exists() else None
-        if known is not None and options.resume is None:
-            raise BadInput("the run folder is not empty", got=str(child), where="--out", do=f"--resume {parent}")
+    runs = {parent / f"seed-{seed}": dataclasses.replace(config, seed=seed) for seed in options.seeds}
+    known = {child for child in runs if (child / "config.json").exists()}
+    if known and options.resume is None:
+        raise BadInput("the run folder is not empty", got=str(min(known)), where="--out", do=f"--resume {parent}")
+    changed: dict[str, tuple[Any, Any]] = {}
+    for child in known:  # all of them before the first goes on
+        _check_same(folder := RunFolder.open(child), name)
+        changed |= _changed(folder, runs[child])
+    for child, one in runs.items():
+        out, resume = (None, child) if child in known else (child, None)
         try:
-            _run_one(module, name, one, None if known else child, known, command, live)
+            _run_one(module, name, one, out, resume, command, live)
         except Interruption as error:
-            seeds = " ".join(map(str, options.seeds))
-            again = f"evolvent run {name} --resume {shlex.quote(str(parent))} --seeds {seeds}"
+            words = ["--seeds", *options.seeds]
+            for path, (_, new) in changed.items():
+                words += [_flag(path), new]
+            again = f"evolvent run {name} --resume {shlex.quote(str(parent))} {shlex.join(map(str, words))}"
             raise Interruption(error.what, do=again) from error
     compare_folders([parent], parent / "compare.html", live)
 

@@ -1,8 +1,8 @@
 """The run folder: one directory that is the whole truth about a run, readable without this library.
 
-``config.json`` is written once, ``metrics.jsonl`` and ``episodes.jsonl`` grow by whole lines that are flushed one by
-one, ``summary.json`` appears atomically when the run has ended. A line that a killed process left half-written is
-ignored by readers and cut off by the next writer. See ``docs/run-folder.md``.
+``config.json`` is written at the start, ``metrics.jsonl`` and ``episodes.jsonl`` grow by whole lines that are flushed
+one by one, ``summary.json`` appears atomically when the run has ended. A line that a killed process left half-written
+is ignored by readers and cut off by the next writer. See ``docs/run-folder.md``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from evolvent.core.episode import Episode
 
 SCHEMA = 1
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class RunFolder:
@@ -48,6 +50,7 @@ class RunFolder:
         self._files: dict[str, IO[bytes]] = {}
         self._started = time.monotonic()
         self._step = 0
+        self._extension: dict[str, Any] = {}
 
     # ---------------------------------------------------------------------------------------------- make and open
     @classmethod
@@ -146,12 +149,36 @@ class RunFolder:
         """Write ``summary.json`` atomically: a reader sees the old file or the new one, never a part."""
         write_atomic(self.path / "summary.json", dump(dict(summary), indent=2) + "\n")
 
+    def extend(self, config: Mapping[str, Any], changed: Mapping[str, Any], command: str) -> None:
+        """Give a run that goes on another total; it counts from ``truncate`` on, when the run has begun again.
+
+        Args:
+            config: every field of the new configuration, as JSON values.
+            changed: what differs, ``{field: [old, new]}``; kept under ``extended`` in ``config.json``.
+            command: the command line that asked for it.
+        """
+        manifest = self.manifest()
+        entry = {"command": command, "changed": changed, "started": datetime.now(UTC).isoformat(timespec="seconds")}
+        before: list[Any] = manifest.get("extended", [])
+        self._extension = shorten_home({**manifest, "config": dict(config), "extended": [*before, entry]})
+
     def truncate(self, step: int) -> None:
-        """Drop every line with a later step from both files: what a resumed run will write again."""
+        """Drop every line with a later step from both files: what a resumed run will write again.
+
+        Raises:
+            BadInput: another process is writing to them.
+        """
         self.close()
-        for name in ("metrics.jsonl", "episodes.jsonl"):
-            path = self.path / name
-            if path.exists():
+        with ExitStack() as held:
+            paths = [self.path / name for name in ("metrics.jsonl", "episodes.jsonl")]
+            paths = [path for path in paths if path.exists()]
+            for path in paths:
+                lock(held.enter_context(path.open("ab")), path)
+            if self._extension:  # the summary goes first: a kill in between leaves a run that has not ended
+                (self.path / "summary.json").unlink(missing_ok=True)
+                write_atomic(self.path / "config.json", dump(self._extension, indent=2) + "\n")
+                self._extension = {}
+            for path in paths:
                 kept = [dump(row) + "\n" for row in lines(path) if row.get("step", 0) <= step]
                 write_atomic(path, "".join(kept))
         self._step, self._started = 0, time.monotonic()
@@ -214,7 +241,7 @@ class Interrupted(Exception):
 
 
 class Interrupt:
-    """Ctrl-C as a request: the first one sets ``requested``, a second one stops at once (KeyboardInterrupt).
+    """Ctrl-C, or SIGTERM, as a request: the first one sets ``requested``, a second one raises KeyboardInterrupt.
 
     ``with folder.interrupt:`` installs the handler (main thread only) and restores the old one at the end; it may be
     entered again inside. The loop polls after each task: ``if folder.interrupt.requested: save(); raise Interrupted``.
@@ -234,8 +261,9 @@ class Interrupt:
     def __enter__(self) -> Self:
         if not self._before:
             self.requested = False
-        self._before.append(signal.signal(signal.SIGINT, self._handle))
+        self._before.append({number: signal.signal(number, self._handle) for number in _STOPS})
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before.pop())
+        for number, handler in self._before.pop().items():
+            signal.signal(number, handler)

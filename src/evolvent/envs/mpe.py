@@ -2,6 +2,8 @@
 
 Lowe et al., "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", NeurIPS 2017. Variants are the
 modules of mpe2 without their version, e.g. ``mpe:simple_spread,n=10,continuous=true``. The step limit truncates.
+Games of two sides (simple_adversary, simple_crypto, simple_push, simple_tag, simple_world_comm) load, but team learners
+refuse to train them: they know one team.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def make_solo(
     """One copy.
 
     Args:
-        variant: simple_spread, simple_reference, simple_tag, …
+        variant: simple_spread, simple_reference, simple_speaker_listener, …
         n: agents and landmarks where the scenario has such a number (simple_spread: 3); 0 = its own.
         continuous: act with 5 numbers instead of one of 5 choices.
         limit: steps of an attempt.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -74,13 +74,21 @@ class Standing:
     paired: Paired | None
 
 
-def load(folders: Sequence[Path]) -> list[Arm]:
+def load(folders: Sequence[Path], note: Callable[[str], None] = lambda said: None) -> list[Arm]:
     """Read run folders, or folders of run folders, into arms in the order given.
+
+    Args:
+        folders: as ``seeds/*`` gives them, too: pages beside the runs (``compare.html``) are passed over.
+        note: told what is passed over.
 
     Raises:
         BadInput: a folder holds no finished run, or the same seed of the same setting stands in two of them.
     """
-    runs = [run for folder in folders for run in _runs(Path(folder))]
+    pages = [path for path in map(Path, folders) if path.suffix == ".html" and path.is_file()]
+    named = [path for path in map(Path, folders) if path not in pages] or pages  # nothing but pages is a wrong path
+    runs = [run for path in named for run in _runs(path)]
+    for path in pages:
+        note(f"{path} is a page, no run: passed over")
     groups: dict[str, list[RunFolder]] = {}
     for run in runs:
         groups.setdefault(_setting(run.manifest()), []).append(run)

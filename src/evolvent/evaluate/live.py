@@ -208,6 +208,13 @@ def interval(value: float | None, ci95: Sequence[float | None] | None, *, rate: 
     return f"{value:.4g}" + (f" [{ends[0]:.4g}, {ends[1]:.4g}]" if len(ends) == 2 else "")
 
 
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a person would use: ``40 s``, ``12 min``, ``2.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def one_line(text: str) -> str:
     """``text`` on one line without control characters."""
     return " ".join(_printable(text).split())

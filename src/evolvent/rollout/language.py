@@ -110,6 +110,7 @@ class LanguageRun:
                     self._save()
                     self.live.note(f"stopped after update {self.update}")
                     raise Interrupted
+            self._save()
 
     @contextmanager
     def clock(self, phase: Phase) -> Iterator[None]:
@@ -243,7 +244,7 @@ class LanguageRun:
         self._seconds = dict.fromkeys(self._seconds, 0.0)
         if plan.eval_every and self.update % plan.eval_every == 0 and self.update < self.config.updates:
             self.evaluate()
-        if self.update % plan.save_every == 0 or self.update == self.config.updates:
+        if self.update % plan.save_every == 0:
             self._save()
 
     # ---------------------------------------------------------------------------------------------- judging
@@ -344,8 +345,7 @@ class LanguageRun:
         return 0 < 60 * plan.minutes <= self.folder.seconds or 0 < plan.sampled <= self.sampled
 
     def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
-        now = time.monotonic()
-        minutes, spent = self.config.plan.minutes, self.folder.seconds / 60
+        now, minutes, spent = time.monotonic(), self.config.plan.minutes, self.folder.seconds / 60
         done = max(self.update / self.config.updates, min(1.0, spent / minutes) if minutes else 0.0)
         if now - self._told < (30.0 if self.live.plain else 0.25) and done < 1.0:
             return

@@ -76,6 +76,8 @@ class CriticPlan(Plan):
 class LanguageConfig:
     """Settings that every learner of language models has."""
 
+    EXTENDABLE = (("updates", "update"), ("plan.minutes", ""), ("plan.sampled", ""))
+
     env: str = "arithmetic:largest"
     """Environment with its options, e.g. babyai:GoToRedBallNoDists or overcooked:tomato-salad."""
     model: str = "smollm2-135m"

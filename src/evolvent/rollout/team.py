@@ -1,24 +1,33 @@
 """A run of a team learner: environments, clock, storage, evaluation, checkpoints, log. The loop stays in ``algos/``.
 
-    with open_team(config, folder, live, resume=resume) as run:
-        run.keep(act, policy=policy, optimizer=optimizer)      # what a checkpoint holds; restored when resuming
-        for update in run.updates():
+    with open_team(config, folder, live, resume=resume) as team:
+        ...                                                        # networks for team.env.team, team.steps.obs_dim
+        team.keep(act, actors=actors, adam=adam)                   # what a checkpoint holds; restored when resuming
+        for _ in team.updates():
             view = team.view
-            for _ in range(config.horizon): ...                # ACT: run.clock("act"), STEP: run.step(...)
-            batch = run.batch(critic)                          # CREDIT
-            ...                                                # LEARN
-            run.log(loss=...)
-        return run.finish(act)
+            for _ in range(config.horizon):
+                with team.clock("act"), torch.no_grad():           # ACT
+                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    said = value(view)
+                view = team.step(action, logp, said)               # STEP
+            with team.clock("credit"):                             # CREDIT
+                batch = team.batch(value)
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+            with team.clock("learn"):                              # LEARN
+                told = learn(batch, batch.credit(ledger))          # losses by name
+            team.log(ledger, **told)
+        return team.finish("mine")
 
 A resumed run ends with the numbers of an uninterrupted one: every random stream is seeded by the number of the update,
-and every ``save_every`` updates, where a checkpoint is written, all environments restart with a seed of their own.
+and every ``save_every`` updates, where a checkpoint is written, all environments restart with a seed of their own. A
+checkpoint in between, of a run that was stopped or has ended, holds what was done since then: it is done again.
 """
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +42,16 @@ from evolvent.core.errors import BadInput, EnvError, ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.seeding import seed_tree
-from evolvent.core.team import TeamEnv
+from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate import png
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, duration
 from evolvent.learn import checkpoint
 from evolvent.rollout.steps import Batch, Steps, View
 from evolvent.rollout.team_checks import check_minibatches, check_settings
+from evolvent.rollout.team_course import Course
 from evolvent.rollout.team_eval import BASELINES, Act, baselines, play, summarise
 from evolvent.rollout.team_film import film
+from evolvent.rollout.team_sides import Rewards, check_one_side
 from evolvent.rollout.team_weights import start_from
 
 Phase = Literal["act", "step", "credit", "learn"]
@@ -61,14 +72,18 @@ class Plan:
     eval_episodes: int = 32
     """Attempts of an evaluation."""
     save_every: int = 50
-    """Updates between checkpoints; the environments restart there, so that a resumed run repeats the numbers."""
+    """Updates between checkpoints (a run that is stopped writes one, too); the environments restart there."""
     init: str = ""
     """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
+    opposed: bool = False
+    """Train on the mean of all rewards even where some agents earn at the expense of others."""
 
 
 @dataclass(frozen=True)
 class TeamConfig:
     """Settings that every team learner has."""
+
+    EXTENDABLE = (("steps", "step"),)
 
     env: str = "spread:n=3"
     """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread,n=3."""
@@ -110,9 +125,7 @@ class TeamRun:
         self._resume = resume
         self._parts: dict[str, Any] = {}
         self._seconds = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
-        self._running = np.zeros(config.envs)
-        self._finished: list[float] = []
-        self._info: dict[str, list[float]] = {}
+        self._course, self._standing = Course(env, config.seed), dict[str, Any]()
         self._told = self._started = time.monotonic()
         self._first = 0
         self._act: Act | None = None
@@ -130,7 +143,9 @@ class TeamRun:
         self._act, self._parts = act, parts
         if self._resume:
             newest = checkpoint.latest(self.folder.path / "checkpoints")
-            self.update = 0 if newest is None else int(checkpoint.load(newest, parts)["update"])
+            state = {} if newest is None else checkpoint.load(newest, parts)
+            self.update = int(state.get("update", 0))
+            self._standing = state.get("environments", {})
             self.folder.truncate(self._step if self.update else -1)
             self.live.note(f"continuing after update {self.update} of {self.total}")
         self._first = self.update
@@ -143,8 +158,11 @@ class TeamRun:
             self.live.status(
                 f"{self._attempts()} with random actions{without}; then {self.total} x {each:,} steps to learn from"
             )
+            rewards = Rewards()
             for how, chance in measured.items():
-                self.folder.log(0, phase=how, **summarise(self.play(chance, how)))
+                result = summarise(self.play(chance, how, rewards.watch if how == "random" else None))
+                check_one_side(self.config, self.env.team.agents, rewards)
+                self.folder.log(0, phase=how, **result)
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do, 0-based; the environments restart where a checkpoint was written.
@@ -160,12 +178,10 @@ class TeamRun:
                 self.steps.begin()
                 yield self.update
                 if self.folder.interrupt.requested and self.update < self.total:
-                    saved = self.update // self.config.plan.save_every * self.config.plan.save_every
-                    saved = max(saved, self._first)
-                    after = f"goes on after its last checkpoint, that of update {saved}," if saved else "starts anew"
+                    self._save()
                     self.live.note(
-                        f"stopped after update {self.update}; a resumed run {after} and repeats the numbers "
-                        f"(a checkpoint every {self.config.plan.save_every} updates: --save-every)"
+                        f"stopped after update {self.update}, which is saved: a resumed run goes on from here, "
+                        "with the numbers of one that was never stopped"
                     )
                     raise Interrupted
 
@@ -186,15 +202,7 @@ class TeamRun:
     def step(self, action: Tensor, logp: Tensor, value: Tensor | None = None, **kept: Tensor) -> View:
         """Take one step in every copy, keep it, and return what is seen next."""
         with self.clock("step"):
-            frame = self.env.step(action.cpu().numpy())
-        self._running += frame.reward_BA.mean(axis=1)
-        done = frame.done_B
-        if done.any():
-            self._finished += self._running[done].tolist()
-            self._running[done] = 0.0
-            for name, column in frame.info.items():
-                told = column[done]
-                self._info.setdefault(name, []).extend(told[~np.isnan(told)].tolist())
+            frame = self._course.step(action.cpu().numpy())
         return self.steps.add(action, logp, value, frame, **kept)
 
     def batch(self, critic: Callable[[View], Tensor], scale: Callable[[Tensor], Tensor] = lambda v: v) -> Batch:
@@ -222,14 +230,12 @@ class TeamRun:
             )  # fmt: skip
         config = self.config
         self.update += 1
-        row = {"update": self.update, "return": _mean(self._finished), "attempts": len(self._finished)}
-        row |= {f"{name}_mean": _mean(told) for name, told in self._info.items()}
+        row = {"update": self.update, **self._course.told()}
         row |= {f"{name}_s": round(seconds, 4) for name, seconds in self._seconds.items()}
         row |= {"steps_per_s": round(config.envs * config.horizon / max(sum(self._seconds.values()), 1e-9), 1)}
         row |= {"credit": [round(earned.share, 4) for earned in ledger.by_agent().values()], **values}
         self.folder.log(self._step, **row)
         self._tell(row)
-        self._finished, self._info = [], {}
         self._seconds = dict.fromkeys(self._seconds, 0.0)
         if config.plan.eval_every and self.update % config.plan.eval_every == 0 and self.update < self.total:
             self.evaluate()
@@ -272,14 +278,14 @@ class TeamRun:
         self._film()
         return summary
 
-    def play(self, act: Act, how: str) -> dict[str, np.ndarray]:
-        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; columns as ``team_eval.play``."""
+    def play(self, act: Act, how: str, watch: Callable[[Frame], None] | None = None) -> dict[str, np.ndarray]:
+        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; otherwise as ``team_eval.play``."""
         config = self.config
         env = envs.load_team(config.env, min(config.plan.eval_episodes, 32))
         try:
             return play(
                 env, act, self.steps, episodes=config.plan.eval_episodes, greedy=how == "greedy",
-                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"),
+                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"), watch=watch,
             )  # fmt: skip
         finally:
             env.close()
@@ -315,21 +321,26 @@ class TeamRun:
             (self.folder.path / "behaviour.png").write_bytes(png.encode(png.sheet(frames)))
 
     def _restart(self) -> None:
-        frame = self.env.reset(seed_tree(self.config.seed, "env", self.update))
-        self._running[:] = 0.0
+        standing, self._standing = self._standing, {}
+        if standing:
+            self.live.status(f"repeating {len(standing['taken'])} steps, to where the environments stood")
+        frame = self._course.repeat(standing) if standing else self._course.restart(self.update)
         self.steps.begin()
         self.steps.see(frame, 0)
 
     def rescue(self) -> None:
-        """An environment broke: save what was learned since the last checkpoint."""
+        """An environment broke: save what was learned since the last checkpoint; a resumed run restarts them."""
         if self.update > self._first:
             if self.update % self.config.plan.save_every:
-                self._save()
+                self._save(standing=False)
             again = f"evolvent run {self.folder.manifest()['algo']} --resume {shlex.quote(str(self.folder.path))}"
             self.live.note(f"an environment broke; what was learned in {self.update} updates is saved: {again}")
 
-    def _save(self) -> None:
-        checkpoint.save(self.folder.path / "checkpoints", self.update, self._parts, {"update": self.update})
+    def _save(self, *, standing: bool = True) -> None:
+        state: dict[str, Any] = {"update": self.update}
+        if standing and self.update % self.config.plan.save_every:
+            state["environments"] = self._course.state()
+        checkpoint.save(self.folder.path / "checkpoints", self.update, self._parts, state)
 
     def _tell(self, row: dict[str, Any]) -> None:
         now = time.monotonic()
@@ -343,7 +354,7 @@ class TeamRun:
         left = (now - self._started) / max(self.update - self._first, 1) * (self.total - self.update)
         gained = "–" if row["return"] is None else f"{row['return']:.4g}"
         facts = [f"update {self.update}/{self.total}", f"return {gained}"]
-        facts += [f"{_duration(left)} left"] if self.update < self.total else []
+        facts += [f"{duration(left)} left"] if self.update < self.total else []
         facts += [f"{row['steps_per_s']:,.0f} steps/s", f"{split} %", f"step {self._step:,}"]
         self.live.progress(self.update / self.total, facts)
 
@@ -380,16 +391,6 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
         env.close()
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if len(values) else None
-
-
 def _told(result: dict[str, Any]) -> str:
     low, high = result["ci95"]
     return f"{result['value']:.4g} [{low:.4g}, {high:.4g}] over {result['n']} attempt{'s' * (result['n'] != 1)}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

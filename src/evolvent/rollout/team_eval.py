@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from evolvent.core.errors import BadInput
-from evolvent.core.team import TeamEnv, TeamSpec
+from evolvent.core.team import Frame, TeamEnv, TeamSpec
 from evolvent.formulas.statistics import stratified_bootstrap
 from evolvent.models.actors import Actors
 from evolvent.rollout.steps import Steps, View
@@ -22,8 +22,9 @@ MAX_STEPS = 100_000
 
 
 def play(
-    env: TeamEnv, act: Act, steps: Steps, *, episodes: int, greedy: bool, generator: torch.Generator, seed: int
-) -> dict[str, np.ndarray]:
+    env: TeamEnv, act: Act, steps: Steps, *, episodes: int, greedy: bool, generator: torch.Generator, seed: int,
+    watch: Callable[[Frame], None] | None = None,
+) -> dict[str, np.ndarray]:  # fmt: skip
     """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
 
     Args:
@@ -34,6 +35,7 @@ def play(
         greedy: the most probable action instead of a sampled one.
         generator: for sampled actions.
         seed: of the environments.
+        watch: shown every frame.
 
     Returns:
         Columns over attempts: ``return``, ``length`` and what the environment tells at the end (``success``, …).
@@ -49,6 +51,8 @@ def play(
         with torch.no_grad():
             action = act(steps.outside(frame), greedy, generator)
         frame = env.step(action.cpu().numpy())
+        if watch is not None:
+            watch(frame)
         gained += frame.reward_BA.mean(axis=1)
         length += 1
         for b in np.flatnonzero(frame.done_B):
