@@ -33,11 +33,13 @@ class Policy:
     pool: int = 10
     """Candidates kept by similarity before ranking (k1 of MemRL)."""
     gate: float = 0.3
-    """Strict lower bound of the cosine. It belongs to the embedder: .3 suits all-MiniLM-L6-v2; see health()."""
+    """Strict lower bound of the cosine, whatever ranks. It belongs to the embedder: .3 suits all-MiniLM-L6-v2; see
+    health()."""
     relevance: Literal["cosine", "hybrid"] = "cosine"
     """cosine of the keys; hybrid: the mean of the cosine and of how much of the task's rare words the key covers."""
     margin: float = 2.0
-    """Candidates this much less relevant than the most relevant one are left out (2: none)."""
+    """Candidates this much less relevant than the most relevant one are left out (2: none); never the nearest by
+    cosine."""
     weight: float = 0.5
     """Share of the value in the score: 0 similarity only, 1 value only."""
     epsilon: float = 0.0

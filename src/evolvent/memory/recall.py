@@ -41,10 +41,11 @@ class Request:
 
 @dataclass
 class Pool:
-    """The candidates of one recall, aligned vectors ``[N]``, most similar first."""
+    """The candidates of one recall, aligned vectors ``[N]``, most relevant first."""
 
     seq: list[int]
-    sim: np.ndarray
+    sim: np.ndarray  # relevance: what ranking uses
+    cosine: np.ndarray
     q: np.ndarray  # the raw value
     value: np.ndarray  # what ranking uses (lift: with the source's prior)
     n: np.ndarray
@@ -74,25 +75,24 @@ def recall(bank: Bank, request: Request) -> Recall:
         stored, counts = list(stored), dict(asked)
     vec = bank.vectors({digest: task}, stored)[digest] if model else None
     with bank.store.session():
-        seqs, sims = _candidates(bank, request, vec, counts)
+        found = _candidates(bank, request, vec, counts)
         # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
             newest = db.execute(
                 "SELECT (SELECT coalesce(max(seq), 0) FROM recall), (SELECT coalesce(max(seq), 0) FROM value_event), "
                 "(SELECT coalesce(max(seq), 0) FROM audit)"
             )
-            records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
+            records, texts = _Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             if bank.index.catch_up():
-                seqs, sims = _candidates(bank, request, vec, dict(document_counts(db, bank, words)))
-                records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
+                found = _candidates(bank, request, vec, dict(document_counts(db, bank, words)))
+                records, texts = _Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             last, event_seq, audit_seq = newest.fetchone()
             number = last + 1
             seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
             if policy.rank == "random":
-                seqs = bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist()
-                sims = np.zeros(len(seqs))
-                records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
-            pool = _rank(bank, request, records, sims, seed)
+                found = _Found.of(bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist())
+                records, texts = _Records(db, bank, request, found.seqs), _texts(db, found.seqs)
+            pool = _rank(bank, request, records, found, seed)
             about = {row[0]: row for row in texts}
             if vec is None:
                 put_text(db, digest, task)
@@ -115,9 +115,25 @@ def _params(policy: Policy) -> str:
     return json.dumps(to_dict(policy), sort_keys=True)
 
 
-def _candidates(
-    bank: Bank, request: Request, vec: np.ndarray | None, counts: Mapping[str, int]
-) -> tuple[list[int], np.ndarray]:
+class _Found(NamedTuple):
+    """Candidates, most relevant first, aligned ``[N]``."""
+
+    seqs: list[int]
+    relevance: np.ndarray
+    cosine: np.ndarray
+
+    @classmethod
+    def of(cls, seqs: list[int]) -> _Found:
+        """Candidates that were compared with nothing."""
+        return cls(seqs, np.zeros(len(seqs)), np.zeros(len(seqs)))
+
+    def only(self, keep: np.ndarray) -> _Found:
+        """Those of a mask ``[N]``."""
+        rows = np.flatnonzero(keep)
+        return _Found([self.seqs[i] for i in rows.tolist()], self.relevance[rows], self.cosine[rows])
+
+
+def _candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Mapping[str, int]) -> _Found:
     """The pool by relevance, most relevant first.
 
     Under lift, what is known to harm takes no place from the others and sets no margin: however many poisoned copies of
@@ -125,33 +141,34 @@ def _candidates(
     """
     policy = request.policy
     if vec is None or request.k == 0:
-        return [], np.empty(0)
+        return _Found.of([])
     # the pool must be able to hold what is asked for
     wanted = limit = max(policy.pool, request.k)
     while True:
-        seqs, sims = _nearest(bank, request, vec, counts, limit)
-        harm = np.zeros(len(seqs), np.bool_)
-        if policy.rank == "lift" and seqs:
-            harm = _known_harmful(bank, request, seqs)
+        found = _nearest(bank, request, vec, counts, limit)
+        n = len(found.seqs)
+        harm = np.zeros(n, np.bool_)
+        if policy.rank == "lift" and n:
+            harm = _known_harmful(bank, request, found.seqs)
         places = np.cumsum(~harm)
-        if len(seqs) < limit or limit >= CROWD * wanted or places[-1] >= wanted:
+        if n < limit or limit >= CROWD * wanted or places[-1] >= wanted:
             break
         limit = min(max(2 * limit, wanted + int(harm.sum())), CROWD * wanted)
-    if seqs:
-        best = sims[~harm][0] if not harm.all() else sims[0]
-        kept = int(np.count_nonzero((places <= wanted) & (sims >= best - policy.margin)))
-        seqs, sims = seqs[:kept], sims[:kept]
-    return seqs, sims
+    if not n:
+        return found
+    leads = ~harm if not harm.all() else harm
+    keep = (places <= wanted) & (found.relevance >= found.relevance[leads][0] - policy.margin)
+    # words may speak for others, but what lies nearest is never too far off: a paraphrase shares no word with its key
+    keep[np.argmax(np.where(leads, found.cosine, -2.0))] = True
+    return found.only(keep)
 
 
-def _nearest(
-    bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str, int], limit: int
-) -> tuple[list[int], np.ndarray]:
+def _nearest(bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str, int], limit: int) -> _Found:
     policy = request.policy
     if policy.relevance == "hybrid":
-        return hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds)
-    found, sims = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
-    return found.tolist(), sims
+        return _Found(*hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds))
+    found, cosine = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
+    return _Found(found.tolist(), cosine, cosine)
 
 
 def _known_harmful(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:
@@ -184,14 +201,14 @@ class _Records:
         return [by_seq[seq] for seq in self.seqs], sources
 
 
-def _rank(bank: Bank, request: Request, records: _Records, sims: np.ndarray, seed: int) -> Pool:
-    policy, seqs, n = request.policy, records.seqs, len(records.seqs)
+def _rank(bank: Bank, request: Request, records: _Records, found: _Found, seed: int) -> Pool:
+    policy, seqs, sims, n = request.policy, found.seqs, found.relevance, len(found.seqs)
     rows, sources = records.read()
     q = np.array([row.value.q for row in rows])
     zero = np.zeros(n)
     pool = Pool(
-        seq=seqs, sim=sims, q=q, value=q, n=np.array([row.value.n for row in rows], np.int64), score=sims, z_sim=zero,
-        z_q=zero, bonus=zero, propensity=np.zeros(n), selected=list(range(min(request.k, n))), omitted=set(),
+        seq=seqs, sim=sims, cosine=found.cosine, q=q, value=q, n=np.array([row.value.n for row in rows], np.int64), score=sims,
+        z_sim=zero, z_q=zero, bonus=zero, propensity=np.zeros(n), selected=list(range(min(request.k, n))), omitted=set(),
         effects=[],
         rows=rows,
     )  # fmt: skip
@@ -318,9 +335,8 @@ def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: Mappi
         spread = events.uncertainty(v, bank.reward_range)
         return Recalled(
             id=memory_id(pool.seq[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(pool.value[i]),
-            n=v.n,
-            uncertainty=spread, similarity=float(pool.sim[i]), score=float(pool.score[i]),
-            propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
+            n=v.n, uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(pool.sim[i]),
+            score=float(pool.score[i]), propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
         )  # fmt: skip
 
     return Recall(
@@ -340,7 +356,9 @@ def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
     if request.policy.rank == "random":
         return "drawn at random"
     v = pool.rows[i].value
-    parts = [f"similar {pool.sim[i]:.2f}"]
+    parts = [f"similar {pool.cosine[i]:.2f}"]
+    if request.policy.relevance == "hybrid":
+        parts.append(f"relevant {pool.sim[i]:.2f} with its words")
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
     parts.append(f"value {pool.value[i]:.2f} ± {spread:.2f} ({tried})")
     if pool.effects and pool.effects[i].confidence > 0:
