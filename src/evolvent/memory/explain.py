@@ -176,8 +176,8 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     )[0]
     data["id"], data["params"] = receipt_id(number), json.loads(data["params"])
     data["pool"] = store.records(
-        "SELECT i.memory_id AS id, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, i.n, i.z_sim, i.z_q, i.bonus, "
-        "i.score, i.selected, i.omitted, i.propensity, i.shown, i.content_version FROM recall_item i "
+        "SELECT i.memory_id AS id, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, i.n, i.z_sim, i.z_q, "
+        "i.bonus, i.score, i.selected, i.omitted, i.propensity, i.shown, i.content_version FROM recall_item i "
         "JOIN memory m ON m.seq = i.memory_id JOIN text_blob k ON k.hash = m.key_hash "
         "WHERE i.recall_id = ? ORDER BY i.rank",
         (number,),

@@ -53,11 +53,12 @@ class Policy:
     trace: float = 0.0
     """Trace decay of each link back (lambda of MemQ)."""
     omit: float = 0.0
-    """Probability of leaving out a selected memory (never the best one); falls as ``omit n0 / (n0 + omissions)``."""
+    """Probability of leaving out a selected memory (not the best one); falls as ``omit n0 / (n0 + omissions)``."""
     omit_n0: float = 20.0
     """Omissions at which the omission rate has halved."""
     omit_harmful: float = 0.9
-    """Probability of leaving out a selected memory that seems to harm; never shown in a frozen recall."""
+    """Probability of leaving out a selected memory that is known to harm; never shown in a frozen recall. What seems to
+    fail always is left out with at most this probability, to find out; 0: neither is."""
     strength: float = 4.0
     """Pseudo-outcomes behind a source's prior, and behind the starting value of the running mean."""
     decay: float = 1.0
