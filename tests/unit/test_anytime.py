@@ -90,15 +90,30 @@ def test_low_success_is_no_harm():
     record, failing = Outcomes(6, 0), Outcomes(50, 1)
     for best, among in ((lift.NO_OUTCOMES, 0), (failing, 9)):
         told = lift.judge(NOTHING, record, best, among, 0.05, UNIT)
-        assert told == (False, True), "worth finding out"
+        assert not told.harmful and told.suspect, "worth finding out"
     helps = arms([0] * 30 + [1] * 2, [0] * 30)
-    assert lift.judge(helps, Outcomes(40, 2), Outcomes(50, 45), 9, 0.03, UNIT) == (False, False)
+    assert lift.judge(helps, Outcomes(40, 2), Outcomes(50, 45), 9, 0.03, UNIT) == (False, 0.0, False)
+
+
+def test_doubt_is_the_probability_of_harm_and_never_where_outcomes_with_it_are_better():
+    half = lift.judge(arms([0, 1] * 10, [0, 1] * 3), Outcomes(20, 10), lift.NO_OUTCOMES, 0, 0.5, UNIT)
+    lean = lift.judge(arms([0] * 7 + [1] * 3, [1] * 4 + [0]), Outcomes(10, 3), lift.NO_OUTCOMES, 0, 0.5, UNIT)
+    assert half == (False, 0.0, False) and not lean.harmful and 0.69 < lean.doubt < 1.0
+    assert not any(looks_doubtful(0.3, 0.02, seed) for seed in range(20)), "rare success, no doubt"
+
+
+def looks_doubtful(p_with, p_without, seed):
+    rng = np.random.default_rng(seed)
+    shown, omitted = (rng.random(n) < p for n, p in ((200, p_with), (30, p_without)))
+    return lift.judge(arms(shown, omitted), Outcomes(0, 0), lift.NO_OUTCOMES, 0, 0.5, UNIT).doubt > 0
 
 
 def test_failing_where_others_succeed_is_harm():
     assert lift.judge(NOTHING, Outcomes(6, 0), Outcomes(30, 27), 9, 0.05, UNIT).harmful
     assert not lift.judge(NOTHING, Outcomes(6, 0), Outcomes(1, 1), 9, 0.05, UNIT).harmful, "one success is no record"
-    assert lift.judge(NOTHING, Outcomes(6, 0), Outcomes(30, 27), 9, 0.5, UNIT) == (False, False), "its value recovered"
+    assert lift.judge(NOTHING, Outcomes(6, 0), Outcomes(30, 27), 9, 0.5, UNIT) == (False, 0.0, False), (
+        "its value recovered"
+    )
     assert lift.judge(arms([0] * 12, [1] * 12), Outcomes(12, 0), lift.NO_OUTCOMES, 0, 0.3, UNIT).harmful
 
 

@@ -125,6 +125,7 @@ class Judged(NamedTuple):
     value: float  # with the prior of its source
     effect: lift.Effect
     harmful: bool
+    doubt: float
     suspect: bool
 
 

@@ -27,9 +27,8 @@ SIM_FLOOR = 0.05
 IDLE_WEIGHT = 0.25
 # a harmless memory is ever taken for a harmful one with at most this probability, by each of two tests
 HARM_LEVEL = 0.05
-
 # probability of leaving out, at first, what seems to fail always and has hardly been left out: to find out
-DOUBT = 0.5
+DOUBT = 0.75
 NO_OUTCOMES = Outcomes(0.0, 0.0)
 
 Range = tuple[float, float]
@@ -124,10 +123,15 @@ def best_record(records: Sequence[Outcomes]) -> list[int]:
 
 
 class Judgement(NamedTuple):
-    """``harmful``: known to hurt. ``suspect``: seems to fail always, and no outcome without it says otherwise yet."""
+    """What is known of the harm of showing a memory, and how much of that is a guess.
+
+    ``harmful``: known to hurt. ``doubt``: the probability that it hurts, where outcomes lean that way, else 0.
+    ``suspect``: it seems to fail always, and no outcome without it says otherwise yet.
+    """
 
     harmful: bool
-    suspect: bool
+    doubt: float = 0.0
+    suspect: bool = False
 
 
 def judge(
@@ -138,7 +142,7 @@ def judge(
     It hurts when outcomes with it are worse than those without it, or when it fails always where another memory for
     such tasks does not. Never while the outcomes with it are better than those without. Recalls look at this all the
     time, so both are tests that stay valid under continuous looking; each is wrong about at most ``HARM_LEVEL`` of the
-    harmless memories, ever.
+    harmless memories, ever. Until a test has spoken there is doubt, which is a reason to look, not a verdict.
 
     Args:
         arms: outcomes with it and without it, where chance decided.
@@ -149,15 +153,19 @@ def judge(
         span: the reward range.
     """
     a, b = (arm_outcomes(arm, span) for arm in arms)
+    doubt = 0.0
     if a.n > 0.0 and b.n > 0.0:
         if a.total / a.n > b.total / b.n:
-            return Judgement(False, False)
+            return Judgement(False)
         if worse(a, b):
-            return Judgement(True, False)
+            return Judgement(True)
+        effect = marginal(*arms, span)
+        if effect.shrunk + 0.5 * effect.spread < 0.0:
+            doubt = 0.5 * math.erfc(effect.shrunk / effect.spread / math.sqrt(2.0))
     if not fails(value, record.n, span):
-        return Judgement(False, False)
+        return Judgement(False, doubt)
     harmful = worse(record, best, max(1, among))
-    return Judgement(harmful, not harmful)
+    return Judgement(harmful, doubt, not harmful)
 
 
 class Ranking(NamedTuple):

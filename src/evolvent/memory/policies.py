@@ -57,8 +57,8 @@ class Policy:
     omit_n0: float = 20.0
     """Omissions at which the omission rate has halved."""
     omit_harmful: float = 0.9
-    """Probability of leaving out a selected memory that is known to harm; never shown in a frozen recall. What seems to
-    fail always is left out with at most this probability, to find out; 0: neither is."""
+    """Probability of leaving out a selected memory that is known to harm, and the most for one that may harm. A frozen
+    recall shows neither."""
     strength: float = 4.0
     """Pseudo-outcomes behind a source's prior, and behind the starting value of the running mean."""
     decay: float = 1.0

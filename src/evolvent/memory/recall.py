@@ -45,6 +45,7 @@ class Pool:
     explored: bool = False
     harmful: set[int] = field(default_factory=set)  # rows of what is known to harm
     suspect: set[int] = field(default_factory=set)  # rows of what seems to fail always
+    doubt: list[float] = field(default_factory=list)  # probability of harm, where outcomes lean that way
 
 
 def recall(bank: Bank, request: Request) -> Recall:
@@ -124,7 +125,7 @@ def _rank(bank: Bank, request: Request, records: Records, found: Found, seed: in
         pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
     elif policy.rank == "lift":
         _rank_by_lift(bank, request, pool, sources)
-    # lift may withhold what seems to harm by chance, also where nothing else is left out
+    # lift may withhold what harms by chance, also where nothing else is left out
     rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.rank == "lift" else None
     _explore(request, pool, rng)
     if policy.rank == "lift":
@@ -138,6 +139,7 @@ def _rank_by_lift(bank: Bank, request: Request, pool: Pool, sources: Mapping[str
     pool.effects = [j.effect for j in judged]
     pool.harmful = {i for i, j in enumerate(judged) if j.harmful}
     pool.suspect = {i for i, j in enumerate(judged) if j.suspect}
+    pool.doubt = [j.doubt for j in judged]
     ranking = lift.rank(
         pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
         spread_floor=policy.spread_floor,
@@ -166,16 +168,20 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
 def _omit(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
     """Leave out selected memories with a logged probability; what harms nearly always, when frozen always.
 
-    The first is not left out by chance, unless it seems to fail always: that would cost the most, and if it is a mere
-    companion of a useful memory, leaving the useful one out shows so. Evidence is counted in omissions, of which there
-    are always too few.
+    What outcomes speak against, without being sure, is left out with the probability that it harms (Thompson 1933), so
+    that both arms grow and the truth comes out. The first is not left out otherwise: that would cost the most, and if
+    it is a mere companion of a useful memory, leaving the useful one out shows so. Evidence is counted in omissions, of
+    which there are always too few.
     """
     policy = request.policy
     for rank, i in enumerate(pool.selected):
         n, first = pool.rows[i].value.n_omitted, rank == 0
-        p = 0.0 if request.frozen or first else lift.omission_rate(n, rate=policy.omit, n0=policy.omit_n0)
-        if i in pool.suspect and not request.frozen:
-            p = max(p, lift.omission_rate(n, rate=min(lift.DOUBT, policy.omit_harmful), n0=policy.omit_n0))
+        p = 0.0 if first else lift.omission_rate(n, rate=policy.omit, n0=policy.omit_n0)
+        if request.frozen:  # nothing is measured: the better guess counts
+            p = float(pool.doubt[i] > 0.0)
+        else:
+            look = lift.omission_rate(n, rate=lift.DOUBT, n0=policy.omit_n0) if i in pool.suspect else 0.0
+            p = max(p, min(policy.omit_harmful, max(look, pool.doubt[i])))
         if i in pool.harmful:
             p = 1.0 if request.frozen else max(p, policy.omit_harmful)
         pool.propensity[i] = 1.0 - p  # given that it was selected: what shown and omitted outcomes are compared by
@@ -250,7 +256,8 @@ def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
     if i in pool.omitted:
         p = 1.0 - float(pool.propensity[i])
         on_purpose = f"left out on purpose (probability {p:.2f}) to measure what it adds"
-        parts.append("withheld: it seems to harm" if i in pool.harmful else on_purpose)
+        guess = "left out: outcomes without it were better so far"
+        parts.append("withheld: it harms" if i in pool.harmful else guess if request.frozen else on_purpose)
     return ", ".join(parts)
 
 
