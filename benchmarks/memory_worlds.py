@@ -29,6 +29,8 @@ DOC = HERE.parent / "docs" / "results" / "memory-worlds.md"
 ALL = ("none", "random", "rag", "memp", "memrl", "memq", "memlift", "oracle")
 FEW = ("rag", "memrl", "memq", "memlift")
 
+_SOME = ("rag", "memrl", "memlift")
+_LOW = {"clusters": 6, "passes": 20, "penalty": 0.01}
 # name: (what it asks, options, policies, at most this many seeds)
 BANDITS: dict[str, tuple[str, dict[str, Any], tuple[str, ...], int]] = {
     "plain": ("the good memory is the most similar, misleading and useless ones follow", {}, ALL, 99),
@@ -41,6 +43,13 @@ BANDITS: dict[str, tuple[str, dict[str, Any], tuple[str, ...], int]] = {
         "a companion that costs .2 whenever it is shown", {"companions": 1, "companion_penalty": 0.2}, ALL, 99
     ),
     "drift": ("at half time good and misleading change roles in half of the clusters", {"drift": 0.5}, ALL, 99),
+    "low .02": ("success is rare: .02, with the good memory .3", {**_LOW, "p0": 0.02, "p1": 0.3}, _SOME, 99),
+    "low .1": ("success is rare: .1, with the good memory .4", {**_LOW, "p0": 0.1, "p1": 0.4}, _SOME, 99),
+    "low .02, nearer 2/3": (
+        "rare success, two of three misleading memories are more similar than the good",
+        {**_LOW, "p0": 0.02, "p1": 0.3, "more_similar": 2 / 3}, _SOME, 99,
+    ),
+    "low .01": ("success is rare: .01, with the good memory .08", {**_LOW, "p0": 0.01, "p1": 0.08}, _SOME, 99),
     "bank 10^3": ("nearer 2/3 in a bank of 1,000", {"more_similar": 2 / 3, "bank_size": 1_000}, FEW, 5),
     "bank 10^4": ("nearer 2/3 in a bank of 10,000", {"more_similar": 2 / 3, "bank_size": 10_000}, FEW, 5),
     "bank 10^5": (

@@ -144,3 +144,12 @@ def test_memlift_credits_the_first_stage_and_chooses_it():
     ours, theirs = chain("memlift"), chain("memrl")
     assert ours["first_choice"].mean() > theirs["first_choice"].mean() + 0.2
     assert ours["late"].mean() > theirs["late"].mean() + 0.1
+
+
+@pytest.mark.parametrize(("p0", "p1"), [(0.02, 0.3), (0.1, 0.4)])
+def test_where_success_is_rare_what_helps_is_not_taken_for_harm(p0, p1):
+    """A tenth of success was taken for harm: late regret .18 and .14 where similarity alone has .01."""
+    world = {"p0": p0, "p1": p1, "penalty": 0.01, "passes": 16}
+    ours, plain = bandit("memlift", **world), bandit("rag", **world)
+    assert ours["regret_late"].mean() < plain["regret_late"].mean() + 0.03
+    assert ours["frozen"].mean() > plain["frozen"].mean() - 0.03

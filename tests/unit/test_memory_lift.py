@@ -81,15 +81,6 @@ def test_the_prior_of_a_source_replaces_the_start_exactly():
     assert lift.source_prior(1.0, 2.0, 6.0, 4.0) == pytest.approx(0.6) and lift.source_prior(1.0, 0.0, 0.0, 4.0) == 1.0
 
 
-def test_harm_needs_evidence():
-    nothing = Effect(0.0, 0.0, 0.3)
-    assert not lift.harmful(nothing, 1.0, 0, UNIT) and not lift.harmful(nothing, 0.0, 3, UNIT)
-    assert lift.harmful(nothing, 0.05, 4, UNIT), "always fails"
-    assert lift.harmful(Effect(-0.6, 0.9, 0.1), 0.5, 20, UNIT) and not lift.harmful(
-        Effect(-0.1, 0.5, 0.2), 0.5, 4, UNIT
-    )
-
-
 def test_ranking_does_not_blow_up_noise():
     quiet = lift.rank(
         [0.5, 0.501], [0.5, 0.51], [Effect(0, 0, 0.3)] * 2, weight=0.5, reward_range=UNIT, spread_floor=0.1

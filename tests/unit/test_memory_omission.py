@@ -56,15 +56,43 @@ def test_the_default_measures_what_a_companion_adds():
     assert abs(np.mean([e for e in effects if e is not None]) - 0.4) < 0.12, effects
 
 
-def test_what_always_fails_is_withheld_also_without_random_omission():
-    """With omit=0 nothing was drawn: a harmful memory was shown every time under a logged probability of .1."""
-    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+@pytest.mark.parametrize("omit", [0.0, 0.2])
+def test_what_always_fails_is_measured_and_then_withheld(omit):
+    """Alone in its pool nothing would ever be left out, and nobody would know that the agent does well without it."""
+    policy = preset("memlift", gate=-1.0, margin=2.0, omit=omit)
     with Memory(policy=policy, embedder="hash:32") as memory:
         bad = memory.remember("task", "wrong")
-        for _ in range(10):
-            memory.settle(memory.recall("task"), 0.0)
+        for _ in range(60):
+            recall = memory.recall("task")
+            memory.settle(recall, 0.0 if recall.items else 1.0)
         recalls = [memory.recall("task") for _ in range(100)]
         withheld = sum([item.id for item in r.omitted] == [bad] for r in recalls)
         assert withheld > 70, withheld
         shown = [item for r in recalls for item in r.items]
         assert all(item.propensity == pytest.approx(0.1) for item in shown)
+        assert not memory.recall("task", frozen=True).items and memory.audit()["harmful"]["memories"] == 1
+
+
+def test_what_fails_where_everything_fails_is_doubted_less_and_less_but_not_withheld():
+    policy = preset("memlift", gate=-1.0, margin=2.0)
+    with Memory(policy=policy, embedder="hash:32") as memory:
+        hard = memory.remember("task", "no worse than nothing")
+        shown = []
+        for _ in range(200):
+            recall = memory.recall("task")
+            shown.append(bool(recall.items))
+            memory.settle(recall, 0.0)
+        assert sum(shown[100:]) > 70, sum(shown[100:])
+        assert memory.recall("task", frozen=True).ids == [hard] and not memory.audit()["harmful"]["memories"]
+
+
+def test_one_success_against_none_without_it_ends_the_doubt():
+    policy = preset("memlift", gate=-1.0, margin=2.0)
+    with Memory(policy=policy, embedder="hash:32", seed=1) as memory:
+        memory.remember("task", "rarely works, but nothing else does")
+        for number in range(60):
+            recall = memory.recall("task")
+            memory.settle(recall, float(bool(recall.items) and number % 8 == 7))
+        assert memory.items()[0].lift > 0.0
+        recalls = [memory.recall("task") for _ in range(40)]
+        assert all(r.items for r in recalls)

@@ -3,7 +3,8 @@
 import pytest
 
 from evolvent.core.errors import BadInput
-from evolvent.memory.text import MASK, clean_text, content_hash, finite, mask_secrets
+from evolvent.memory.secrets import MASK, mask_secrets
+from evolvent.memory.text import clean_text, content_hash, finite
 
 SECRETS = [
     "sk-" + "aB3" * 10,
@@ -49,6 +50,73 @@ def test_named_values(text, kept):
 )
 def test_ordinary_text_is_left_alone(text):
     assert mask_secrets(text) == text
+
+
+# «…» marks what must be masked; everything else must stay as it is
+LITERALS = [
+    'password="«hunter2»"', "password = '«correct-horse»'", 'db.connect(user="me", password="«s3cr3tpw»")',
+    'PASSWORD: str = "«hunter2x»"', 'api_key: Final[str] = "«a1b2c3d4e5»"', "self.password = '«pa55word!»'",
+    'config["password"] = "«hunter22»"', "os.environ['API_KEY'] = '«abc123def456»'",
+    'os.environ.get("API_KEY", "«abc123def456»")', 'getenv("DB_PASSWORD", default) or "x"; pwd = "«qwertz12»"',
+    '{"password": "«hunter2»", "user": "me"}', '{\\"api_key\\": \\"«abcd1234efgh»\\"}',
+    "password: «hunter2»", "Password: «Tr0ub4dor&3»", 'password="«hunter2\\"x»"', "password=«a1b2c3d4»&user=me",
+    "  api_key: «a1b2c3d4e5f6» # rotated", 'secret_key: "«x9y8z7w6v5»"',
+    "export DB_PASSWORD=«swordfish»", "PASSWORD=«letmein» ./run.sh", "API_KEY=«abcdefgh»\nDEBUG=1",
+    "https://api.example.org/v1?api_key=«abc123def456»&page=2", "postgresql://me:«pass1234»@host/db",
+    "redis://:«pw12345»@localhost:6379/0", "git clone https://user:«tok3nvalue»@github.com/a/b",
+    "Authorization: Bearer «abcdef0123456789»", "-H 'Authorization: Bearer «a1.b2-c3_d4e5f6»'",
+    "Authorization: Basic «dXNlcjpwYXNz12345»", "mysql --password=«hunter2x» -u root", "tool --api-key «abc123def»",
+    'token = "«9f8e7d6c5b4a39281706»"', "access_token=«Zx81Qw72Er63»", 'clientSecret: "«p4ssphr4se99»"',
+    'if password == "«hunter2x»":', "const apiKey = `«k3yk3yk3y123»`;", "passwd := \"«geheim123»\"",
+    "'password' => '«hunter2x»',", 'String password = "«tr0ub4dor»";', "password=12345".replace("12345", "«12345678»"),
+]  # fmt: skip
+CODE = [
+    "password=getpass.getpass()", 'password = getpass("Password: ")', 'password=os.environ["DB_PASSWORD"]',
+    'api_key = os.getenv("OPENAI_API_KEY")', 'password = config.get("password")', 'config["password"]', "password=None",
+    "def login(user, password: str, token: str | None = None) -> bool:", "password: Optional[str] = None",
+    "password=user_password", "password = args.password", "self.password = password", "api_key=settings.OPENAI_API_KEY",
+    'url = f"postgresql://{user}:{password}@{host}/db"', 'f"Bearer {token}"', '"Bearer " + access_token',
+    "https://$USER:$PASSWORD@host/db", "postgres://%s:%s@%s/db", "https://<user>:<password>@host",
+    'curl -H "Authorization: Bearer $TOKEN"', "export PASSWORD=$(pass show db)", "export API_KEY=${API_KEY:-}",
+    "PASSWORD=$1", 'password = "${DB_PASSWORD}"', "password: ${{ secrets.DB_PASSWORD }}",
+    "password: {{ vault_password }}",
+    'f"password={password}"', 'password = f"{prefix}-{name}"', 'password: str = Field(min_length=8)',
+    'password = hashlib.sha256(raw.encode()).hexdigest()', "password = input('Password: ')", "token = next(tokens)",
+    "token=self.tokenizer.eos_token_id", 'tokenizer.pad_token = "<pad>"', "max_tokens=4096, token_count=12000",
+    "token: string;", "password: string | null;", '"password": {"type": "string", "minLength": 8}',
+    '{"password": "string"}', '<input type="password" name="password">', "password_hash = bcrypt.hash(password)",
+    "if password == confirm_password:", "assert token == expected_token", "secret = secrets.token_urlsafe(32)",
+    "private_key=/etc/ssl/private/server.key", 'private_key_path = "certs/server.pem"', "secret_key: !vault |",
+    "api_key='YOUR_API_KEY'", 'password="<your password>"', "password=********", 'password="your-password-here"',
+    "bearer authentication is required for this endpoint", "Bearer authentication", "the secret: patience and practice",
+    'parser.add_argument("--password", required=True)', "tool --password $PW", "WHERE password IS NULL AND token = 5",
+    "print(password, token)", "lambda token: token.lower()", "for token, secret in pairs: token = secret",
+    "token = 'identifier'", 'raise ValueError("password: must be at least 8 characters")',
+    "key = keys[0]; pwd = os.getcwd()",
+    "password=self._decrypt(row[3])", "password = await vault.read('db')", "password = data['password']",
+    "new Client({ apiKey: process.env.API_KEY })", "password: process.env.DB_PASSWORD,", "secret=secret, token=token)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("marked", LITERALS)
+def test_a_literal_behind_a_telling_name_is_masked_and_nothing_else(marked):
+    text = marked.replace("«", "").replace("»", "")
+    expected = "".join(part.partition("»")[2] if i else part for i, part in enumerate(marked.split("«")))
+    start = marked.index("«")
+    assert mask_secrets(text) == expected[:start] + MASK + expected[start:]
+    assert mask_secrets(f"before\n{text}\nafter") == f"before\n{expected[:start]}{MASK}{expected[start:]}\nafter"
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_expressions_types_and_placeholders_are_kept(code):
+    assert mask_secrets(code) == code
+    assert mask_secrets(f"  {code}\n    more()\n") == f"  {code}\n    more()\n"
+
+
+@pytest.mark.parametrize("text", [*LITERALS, *CODE, *SECRETS])
+def test_masking_twice_changes_nothing_more(text):
+    once = mask_secrets(text.replace("«", "").replace("»", ""))
+    assert mask_secrets(once) == once
 
 
 def test_text_and_number_checks():

@@ -1,8 +1,8 @@
 """memlift, our default: relevance that sees rare words, values by use, and credit by leaving out.
 
-Recall: candidates by hybrid relevance (cosine and coverage of the task's rare words) above a gate and within a margin
-of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise among equals is not
-blown up. worth = c lift + (1-c) (value - pool mean).
+Recall: candidates with a cosine above a gate, whose hybrid relevance (cosine and coverage of the task's rare words) is
+within a margin of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise
+among equals is not blown up. worth = c lift + (1-c) (value - pool mean).
 
 Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs); its
 step starts as a running mean and never falls below alpha. Each selected memory but the best is left out with a logged

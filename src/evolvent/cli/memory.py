@@ -131,7 +131,6 @@ def _tell(live: Live, data: Mapping[str, Any]) -> None:
                "empty_recalls", "settled", "invalid_outcomes", "merged", "gate", "gate_top_fifth")  # fmt: skip
     rows = [[name.replace("_", " "), data[name]] for name in numbers]
     rows += [[f"{status} memories", count] for status, count in data["by_status"].items() if status != "active"]
-    rows.append(["left out by recall as harmful", data["harmful"]["withheld"]])
     rows.append(["unsettled receipts", data["unsettled"]["receipts"]])
     for name, found in (("same body, other key", "same_body"), ("near duplicates", "near")):
         d = data["duplicates"][found]

@@ -64,7 +64,6 @@ def _numbers(audit: Mapping[str, Any]) -> str:
         "receipts": audit["recalls"],
         "of them settled": percent(audit["settled"] / asked if asked else None),
         "seem to do harm": audit["harmful"]["memories"],
-        "left out by recall as such": audit["harmful"]["withheld"],
         "of doubtful descent": audit["poisoned"]["memories"],
         "near duplicates": audit["duplicates"]["near"]["memories"],
     }

@@ -7,9 +7,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.care import when
+from evolvent.memory.engines.store import Store
+from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
 
 _HISTORY = 200  # events told per memory; all of them are in the store
@@ -166,14 +170,14 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     store = bank.store
     data = store.records(
         "SELECT r.seq AS id, t.body AS query, r.stage, r.policy, r.params, r.rng_seed, r.frozen, r.is_test, "
-        "r.explored, r.store_seq, r.event_seq, r.n_scanned, r.n_pool, r.created_at FROM recall r "
+        "r.explored, r.emb_id, r.store_seq, r.event_seq, r.n_scanned, r.n_pool, r.created_at FROM recall r "
         "JOIN text_blob t ON t.hash = r.query_hash WHERE r.seq = ?",
         (number,),
     )[0]
     data["id"], data["params"] = receipt_id(number), json.loads(data["params"])
     data["pool"] = store.records(
-        "SELECT i.memory_id AS id, k.body AS key, i.rank, i.sim, i.q, i.value, i.n, i.z_sim, i.z_q, i.bonus, i.score, "
-        "i.selected, i.omitted, i.propensity, i.shown, i.content_version FROM recall_item i "
+        "SELECT i.memory_id AS id, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, i.n, i.z_sim, i.z_q, "
+        "i.bonus, i.score, i.selected, i.omitted, i.propensity, i.shown, i.content_version FROM recall_item i "
         "JOIN memory m ON m.seq = i.memory_id JOIN text_blob k ON k.hash = m.key_hash "
         "WHERE i.recall_id = ? ORDER BY i.rank",
         (number,),
@@ -188,9 +192,27 @@ def of_recall(bank: Bank, number: int) -> Explanation:
         "WHERE recall_id = ? ORDER BY seq",
         (number,),
     )
+    cosines = _cosines(store, number, data.pop("emb_id"))
+    data["pool"] = [{**row, "similarity": cosines.get(row["id"])} for row in data["pool"]]
     for row in data["pool"] + data["changes"]:
         row["id"] = memory_id(row["id"])
     return Explanation(data["id"], data, _recall_text(data))
+
+
+def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
+    """Cosine of a receipt's query and each of its candidates, from the vectors that are stored."""
+    row = store.row("SELECT vec FROM embedding WHERE emb_id = ?", (query,)) if query is not None else None
+    if row is None:
+        return {}
+    wide = np.frombuffer(row[0], "<f4").astype(np.float64)
+    return {
+        seq: float(np.round(np.multiply(np.frombuffer(vec, "<f4"), wide).sum(), SIM_DIGITS))
+        for seq, vec in store.rows(
+            "SELECT i.memory_id, e.vec FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
+            "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ?",
+            (number,),
+        )
+    }
 
 
 def _recall_text(d: dict[str, Any]) -> str:
@@ -204,7 +226,8 @@ def _recall_text(d: dict[str, Any]) -> str:
     ]
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
-        numbers = f"similar {c['sim']:.2f}  value {c['value']:.2f} (n {c['n']})  score {c['score']:+.2f}"
+        near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
+        numbers = f"{near}relevant {c['relevance']:.2f}  value {c['value']:.2f} (n {c['n']})  score {c['score']:+.2f}"
         lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {_short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"

@@ -81,7 +81,7 @@ def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:
 
 
 def _gate_of_top_fifth(bank: Bank, most: int = 300) -> float | None:
-    """The similarity above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from ≤ 300 keys."""
+    """The cosine above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from ≤ 300 keys."""
     rows = bank.store.rows(
         "SELECT e.vec FROM embedding e WHERE e.emb_id IN (SELECT DISTINCT emb_id FROM memory "
         "WHERE scope_id = ? AND status = 'active' ORDER BY emb_id DESC LIMIT ?)",

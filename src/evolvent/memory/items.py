@@ -11,8 +11,9 @@ class Recalled:
     """One memory that a recall selected.
 
     ``value`` is the learned value used for ranking (in units of reward), ``n`` how many settled outcomes it rests on,
-    ``uncertainty`` its standard error, ``similarity`` the cosine of task and key, ``score`` what it was ranked by,
-    ``propensity`` the probability with which it would be shown; ``why`` says all this in words.
+    ``uncertainty`` its standard error, ``similarity`` the cosine of task and key, ``relevance`` what ranking makes
+    of it (the mean of cosine and words in common under a hybrid policy, the cosine under others), ``score`` what it was
+    ranked by, ``propensity`` the probability with which it would be shown; ``why`` says all this in words.
     """
 
     id: str
@@ -24,6 +25,7 @@ class Recalled:
     n: int
     uncertainty: float
     similarity: float
+    relevance: float
     score: float
     propensity: float
     why: str

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evolvent.formulas.anytime import Outcomes, less_than
 from evolvent.formulas.causal import ArmSums, contrast, omission_lift
 
 # prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
@@ -24,6 +25,13 @@ EFFECT_SPREAD = 0.3
 SIM_FLOOR = 0.05
 # a shown memory that the action did not use still answers for this share of the outcome
 IDLE_WEIGHT = 0.25
+# a harmless memory is ever taken for a harmful one with at most this probability, by each of two tests
+HARM_LEVEL = 0.05
+# probability of leaving out, at first, what seems to fail always and has hardly been left out: to find out
+DOUBT = 0.75
+NO_OUTCOMES = Outcomes(0.0, 0.0)
+
+Range = tuple[float, float]
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+|[^\s\w]")
 
@@ -84,13 +92,80 @@ def step_size(n: int, floor: float) -> float:
     return max(floor, 1.0 / (n + 2.0))
 
 
-def harmful(effect: Effect, value: float, n: float, reward_range: tuple[float, float]) -> bool:
-    """Whether showing it probably hurts: its effect is below zero by half a posterior spread, or it always fails.
+def outcomes(n: float, total: float, reward_range: tuple[float, float]) -> Outcomes:
+    """``n`` rewards with this sum, on the scale 0..1."""
+    lo, hi = reward_range
+    return Outcomes(n, (total - n * lo) / (hi - lo))
 
-    "Always fails" means at least four outcomes and a value within a tenth of the range above failure.
+
+def arm_outcomes(arm: ArmSums, reward_range: tuple[float, float]) -> Outcomes:
+    """What an arm of weighted outcomes is worth in plain ones, on the scale 0..1."""
+    return outcomes(arm.size, arm.size * arm.reward / arm.weight if arm.weight > 0.0 else 0.0, reward_range)
+
+
+def fails(value: float, n: float, reward_range: tuple[float, float]) -> bool:
+    """Whether a memory seems to fail always: at least four outcomes, and a value within a tenth of the range above
+    failure. That is a suspicion, no more: where little succeeds, a memory that doubles it still mostly fails.
     """
     lo, hi = reward_range
-    return effect.shrunk + 0.5 * effect.spread < 0.0 or (n >= 4 and value <= lo + 0.1 * (hi - lo))
+    return n >= 4 and value <= lo + 0.1 * (hi - lo)
+
+
+def worse(a: Outcomes, b: Outcomes, among: int = 1) -> bool:
+    """Whether outcomes ``a`` are worse than ``b``, which was picked from so many, at ``HARM_LEVEL``, whenever asked."""
+    return less_than(a, b) >= math.log(among / HARM_LEVEL)
+
+
+def best_record(records: Sequence[Outcomes]) -> list[int]:
+    """Places of the records with the most successes times success rate, at most two of them."""
+    worth = [x.total * x.total / x.n if x.n > 0.0 else 0.0 for x in records]
+    return sorted(range(len(records)), key=lambda i: (-worth[i], i))[:2]
+
+
+class Judgement(NamedTuple):
+    """What is known of the harm of showing a memory, and how much of that is a guess.
+
+    ``harmful``: known to hurt. ``doubt``: the probability that it hurts, where outcomes lean that way, else 0.
+    ``suspect``: it seems to fail always, and no outcome without it says otherwise yet.
+    """
+
+    harmful: bool
+    doubt: float = 0.0
+    suspect: bool = False
+
+
+def judge(
+    arms: tuple[ArmSums, ArmSums], record: Outcomes, best: Outcomes, among: int, value: float, span: Range
+) -> Judgement:
+    """Whether showing a memory is known to hurt, or worth finding out.
+
+    It hurts when outcomes with it are worse than those without it, or when it fails always where another memory for
+    such tasks does not. Never while the outcomes with it are better than those without. Recalls look at this all the
+    time, so both are tests that stay valid under continuous looking; each is wrong about at most ``HARM_LEVEL`` of the
+    harmless memories, ever. Until a test has spoken there is doubt, which is a reason to look, not a verdict.
+
+    Args:
+        arms: outcomes with it and without it, where chance decided.
+        record: all outcomes with it, on the scale 0..1.
+        best: those of the memory with the best record of all that are recalled beside it; none when it is alone.
+        among: how many those are.
+        value: its value now, in units of reward.
+        span: the reward range.
+    """
+    a, b = (arm_outcomes(arm, span) for arm in arms)
+    doubt = 0.0
+    if a.n > 0.0 and b.n > 0.0:
+        if a.total / a.n > b.total / b.n:
+            return Judgement(False)
+        if worse(a, b):
+            return Judgement(True)
+        effect = marginal(*arms, span)
+        if effect.shrunk + 0.5 * effect.spread < 0.0:
+            doubt = 0.5 * math.erfc(effect.shrunk / effect.spread / math.sqrt(2.0))
+    if not fails(value, record.n, span):
+        return Judgement(False, doubt)
+    harmful = worse(record, best, max(1, among))
+    return Judgement(harmful, doubt, not harmful)
 
 
 class Ranking(NamedTuple):

@@ -33,11 +33,13 @@ class Policy:
     pool: int = 10
     """Candidates kept by similarity before ranking (k1 of MemRL)."""
     gate: float = 0.3
-    """Strict lower bound of the cosine. It belongs to the embedder: .3 suits all-MiniLM-L6-v2; see health()."""
+    """Strict lower bound of the cosine, whatever ranks. It belongs to the embedder: .3 suits all-MiniLM-L6-v2; see
+    health()."""
     relevance: Literal["cosine", "hybrid"] = "cosine"
     """cosine of the keys; hybrid: the mean of the cosine and of how much of the task's rare words the key covers."""
     margin: float = 2.0
-    """Candidates this much less relevant than the most relevant one are left out (2: none)."""
+    """Candidates this much less relevant than the most relevant one are left out (2: none); never the nearest by
+    cosine."""
     weight: float = 0.5
     """Share of the value in the score: 0 similarity only, 1 value only."""
     epsilon: float = 0.0
@@ -51,11 +53,12 @@ class Policy:
     trace: float = 0.0
     """Trace decay of each link back (lambda of MemQ)."""
     omit: float = 0.0
-    """Probability of leaving out a selected memory (never the best one); falls as ``omit n0 / (n0 + omissions)``."""
+    """Probability of leaving out a selected memory (not the best one); falls as ``omit n0 / (n0 + omissions)``."""
     omit_n0: float = 20.0
     """Omissions at which the omission rate has halved."""
     omit_harmful: float = 0.9
-    """Probability of leaving out a selected memory that seems to harm; never shown in a frozen recall."""
+    """Probability of leaving out a selected memory that is known to harm, and the most for one that may harm. A frozen
+    recall shows neither."""
     strength: float = 4.0
     """Pseudo-outcomes behind a source's prior, and behind the starting value of the running mean."""
     decay: float = 1.0

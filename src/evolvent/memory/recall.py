@@ -1,4 +1,4 @@
-"""The verb recall: candidates by similarity, ranked by policy, written down as a durable receipt."""
+"""The verb recall: candidates ranked by policy, written down as a durable receipt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,35 +15,21 @@ from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import two_phase, zscores
 from evolvent.memory import events, lift
 from evolvent.memory.bank import EMB_ID, Bank
+from evolvent.memory.candidates import Found, Records, Request, candidates, judge
 from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
-from evolvent.memory.policies import Policy, start_value, to_dict
-from evolvent.memory.relevance import document_counts, hybrid
+from evolvent.memory.policies import Policy, to_dict
+from evolvent.memory.relevance import document_counts
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
-
-CROWD = 8  # candidates looked at, in pools, before what is known to harm may take places after all
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of one recall, checked."""
-
-    task: str
-    k: int
-    stage: str
-    policy: Policy
-    kinds: tuple[str, ...] | None
-    seed: int | None
-    frozen: bool
-    is_test: bool
 
 
 @dataclass
 class Pool:
-    """The candidates of one recall, aligned vectors ``[N]``, most similar first."""
+    """The candidates of one recall, aligned vectors ``[N]``, most relevant first."""
 
     seq: list[int]
-    sim: np.ndarray
+    sim: np.ndarray  # relevance: what ranking uses
+    cosine: np.ndarray
     q: np.ndarray  # the raw value
     value: np.ndarray  # what ranking uses (lift: with the source's prior)
     n: np.ndarray
@@ -58,7 +43,9 @@ class Pool:
     effects: list[lift.Effect]
     rows: list[events.Loaded]
     explored: bool = False
-    harmful: set[int] = field(default_factory=set)
+    harmful: set[int] = field(default_factory=set)  # rows of what is known to harm
+    suspect: set[int] = field(default_factory=set)  # rows of what seems to fail always
+    doubt: list[float] = field(default_factory=list)  # probability of harm, where outcomes lean that way
 
 
 def recall(bank: Bank, request: Request) -> Recall:
@@ -74,25 +61,24 @@ def recall(bank: Bank, request: Request) -> Recall:
         stored, counts = list(stored), dict(asked)
     vec = bank.vectors({digest: task}, stored)[digest] if model else None
     with bank.store.session():
-        seqs, sims = _candidates(bank, request, vec, counts)
+        found = candidates(bank, request, vec, counts)
         # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
             newest = db.execute(
                 "SELECT (SELECT coalesce(max(seq), 0) FROM recall), (SELECT coalesce(max(seq), 0) FROM value_event), "
                 "(SELECT coalesce(max(seq), 0) FROM audit)"
             )
-            records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
+            records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             if bank.index.catch_up():
-                seqs, sims = _candidates(bank, request, vec, dict(document_counts(db, bank, words)))
-                records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
+                found = candidates(bank, request, vec, dict(document_counts(db, bank, words)))
+                records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             last, event_seq, audit_seq = newest.fetchone()
             number = last + 1
             seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
             if policy.rank == "random":
-                seqs = bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist()
-                sims = np.zeros(len(seqs))
-                records, texts = _Records(db, bank, request, seqs), _texts(db, seqs)
-            pool = _rank(bank, request, records, sims, seed)
+                found = Found.of(bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist())
+                records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
+            pool = _rank(bank, request, records, found, seed)
             about = {row[0]: row for row in texts}
             if vec is None:
                 put_text(db, digest, task)
@@ -115,84 +101,15 @@ def _params(policy: Policy) -> str:
     return json.dumps(to_dict(policy), sort_keys=True)
 
 
-def _candidates(
-    bank: Bank, request: Request, vec: np.ndarray | None, counts: Mapping[str, int]
-) -> tuple[list[int], np.ndarray]:
-    """The pool by relevance, most relevant first.
-
-    Under lift, what is known to harm takes no place from the others and sets no margin: however many poisoned copies of
-    a task stand nearest, they cannot keep a good lesson out once they are known.
-    """
-    policy = request.policy
-    if vec is None or request.k == 0:
-        return [], np.empty(0)
-    # the pool must be able to hold what is asked for
-    wanted = limit = max(policy.pool, request.k)
-    while True:
-        seqs, sims = _nearest(bank, request, vec, counts, limit)
-        harm = np.zeros(len(seqs), np.bool_)
-        if policy.rank == "lift" and seqs:
-            harm = _known_harmful(bank, request, seqs)
-        places = np.cumsum(~harm)
-        if len(seqs) < limit or limit >= CROWD * wanted or places[-1] >= wanted:
-            break
-        limit = min(max(2 * limit, wanted + int(harm.sum())), CROWD * wanted)
-    if seqs:
-        best = sims[~harm][0] if not harm.all() else sims[0]
-        kept = int(np.count_nonzero((places <= wanted) & (sims >= best - policy.margin)))
-        seqs, sims = seqs[:kept], sims[:kept]
-    return seqs, sims
-
-
-def _nearest(
-    bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str, int], limit: int
-) -> tuple[list[int], np.ndarray]:
-    policy = request.policy
-    if policy.relevance == "hybrid":
-        return hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds)
-    found, sims = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
-    return found.tolist(), sims
-
-
-def _known_harmful(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:
-    """Which candidates are known to harm, by their own record or by that of their source: bool ``[N]``."""
-    with bank.store.session() as db, bank.store.translated("reading"):
-        rows, sources = _Records(db, bank, request, seqs).read()
-    judged = _judge(bank, request, rows, sources)
-    return np.array([
-        lift.harmful(j.effect, j.value, row.value.n + j.n_source, bank.reward_range)
-        for row, j in zip(rows, judged, strict=True)
-    ])  # fmt: skip
-
-
-class _Records:
-    """Records of candidates and of their sources: asked for when this is made, read when they are needed."""
-
-    def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
-        policy, self.seqs, self._sources = request.policy, list(seqs), None
-        self._values = events.ask(db, seqs, policy.objective, request.stage)
-        if policy.rank == "lift" and seqs:
-            self._sources = db.execute(
-                "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
-                (bank.scope_id, policy.objective, request.stage),
-            )
-
-    def read(self) -> tuple[list[events.Loaded], dict[str, tuple[float, float]]]:
-        """Records in the order of the candidates, and ``{source: (n, sum of rewards)}``."""
-        by_seq = events.loaded(self._values)
-        sources = {source: (n, total) for source, n, total in self._sources or ()}
-        return [by_seq[seq] for seq in self.seqs], sources
-
-
-def _rank(bank: Bank, request: Request, records: _Records, sims: np.ndarray, seed: int) -> Pool:
-    policy, seqs, n = request.policy, records.seqs, len(records.seqs)
+def _rank(bank: Bank, request: Request, records: Records, found: Found, seed: int) -> Pool:
+    policy, seqs, sims, n = request.policy, found.seqs, found.relevance, len(found.seqs)
     rows, sources = records.read()
     q = np.array([row.value.q for row in rows])
     zero = np.zeros(n)
     pool = Pool(
-        seq=seqs, sim=sims, q=q, value=q, n=np.array([row.value.n for row in rows], np.int64), score=sims, z_sim=zero,
-        z_q=zero, bonus=zero, propensity=np.zeros(n), selected=list(range(min(request.k, n))), omitted=set(),
-        effects=[],
+        seq=seqs, sim=sims, cosine=found.cosine, q=q, value=q, n=np.array([row.value.n for row in rows], np.int64),
+        score=sims, z_sim=zero, z_q=zero, bonus=zero, propensity=np.zeros(n),
+        selected=list(range(min(request.k, n))), omitted=set(), effects=[],
         rows=rows,
     )  # fmt: skip
     if n == 0:
@@ -208,40 +125,21 @@ def _rank(bank: Bank, request: Request, records: _Records, sims: np.ndarray, see
         pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
     elif policy.rank == "lift":
         _rank_by_lift(bank, request, pool, sources)
-    # lift may withhold what seems to harm by chance, also where nothing else is left out
+    # lift may withhold what harms by chance, also where nothing else is left out
     rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.rank == "lift" else None
     _explore(request, pool, rng)
     if policy.rank == "lift":
-        _omit(bank, request, pool, rng)
+        _omit(request, pool, rng)
     return pool
 
 
-class _Judged(NamedTuple):
-    value: float  # with the prior of its source
-    effect: lift.Effect
-    n_source: float  # tried memories of the source behind that prior; 0 where the start was given on purpose
-
-
-def _judge(
-    bank: Bank, request: Request, rows: Sequence[events.Loaded], sources: Mapping[str, tuple[float, float]]
-) -> list[_Judged]:
-    """What lift makes of each candidate's record and its source's."""
-    policy = request.policy
-    start = start_value(policy, bank.reward_range)
-    judged = []
-    for v, q_init, q_given, source in rows:
-        n, total = sources.get(source, (0.0, 0.0))
-        prior = lift.source_prior(start, total, n, policy.strength)
-        # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
-        value = v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior)
-        judged.append(_Judged(value, lift.marginal(*v.arms, bank.reward_range), 0.0 if q_given else n))
-    return judged
-
-
 def _rank_by_lift(bank: Bank, request: Request, pool: Pool, sources: Mapping[str, tuple[float, float]]) -> None:
-    policy, judged = request.policy, _judge(bank, request, pool.rows, sources)
+    policy, judged = request.policy, judge(bank, request, pool.rows, sources)
     pool.value = np.array([j.value for j in judged])
     pool.effects = [j.effect for j in judged]
+    pool.harmful = {i for i, j in enumerate(judged) if j.harmful}
+    pool.suspect = {i for i, j in enumerate(judged) if j.suspect}
+    pool.doubt = [j.doubt for j in judged]
     ranking = lift.rank(
         pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
         spread_floor=policy.spread_floor,
@@ -267,18 +165,24 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
         pool.selected = sorted(drawn, key=lambda i: (-pool.score[i], i))
 
 
-def _omit(bank: Bank, request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
-    """Leave out selected memories with a logged probability; what seems to harm nearly always, when frozen always.
+def _omit(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
+    """Leave out selected memories with a logged probability; what harms nearly always, when frozen always.
 
-    The first is never left out by chance: that would cost the most, and if it is a mere companion of a useful memory,
-    leaving the useful one out shows so. Evidence is counted in omissions, of which there are always too few.
+    What outcomes speak against, without being sure, is left out with the probability that it harms (Thompson 1933), so
+    that both arms grow and the truth comes out. The first is not left out otherwise: that would cost the most, and if
+    it is a mere companion of a useful memory, leaving the useful one out shows so. Evidence is counted in omissions, of
+    which there are always too few.
     """
     policy = request.policy
     for rank, i in enumerate(pool.selected):
-        v = pool.rows[i].value
-        p = 0.0 if request.frozen or rank == 0 else lift.omission_rate(v.n_omitted, rate=policy.omit, n0=policy.omit_n0)
-        if lift.harmful(pool.effects[i], float(pool.value[i]), v.n, bank.reward_range):
-            pool.harmful.add(i)
+        n, first = pool.rows[i].value.n_omitted, rank == 0
+        p = 0.0 if first else lift.omission_rate(n, rate=policy.omit, n0=policy.omit_n0)
+        if request.frozen:  # nothing is measured: the better guess counts
+            p = float(pool.doubt[i] > 0.0)
+        else:
+            look = lift.omission_rate(n, rate=lift.DOUBT, n0=policy.omit_n0) if i in pool.suspect else 0.0
+            p = max(p, min(policy.omit_harmful, max(look, pool.doubt[i])))
+        if i in pool.harmful:
             p = 1.0 if request.frozen else max(p, policy.omit_harmful)
         pool.propensity[i] = 1.0 - p  # given that it was selected: what shown and omitted outcomes are compared by
         if p >= 1.0 or (rng is not None and p > 0.0 and rng.random() < p):
@@ -318,9 +222,8 @@ def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: Mappi
         spread = events.uncertainty(v, bank.reward_range)
         return Recalled(
             id=memory_id(pool.seq[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(pool.value[i]),
-            n=v.n,
-            uncertainty=spread, similarity=float(pool.sim[i]), score=float(pool.score[i]),
-            propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
+            n=v.n, uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(pool.sim[i]),
+            score=float(pool.score[i]), propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
         )  # fmt: skip
 
     return Recall(
@@ -340,7 +243,9 @@ def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
     if request.policy.rank == "random":
         return "drawn at random"
     v = pool.rows[i].value
-    parts = [f"similar {pool.sim[i]:.2f}"]
+    parts = [f"similar {pool.cosine[i]:.2f}"]
+    if request.policy.relevance == "hybrid":
+        parts.append(f"relevant {pool.sim[i]:.2f} with its words")
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
     parts.append(f"value {pool.value[i]:.2f} ± {spread:.2f} ({tried})")
     if pool.effects and pool.effects[i].confidence > 0:
@@ -351,7 +256,8 @@ def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
     if i in pool.omitted:
         p = 1.0 - float(pool.propensity[i])
         on_purpose = f"left out on purpose (probability {p:.2f}) to measure what it adds"
-        parts.append("withheld: it seems to harm" if i in pool.harmful else on_purpose)
+        guess = "left out: outcomes without it were better so far"
+        parts.append("withheld: it harms" if i in pool.harmful else guess if request.frozen else on_purpose)
     return ", ".join(parts)
 
 

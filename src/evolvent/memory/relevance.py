@@ -1,5 +1,8 @@
 """Hybrid relevance: cosine of the keys, blended with how much of the task's rare words a key covers.
 
+Words order what the cosine lets in; they let nothing in and keep nothing out, because a question may share no word with
+the memory that answers it.
+
 Sentence embeddings blur what a question is about with its constants: "red-eye flights of United in May" lies closer
 to "long-haul flights of United in May" than to "red-eyes out of Newark". Word rarity tells the two apart. The words
 are kept inside the store, as durable as the rest: how many keys hold each, and for rare words which keys.
@@ -51,11 +54,23 @@ def coverage(task: Mapping[str, float], key: str) -> float:
 def hybrid(
     bank: Bank, task: str, query: np.ndarray, counts: Mapping[str, int], *, limit: int, gate: float,
     kinds: Sequence[str] | None,
-) -> tuple[list[int], np.ndarray]:  # fmt: skip
-    """The ``limit`` active memories with the highest ``(cosine + coverage) / 2`` above ``gate``, best first.
+) -> tuple[list[int], np.ndarray, np.ndarray]:  # fmt: skip
+    """The ``limit`` active memories with the highest ``(cosine + coverage) / 2`` of those with a cosine above ``gate``.
 
-    Candidates are the nearest by cosine and those that share the task's rarest words; all are scored exactly.
-    ``counts``: how many keys hold each word of the task, from ``document_counts``.
+    Candidates are the nearest by cosine and those that share the task's rarest words; all are scored exactly. The
+    nearest by cosine is always among what is returned.
+
+    Args:
+        bank: the scope.
+        task: the text that is asked.
+        query: its unit vector.
+        counts: how many keys hold each word of the task, from ``document_counts``.
+        limit: at most this many.
+        gate: strict lower bound of the cosine.
+        kinds: keep these kinds only.
+
+    Returns:
+        Numbers of memories, their relevance and their cosine, float64 ``[<=limit]``, most relevant first.
     """
     weights = rarity(counts, words(task), bank.index.n)
     with bank.store.session() as db, bank.store.translated("reading"):
@@ -68,10 +83,14 @@ def hybrid(
         seqs, cosine = bank.index.similarities(found, query, kinds)
         keys: dict[int, str] = dict(texts)
     if not seqs:
-        return [], np.empty(0)
+        return [], np.empty(0), np.empty(0)
     score = np.round(0.5 * cosine + 0.5 * np.array([coverage(weights, keys[s]) for s in seqs]), SIM_DIGITS)
-    order = [i for i in np.lexsort((np.asarray(seqs), -score)).tolist() if score[i] > gate][:limit]
-    return [seqs[i] for i in order], score[order]
+    order = [i for i in np.lexsort((np.asarray(seqs), -score)).tolist() if cosine[i] > gate]
+    nearest = max(order, key=lambda i: cosine[i], default=None)
+    if nearest not in order[:limit]:  # crowded out by keys that share the words of the task
+        order[limit - 1 : limit] = [] if nearest is None else [nearest]
+    order = order[:limit]
+    return [seqs[i] for i in order], score[order], cosine[order]
 
 
 def document_counts(db: Connection, bank: Bank, task: str) -> Iterable[tuple]:

@@ -4,50 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 
 from evolvent.core.errors import BadInput
+from evolvent.memory.secrets import mask_secrets
 
 MAX_KEY_CHARS = 100_000
 MAX_BODY_CHARS = 2_000_000
-
-_SECRETS = (
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
-    re.compile(r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_]{16,}\b"),
-    re.compile(r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}\b"),
-    re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|\bglpat-[A-Za-z0-9_-]{16,}"),
-    re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
-    re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    re.compile(r"\bey[A-Za-z0-9_-]{15,}\.ey[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}"),
-)
-# a named secret with a long value: keep the name, mask the value
-_NAMED = re.compile(
-    r"(?i)((?:api[_-]?key|access[_-]?key|secret(?:[_-]?key)?|auth[_-]?token|access[_-]?token|password|passwd)"
-    r"[\"']?\s*[:=]\s*[\"']?|\bbearer\s+)([A-Za-z0-9_\-./+=]{12,})"
-)
-_URL_PASSWORD = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)([^\s@/]{3,})(@)", re.IGNORECASE)
-# every pattern above needs one of these: a text without them is searched once instead of a dozen times
-_HINT = re.compile(
-    r"-----BEGIN|[rsp]k[-_]|gh[pousr]_|github_pat_|glpat-|hf_|A(?:KIA|SIA|Iza)|xox|\bey|://"
-    r"|(?i:key|secret|token|passw|bearer)"
-)
-MASK = "[secret]"
-
-
-def mask_secrets(text: str) -> str:
-    """``text`` with everything that looks like a key, token or password replaced by ``[secret]``.
-
-    Recognised: private key blocks, the key formats of common services, JSON web tokens, passwords in URLs, and long
-    values after names such as ``api_key=`` or ``Bearer``. A filter against accidents, not against an adversary.
-    """
-    if not _HINT.search(text):
-        return text
-    for pattern in _SECRETS:
-        text = pattern.sub(MASK, text)
-    text = _URL_PASSWORD.sub(rf"\1{MASK}\3", text)
-    return _NAMED.sub(rf"\1{MASK}", text)
 
 
 def clean_text(text: str, *, what: str, where: str, limit: int = MAX_BODY_CHARS, empty: bool = False) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.care import duplicates, history
@@ -16,17 +17,14 @@ from evolvent.memory.items import memory_id, receipt_id
 
 _GROWTH_STEPS = 40
 _CHUNK = 500
-# What is told to people needs more evidence than what recall may leave out (and still measure): among thousands of
-# memories, many are half a posterior spread below zero by chance. Here: a whole one, or so many outcomes near failure.
-_SURE, _ENOUGH = 1.0, 10
 
 
 def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
     """Everything worth a look, on one snapshot of the store; lists name at most ``top``, counts count all.
 
     Returns:
-        ``health()``, and: ``most_valuable`` and ``least_valuable`` memories; ``harmful``: active memories that seem to
-        lower the reward, with the evidence, and ``withheld``: how many recall itself leaves out now; ``poisoned``:
+        ``health()``, and: ``most_valuable`` and ``least_valuable`` memories; ``harmful``: active memories that are
+        known to lower the reward, with the evidence; ``poisoned``:
         active descendants of memories that are quarantined, harmful or of an untrusted source; ``duplicates``;
         ``replaced_by_nothing``: superseded memories whose successor is out of recall too; ``unsettled`` receipts;
         ``credit`` by source of outcomes and of memories; ``growth`` over time and bytes by table; ``acts`` of mending;
@@ -35,12 +33,12 @@ def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: flo
     with bank.store.snapshot():
         bank.index.catch_up()
         data = health(bank)
-        worst, withheld = _harmful(bank)
+        worst = _harmful(bank)
         data |= {
             "most_valuable": _by_worth(bank, top, "DESC"),
             "least_valuable": _by_worth(bank, top, "ASC"),
             "untried": _untried(bank, top),
-            "harmful": {"memories": len(worst), "worst": worst[:top], "withheld": withheld},
+            "harmful": {"memories": len(worst), "worst": worst[:top]},
             "poisoned": _poisoned(bank, [row["id"] for row in worst], untrusted, top),
             "duplicates": duplicates.find(bank, near=near, top=top),
             "replaced_by_nothing": _replaced_by_nothing(bank, top),
@@ -121,34 +119,41 @@ def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
     )
 
 
-def _harmful(bank: Bank) -> tuple[list[dict[str, Any]], int]:
-    """Active memories that seem to lower the reward, worst first; and how many recall leaves out on less evidence."""
-    found, withheld = [], set()
-    lo, hi = bank.reward_range
-    for seq, objective, stage, source, *columns in bank.store.rows(
+def _harmful(bank: Bank) -> list[dict[str, Any]]:
+    """Active memories that lower the reward, worst first, by the test of recall with the whole scope as neighbours."""
+    span = bank.reward_range
+    rows = bank.store.rows(
         "SELECT m.seq, v.objective, v.stage, m.source, "
         + ", ".join(f"v.{name}" for name in events.COLUMNS.split(", "))
         + " FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ? AND m.status = 'active' "
         "ORDER BY m.seq",
         (bank.scope_id,),
-    ):
-        v = events.Value(*columns)
-        effect = lift.marginal(*v.arms, bank.reward_range)
-        if lift.harmful(effect, v.q, v.n, bank.reward_range):
-            withheld.add(seq)
-        measured = effect.shrunk + _SURE * effect.spread < 0.0
-        if measured or (v.n >= _ENOUGH and v.q <= lo + 0.1 * (hi - lo)):
-            adds = f"adds {effect.raw:+.2f} (with it {v.n}, without it {v.n_omitted} outcomes)"
-            why = adds if measured else f"value {v.q:.2f} after {v.n} outcomes"
-            found.append(
-                {
-                    "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
-                    "n": v.n, "n_omitted": v.n_omitted, "lift": effect.shrunk if effect.confidence > 0 else None,
-                    "why": why,
-                }
-            )  # fmt: skip
+    )
+    records = [
+        (seq, objective, stage, source, events.Value(*columns)) for seq, objective, stage, source, *columns in rows
+    ]
+    known: dict[tuple[str, str], list[Outcomes]] = {}
+    for _, objective, stage, _, v in records:
+        known.setdefault((objective, stage), []).append(lift.outcomes(v.n, v.sum_r, span))
+    best = {at: [some[i] for i in lift.best_record(some)] for at, some in known.items()}
+    found = []
+    for seq, objective, stage, source, v in records:
+        x, some = lift.outcomes(v.n, v.sum_r, span), best[objective, stage]
+        other = next((o for o in some if o != x), lift.NO_OUTCOMES)
+        if not lift.judge(v.arms, x, other, len(known[objective, stage]) - 1, v.q, span).harmful:
+            continue
+        effect = lift.marginal(*v.arms, span)
+        adds = f"adds {effect.raw:+.2f} (with it {v.n}, without it {v.n_omitted} outcomes)"
+        beside = f"value {v.q:.2f} after {v.n} outcomes, where another memory has {other.total / max(other.n, 1.0):.2f}"
+        found.append(
+            {
+                "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
+                "n": v.n, "n_omitted": v.n_omitted, "lift": effect.shrunk if effect.confidence > 0 else None,
+                "why": adds if effect.raw < 0.0 else beside,
+            }
+        )  # fmt: skip
     worst = sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
-    return worst, len(withheld)
+    return worst
 
 
 def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top: int) -> dict[str, Any]:

@@ -1,0 +1,131 @@
+"""Secrets in texts on their way into the store: literals are masked, the code around them is kept.
+
+A memory holds what worked, and what worked is often code. ``password=getpass.getpass()`` says how a password is got
+and holds none; ``password="…"`` holds one. So what stands behind a telling name is masked when it is a value, and left
+alone when it is an expression, a type, a variable or a placeholder.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "[secret]"
+
+_FORMATS = (
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    re.compile(r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_]{16,}\b"),
+    re.compile(r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}\b"),
+    re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|\bglpat-[A-Za-z0-9_-]{16,}"),
+    re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
+    re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    re.compile(r"\bey[A-Za-z0-9_-]{15,}\.ey[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}"),
+)
+# user:password@ of an address; {password}, $PASSWORD, %s and <password> are no passwords
+_ADDRESS = re.compile(
+    r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@\"'`]*:)((?:[^\s@/\"'`{}$<>%]|%[0-9a-f]{2}){3,})(@)",
+)
+_HEADER = re.compile(
+    r"(?i)(\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+)([\w\-./+=~]{8,})",
+)
+_NAME = (
+    r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:access[_-]?)?key)?|client[_-]?secret|private[_-]?key|"
+    r"(?:auth|access|refresh|bearer)[_-]?token|token|password|passwd|passphrase|pwd)"
+)
+# the name, its closing quote or bracket, a type, the sign; of .get("password", "…") the comma is the sign
+_NAMED = re.compile(
+    rf"(?i)(?P<name>{_NAME})"
+    r"(?P<sign>\\?[\"'`]?\]?\s*(?::\s*[\w.\[\] |]{1,40}?\s*=(?!=)|:=|=>|={1,3}|:|(?<=[\"'])\s*,)\s*)"
+    r"(?:(?P<open>[a-z]{0,2}(?P<esc>\\)?(?P<quote>[\"'`]))(?P<literal>(?:(?!(?P=quote))[^\\\n]|(?(esc)\\[^\n\"'`]|\\.))*)"
+    r"(?P<close>(?(esc)\\)(?P=quote))"
+    # & ends a value of a query, where another name follows
+    r"|(?P<bare>(?:[^\s\"'`,;&|)}\]>\\]|&(?![^\s=]{0,40}=)(?=\S))+)(?P<after>[^\n]?))"
+)
+_FLAG = re.compile(rf"(?i)(--{_NAME}[ =])([^\s\"'`$<{{][^\s\"'`]*)")
+# one of these is needed by every pattern above: a text without them is searched once instead of a dozen times
+_HINT = re.compile(
+    r"-----BEGIN|[rsp]k[-_]|gh[pousr]_|github_pat_|glpat-|hf_|A(?:KIA|SIA|Iza)|xox|\bey|://"
+    r"|(?i:key|secret|token|passw|passphrase|pwd|bearer|authorization)"
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)[{}<>$]|%[s(]|\*\*|\.\.\.|…|xxxx|"
+    r"^(?:your|my|the|some|an?|enter|insert|change|replace|example|dummy|test|fake)[-_ ]|"
+    rf"^(?:{_NAME}|string|text|str|none|null|undefined|required|optional|changeme|placeholder|hidden|redacted)s?$|^\W*$"
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*")
+_PATH = re.compile(r"~?\.{0,2}/|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}$")
+
+
+def mask_secrets(text: str) -> str:
+    """``text`` with every key, token and password that it spells out replaced by ``[secret]``.
+
+    Recognised: private key blocks, the key formats of common services, JSON web tokens, passwords in URLs, and literals
+    after names such as ``api_key``, ``password`` or ``Bearer``, in code, JSON, YAML, shell and command lines. A filter
+    against accidents, not against an adversary: a password that is an ordinary word behind no telling name is not seen.
+    """
+    if not _HINT.search(text):
+        return text
+    for pattern in _FORMATS:
+        text = pattern.sub(MASK, text)
+    text = _ADDRESS.sub(rf"\1{MASK}\3", text)
+    text = _HEADER.sub(lambda m: m[1] + MASK if _dense(m[2]) else m[0], text)
+    text = _FLAG.sub(lambda m: m[1] + MASK if _looks_set(m[2]) else m[0], text)
+    return _NAMED.sub(_named, text)
+
+
+def _named(m: re.Match[str]) -> str:
+    vague = m["name"].lower() in ("token", "secret")
+    head = m["name"] + m["sign"]
+    if m["literal"] is not None:
+        prefix = m["open"].rstrip("\"'`\\").lower()
+        if ("f" in prefix and "{" in m["literal"]) or not _quoted(m["literal"], vague):
+            return m[0]
+        return f"{head}{m['open']}{MASK}{m['close']}"
+    if m["sign"].rstrip().endswith(",") or not _bare(m, vague):
+        return m[0]
+    return f"{head}{MASK}{m['after']}"
+
+
+def _quoted(value: str, vague: bool) -> bool:
+    """Whether a string in quotes is a secret: no placeholder, no sentence, long enough for what it is made of."""
+    if value == MASK or _PLACEHOLDER.search(value) or " " in value.strip() or _PATH.match(value):
+        return False
+    if vague:
+        return _dense(value) and len(value) >= 8
+    return len(value) >= (8 if value.replace("_", "").isalpha() else 5)
+
+
+def _bare(m: re.Match[str], vague: bool) -> bool:
+    """Whether a value without quotes is a secret, and not a piece of code or of a sentence."""
+    value, after = m["bare"].rstrip(".:!?"), m["after"] or ""
+    if not value or m["bare"].startswith(("!", "[")) or any(c in value for c in "([{<$%\"'") or _PATH.match(value):
+        return False
+    if _PLACEHOLDER.search(value):
+        return False
+    # NAME=value of a shell or an env file: there are no expressions without a sign of their own
+    shell = m["sign"] == "=" and m["name"].isupper() and (after == "" or after in " ;&|")
+    if shell and not vague:
+        return len(value) >= 5
+    if _IDENTIFIER.fullmatch(value):
+        if m["sign"].strip() == ":" and not after and any(map(str.isdigit, value)):  # a line of YAML
+            return len(value) >= 6
+        plain = "." not in value and "_" not in value and "->" not in value and "::" not in value
+        if plain and value.isalpha():
+            return len(value) >= 16 and (value.islower() or value.isupper())
+        return plain and _dense(value) and len(value) >= (12 if vague else 8)
+    if vague:
+        return _dense(value) and len(value) >= 8
+    return len(value) >= (6 if value.isdigit() else 5)
+
+
+def _looks_set(value: str) -> bool:
+    return len(value) >= 5 and not _PLACEHOLDER.search(value) and not value.startswith("-") and not _PATH.match(value)
+
+
+def _dense(value: str) -> bool:
+    """Whether it mixes letters with three digits or more, or is long and mixes cases: words and names do not."""
+    digits = sum(c.isdigit() for c in value)
+    mixed = any(c.isupper() for c in value[1:]) and any(c.islower() for c in value) and not value.isalpha()
+    one = len(set(value)) == 1 and len(value) >= 20
+    return (digits >= 3 and digits < len(value)) or (digits >= 1 and mixed) or (mixed and len(value) >= 20) or one
