@@ -19,7 +19,7 @@ from evolvent.cli.judge import compare_folders
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.evaluate.live import Live, interval, percent
+from evolvent.evaluate.live import Live, interval, judged_on, percent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,8 +169,8 @@ def _played(summary: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
         if found := summary.get(name):
             rows.append([said, interval(found["value"], found.get("ci95"), rate=False)])
             if summary.get("before"):
-                rows[-1].append(percent(found.get("success_mean")))
-    return ["", "return [95 %]", *(["success"] if summary.get("before") else [])], rows
+                rows[-1] += [percent(found.get("success_mean")), judged_on(found)]
+    return ["", "return [95 %]", *(["success", "judged on"] if summary.get("before") else [])], rows
 
 
 def _run_seeds(module: Any, name: str, config: Any, options: RunOptions, command: str, live: Live) -> None:

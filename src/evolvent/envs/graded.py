@@ -135,8 +135,9 @@ class Graded:
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
     def _as_task(self, row: int, split: str, again: int) -> Task:
-        name = f"{self.name}/{row}" + (f"/{again}" if again else "")
-        return Task(name, self._rows[row]["prompt"], "graded", split, row, {"row": row})
+        first = f"{self.name}/{row}"
+        name, repeats = (f"{first}/{again}", first) if again else (first, "")
+        return Task(name, self._rows[row]["prompt"], "graded", split, row, {"row": row}, repeats)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The prompt."""

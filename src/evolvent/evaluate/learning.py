@@ -155,11 +155,15 @@ def judged_success(run: Learning, label: str, style: int) -> Curve:
 
 
 def success_interval(row: Row) -> tuple[float, float] | None:
-    """Wilson interval of ``success_mean`` over ``n`` attempts; ``None`` where it is no count of them."""
+    """Wilson interval of ``success_mean`` over ``n`` attempts; ``None`` where it is no count of them.
+
+    Where several attempts were at one task, ``tasks`` are what is counted: attempts at a task may well go alike.
+    """
     share, n = row.get("success_mean"), row.get("n")
     if share is None or not n or abs(share * n - round(share * n)) > 1e-6:
         return None
-    return wilson(round(share * n), n)
+    tasks = row.get("tasks") or n
+    return wilson(round(share * n) * tasks / n, tasks)
 
 
 def chance_level(row: Row | None, label: str = "random actions", style: int = 1) -> list[Curve]:

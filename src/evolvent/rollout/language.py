@@ -30,7 +30,7 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng, seed_tree
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.learn import checkpoint
 from evolvent.learn.judges import ActionJudge, TokenJudge
 from evolvent.learn.policy_gradient import improve, reference_kl
@@ -45,7 +45,7 @@ from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_learn import told_of_steps, training_batch
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
-from evolvent.rollout.language_tasks import drawn, run_tasks
+from evolvent.rollout.language_tasks import drawn, repeated, run_tasks
 from evolvent.rollout.language_weights import Weights
 from evolvent.rollout.players import Budget, Player, play, run_players
 from evolvent.rollout.speaker import speaker
@@ -255,9 +255,13 @@ class LanguageRun:
         return result
 
     def attempt_heldout(self, how: str, player: PlayerOf | None = None) -> dict[str, Any]:
-        """One attempt at each held-out task, ``greedy`` or ``sampled``; see ``language_eval.summarise``."""
+        """Attempts at the held-out tasks; see ``language_eval.summarise``.
+
+        ``greedy``: one at each; ``sampled``: several at each where there are fewer than ``eval_tasks``.
+        """
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
-        jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(self.heldout)]
+        tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
+        jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
         return summarise(self._play(jobs, acting, player or self.player, learning=False))
 
     def finish(self, algo: str, rule: Rule, player: PlayerOf | None = None) -> dict[str, Any]:
@@ -292,8 +296,9 @@ class LanguageRun:
             return
         if self._resume:
             self.folder.truncate(-1)
-        self.live.status(f"attempting {len(self.heldout)} held-out tasks of {self.config.env} before learning")
-        self.folder.log(0, phase="random", **random_play(self.config.env, self.heldout, self.config.seed))
+        self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
+        tasks = repeated(self.heldout, self.config.plan.eval_tasks)
+        self.folder.log(0, phase="random", **random_play(self.config.env, tasks, self.config.seed))
         self.evaluate()
 
     def _play(

@@ -10,12 +10,15 @@ import numpy as np
 from evolvent import envs
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Task, Turn
-from evolvent.formulas.statistics import stratified_bootstrap
+from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.rollout.text_baselines import borrowed, play, random_command
 
 
 def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Mean return of the valid attempts with a 95 % bootstrap interval, and means of what else there is.
+
+    ``n`` counts attempts, ``tasks`` the different tasks that they were at. The interval resamples tasks: several
+    attempts at one say more of that one and nothing of others. Of a single task there is no interval.
 
     ``cut_mean`` is the share of answers that were cut off by their length, ``flat_mean`` the share of groups in which
     all attempts earned the same (nothing to learn from, for rules that compare). Where there are tools: ``calls_mean``,
@@ -23,14 +26,15 @@ def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
     """
     valid = [e for e in episodes if e.valid]
     returns = np.array([e.total_reward for e in valid], dtype=np.float64)
-    low, high = stratified_bootstrap([returns.tolist()], np.mean) if len(valid) > 1 else (np.nan, np.nan)
+    tasks = [e.task_id for e in valid]
+    low, high = clustered_bootstrap(returns, tasks) if valid else (np.nan, np.nan)
     finish = [how for e in valid for how in e.meta.get("finish", ())]
     groups: dict[str, list[float]] = {}
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
     flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
     told = {
-        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(valid),
+        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(valid), "tasks": len(set(tasks)),
         "success_mean": _mean([bool(e.success) for e in valid]),
         "length_mean": _mean([e.n_steps for e in valid]),
         "tokens_mean": _mean([e.n_tokens for e in valid]),
@@ -54,7 +58,7 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     chance = next((row for row in rows if row.get("phase") == "random"), {})
     before = next((row for row in rows if row.get("phase") == "eval"), {})
     score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
-    kept = ("value", "ci95", "success_mean")
+    kept = ("value", "ci95", "success_mean", "n", "tasks")
     return {
         "score": score | {"higher_is_better": True},
         "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
@@ -64,8 +68,8 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
 
 
 def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
-    """``summarise`` of one attempt at each task by chance: commands drawn uniformly; where any text is allowed, answers
-    to other tasks, or none where tasks do not carry theirs.
+    """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
+    answers to other tasks, or none where tasks do not carry theirs.
     """
     env = envs.load(spec)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.episode import Episode
-from evolvent.evaluate.live import percent
+from evolvent.evaluate.live import judged_on, percent
 from evolvent.rollout.language_eval import summarise
 
 SHOWN = ("observation", "action")
@@ -49,7 +49,8 @@ def in_words(result: Mapping[str, Any]) -> str:
     """An evaluation in words."""
     low, high = result["ci95"]
     interval = f"[{_number(low)}, {_number(high)}]"
-    return f"return {_number(result['value'])} {interval}, success {percent(result['success_mean'])}"
+    said = f"return {_number(result['value'])} {interval}, success {percent(result['success_mean'])}"
+    return f"{said}, {judged_on(result)}" if result.get("tasks") != result.get("n") else said
 
 
 def sample(episode: Episode) -> str:

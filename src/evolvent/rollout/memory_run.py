@@ -10,7 +10,7 @@ from typing import Any, Literal
 from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Env, Model
+from evolvent.core.protocols import Env, Model, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
@@ -95,7 +95,7 @@ def evaluate_memory_system(
         raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
     with _opened(config, policy, folder, live, None) as (env, agent, memory):
         env.advance(config.passes)
-        tasks = env.tasks("heldout", episodes or config.heldout, config.seed)
+        tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
         live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
         rows: list[dict[str, Any]] = []
         for index, task in enumerate(tasks):
