@@ -142,6 +142,8 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
     elif summary.get("sampled"):
         live.table("Result", *_played(summary))
+        if summary.get("broken"):
+            live.note(f"{summary['broken']} attempts broke and were not learned from")
     elif summary.get("score"):
         score = summary["score"]
         live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")
@@ -222,7 +224,7 @@ def _remove_empty(folder: RunFolder) -> None:
     """A run that failed before its first task leaves nothing behind."""
     folder.close()
     memory = {"memory.db", "memory.db-wal", "memory.db-shm"}
-    if {path.name for path in folder.path.iterdir()} <= {"config.json", *memory}:
+    if {path.name for path in folder.path.iterdir()} <= {"config.json", "task", *memory}:
         shutil.rmtree(folder.path)
 
 

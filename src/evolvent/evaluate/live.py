@@ -199,11 +199,12 @@ def percent(value: float | None) -> str:
 
 
 def judged_on(result: Mapping[str, Any]) -> str:
-    """How many attempts a result is of, and at how many tasks where some were attempted several times."""
-    n, tasks = result.get("n"), result.get("tasks")
+    """How many attempts a result is of; at how many tasks where some were attempted several times; how many broke."""
+    n, tasks, broken = result.get("n"), result.get("tasks"), result.get("broken")
     if n is None:
         return "–"
-    return f"{n} attempts at {count(tasks, 'task')}" if tasks and tasks != n else f"{n}"
+    said = f"{n} attempts at {count(tasks, 'task')}" if tasks and tasks != n else f"{n}"
+    return f"{said}, {broken} of them broke" if broken else said
 
 
 def count(n: int, thing: str) -> str:

@@ -54,7 +54,7 @@ def evaluate_language(
         how_to = None if player is None else player(run)
         live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
         played = {how: run.attempt_heldout(how, how_to) for how in ("greedy", "sampled")}
-        chance = random_play(config.env, repeated(run.heldout, plan.eval_tasks), config.seed)
+        chance = random_play(run.copies.spec, repeated(run.heldout, plan.eval_tasks), config.seed)
     rows = [
         [how, interval(told["value"], told["ci95"], rate=False), percent(told["success_mean"]),
          told["length_mean"], judged_on(told)]

@@ -18,6 +18,7 @@ from evolvent.memory.policies import Policy
 from evolvent.rollout.account import rate
 from evolvent.rollout.attempt import Agent, attempt
 from evolvent.rollout.lifelong import Stream, note, run_stream
+from evolvent.rollout.sources import pinned
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _opened(
     config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, model: Model | None
 ) -> Iterator[tuple[Env, Agent, Memory]]:
     with ExitStack() as stack:
-        env = stack.enter_context(closing(envs.load(config.env)))
+        env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
         if model is None and config.model != "none":
             live.status(f"loading {config.model}")
             model = stack.enter_context(closing(models.load(config.model, progress=_fetching(live))))
