@@ -46,6 +46,7 @@ def sample_language_run(
         hits = rng.binomial(n, np.clip(p, 0, 1))
         half = 0.12 * (1 + rng.random())
         means = {"success_mean": hits / n, "length_mean": 4.0, "tokens_mean": 31.5, "cut_mean": 0.1, "flat_mean": None}
+        means |= {"reward_format_mean": 0.5 + p / 2}
         return {"value": hits / n - 0.02, "ci95": [hits / n - half, hits / n + half], "n": n, **means}
 
     with made as folder:
@@ -60,7 +61,7 @@ def sample_language_run(
                 32 * update, update=update, **{"return": said["value"]}, attempts=32, broken=0,
                 **{name: said[name] for name in said if name.endswith("_mean")} | {"flat_mean": 1 - p},
                 act_s=3 + rng.random(), step_s=0.2, credit_s=0.1, learn_s=5.0, tokens=1000.0, sampled_per_s=310.0,
-                trained_per_s=190.0, loss=-0.01 * rng.random(), entropy=1.4 * (1.2 - p), kl_ref=p / 9, gap=2e-5,
+                trained_per_s=190.0, loss=-0.01 * rng.random(), ratio_mean=1.0 + 0.01 * p, reward_overlong_mean=-p, entropy=1.4 * (1.2 - p), kl_ref=p / 9, gap=2e-5,
                 approx_kl=0.002, clip_low=0.0, clip_high=0.01 * p, grad_norm=0.4, discarded=0.0,
                 **({"warnings": [WARNING]} if update in (3, 23) else {}),
             )  # fmt: skip

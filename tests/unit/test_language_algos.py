@@ -359,4 +359,4 @@ def test_only_the_planner_learns_and_the_frozen_base_acts(run_of):
     assert (folder.path / "model" / "adapter_config.json").exists()
     with Live(plain=True) as live:
         told = import_module("evolvent.algos.flow_grpo").evaluate(folder, live, 2)
-    assert told["n"] == 2 and json.dumps(told)
+    assert told["n"] == 1 and told["sampled"]["n"] == 2 and json.dumps(told)

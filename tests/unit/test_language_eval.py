@@ -10,7 +10,7 @@ from evolvent.rollout.language_eval import random_play, summarise
 
 
 def attempt(reward, group, *, success=False, finish=("stop",), valid=True):
-    ep = Episode("task", group=group, meta={"finish": list(finish)})
+    ep = Episode(f"task {group}", group=group, meta={"finish": list(finish)})
     for _ in finish:
         ep.act("x", token_ids=[1, 2])
     ep.add_reward(reward)

@@ -137,3 +137,26 @@ def test_the_table_at_the_end_says_before_after_sampled_and_random(make, tmp_pat
     language = make is sample_language_run
     assert names == (["greedy, before learning"] if language else []) + ["greedy", "actions sampled", "random actions"]
     assert ("success" in out.getvalue()) is language and f"{summary['greedy']['value']:.4g} [" in out.getvalue()
+
+
+def parts(page):
+    """The page's sections by their headings."""
+    return {part.partition("</h2>")[0]: part for part in page.split("<section><h2>")[1:]}
+
+
+def test_what_the_learner_tells_is_apart_from_what_the_environment_tells(tmp_path):
+    shown = parts(write_report(sample_language_run(tmp_path / "run")).read_text(encoding="utf-8"))
+    learner, world = shown["Learning in numbers"], shown["What the environment tells"]
+    assert "<h3>ratio</h3>" in learner and "<h3>loss</h3>" in learner and "<h3>reward overlong</h3>" in learner
+    assert "<h3>reward format</h3>" in world and "ratio" not in world and "overlong" not in world
+    rows = RunFolder.open(tmp_path / "run").read_metrics()
+    assert learning(rows).told() == ["success_mean", "tokens_mean", "cut_mean", "flat_mean", "reward_format_mean"]
+    assert not set(learning(rows).told()) & set(learning(rows).losses())
+
+
+def test_where_nothing_but_success_is_told_there_is_no_such_part(tmp_path):
+    path = sample_language_run(tmp_path / "run")
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    rows = [{k: v for k, v in json.loads(line).items() if k != "reward_format_mean"} for line in lines]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "What the environment tells" not in write_report(path).read_text(encoding="utf-8")

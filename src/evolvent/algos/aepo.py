@@ -32,6 +32,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2510.14545"
 LEVELS = ("token",)
@@ -66,7 +67,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = replace(AEPO, clip_low=config.clip, clip_high=config.clip)
     rule = token_entropy_weight.Config(alpha=config.alpha)
     branching = Branching(config.whole, config.branch_from, config.branch_weight, config.branch_penalty)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True)) as run:
         for _ in run.updates():
             episodes, made = collect_branching(run, branching)  # ACT and STEP
             with run.clock("credit"):  # CREDIT

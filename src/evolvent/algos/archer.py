@@ -32,6 +32,7 @@ from evolvent.rollout.language_acting import Acting
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import CRITIC, Needs
 from evolvent.rollout.players import Ask
 
 PAPER = "arXiv 2402.19446"
@@ -67,7 +68,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     settings = Settings(config.critic_lr, config.gamma, config.tau, config.capacity, config.grad_clip)
     unit = "token" if config.act == "trie" else "action"
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         seed = seed_tree(config.seed, "critic") % 2**31
         critics = UtteranceCritics(run.model.states, run.model.width, run.model.context, settings, seed=seed)
         run.keep(critics=critics)

@@ -61,6 +61,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(DAPO, clip_low=config.clip_low, clip_high=config.clip_high)
     tokens = {"limit": config.overlong_limit, "buffer": config.overlong_buffer}
+    overlong_penalty(0, **tokens)  # refuses what is no buffer, before anything is loaded
     with open_language(config, folder, live, resume=resume) as run:
         for _ in run.updates():
             episodes, out_E, drawn = collect_differing(run, config.draws)  # ACT and STEP

@@ -28,7 +28,8 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.pairs import attempts
+from evolvent.rollout.language_start import REFERENCE, Needs
+from evolvent.rollout.pairs import attempts, find_pairs
 
 PAPER = "arXiv 2305.18290"
 LEVELS = ("step",)
@@ -57,8 +58,9 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
-    with open_language(config, folder, live, resume=resume) as run:
-        recorded = attempts(run, config.pairs)
+    pairs = find_pairs(config.pairs)
+    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
+        recorded = attempts(run, pairs)
         for update in run.updates():
             episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT

@@ -31,6 +31,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import REFERENCE, Needs
 
 PAPER = "arXiv 2509.15194"
 LEVELS = ("step",)
@@ -59,8 +60,10 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(EVOL_RL, clip_high=config.clip_high, kl=config.kl, entropy=config.entropy)
-    rule = step_majority_novelty.Config(embed=embedders.load(config.embedder).embed)
-    with open_language(config, folder, live, resume=resume) as run:
+    embed = embedders.load(config.embedder).embed
+    embed(["one"])  # its weights are fetched, or it is refused, before the model is loaded
+    rule = step_majority_novelty.Config(embed=embed)
+    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT

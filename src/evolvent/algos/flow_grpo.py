@@ -30,6 +30,7 @@ from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import Needs
 from evolvent.rollout.players import Budget, Player, Said
 from evolvent.rollout.workflow import converse, workflow
 
@@ -60,7 +61,8 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(FLOW_GRPO, clip_low=config.clip_low, clip_high=config.clip_high, kl=config.kl)
-    with open_language(config, folder, live, resume=resume, adapters=(PLANNER,)) as run:
+    needs = Needs(base="it is the executor")
+    with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
         run.player = _player(run, config.profile)
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP

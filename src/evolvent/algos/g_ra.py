@@ -27,6 +27,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2508.10548"
 LEVELS = ("step",)
@@ -53,7 +54,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(GATED, clip_low=config.clip, clip_high=config.clip)
     rule = step_gated.Config(levels=tuple(tuple(kind.split("+")) for kind in config.kinds), gates=config.gates)
-    with open_language(config, folder, live, resume=resume) as run:
+    needs = Needs(kinds=tuple(kind for level in rule.levels for kind in level))
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT

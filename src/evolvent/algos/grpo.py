@@ -24,6 +24,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import REFERENCE, Needs
 
 PAPER = "arXiv 2402.03300"
 LEVELS = ("step",)
@@ -46,7 +47,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT

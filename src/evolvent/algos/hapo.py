@@ -27,6 +27,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2509.16591"
 LEVELS = ("step",)
@@ -54,7 +55,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(HAPO, clip_low=config.clip, clip_high=config.clip, dual=config.dual)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True)) as run:
         temperature = AdaptiveTemperature(run.acting, config.heat)
         run.keep(temperature=temperature)
         for _ in run.updates():

@@ -22,7 +22,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_length_budget
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import HBPO
-from evolvent.rollout.granted import granted
+from evolvent.rollout.granted import check_budgets, granted
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
@@ -57,6 +57,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(HBPO, clip_low=config.clip, clip_high=config.clip)
     rule = step_length_budget.Config(alpha=config.over_cost, limit=config.limit, correct_above=config.correct_above)
+    check_budgets(config.budgets)
     with open_language(config, folder, live, resume=resume) as run:
         for _ in run.updates():
             episodes = run.collect(granted(run, config.budgets))  # ACT and STEP

@@ -38,6 +38,7 @@ from evolvent.rollout.language_acting import Way
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import CRITIC, Needs
 from evolvent.rollout.players import Budget
 from evolvent.rollout.workflow import Workflow, converse, workflow
 
@@ -77,7 +78,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule, objective = _rule(config), MARFT_A if config.level == "action" else MARFT_T
     objective = replace(objective, clip_low=CLIP, clip_high=CLIP, entropy=config.entropy)
     level, unit = ("step", "action") if config.level == "action" else ("token", "token")
-    with open_language(config, folder, live, resume=resume, adapters=team.names) as run:
+    needs = Needs(base=CRITIC, whole=config.level == "action")
+    with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
         run.player = _player(run, team)
         critic = run.critic(config.critic_lr, CLIP)
         for update in run.updates():

@@ -21,6 +21,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import CriticPlan, LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import CRITIC, Needs
 
 PAPER = "arXiv 2405.15821"
 LEVELS = ("token",)
@@ -53,7 +54,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(NTPO, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
     rule = token_ntpo.Config(gamma=config.gamma, trace=config.trace)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         critic = run.critic(config.critic_lr, config.clip)
         for update in run.updates():
             episodes = run.collect()  # ACT and STEP

@@ -45,11 +45,11 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective, soft = replace(OPMD, opmd=config.opmd), step_log_avg_exp.Config(tau=config.opmd)
+    objective = replace(OPMD, opmd=config.opmd)
     if config.baseline == "mean":
         rule = Rule("group_mean", "step", "the return against the mean of its group", step_group_mean.assign)
     else:
-        summary = "the return against a soft maximum over its group"
+        summary, soft = "the return against a soft maximum over its group", step_log_avg_exp.Config(tau=config.opmd)
         rule = Rule("log_avg_exp", "step", summary, lambda e: step_log_avg_exp.assign(e, soft))
     with open_language(config, folder, live, resume=resume) as run:
         for _ in run.updates():

@@ -36,6 +36,7 @@ from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_notes import note_logp
+from evolvent.rollout.language_start import Needs
 from evolvent.rollout.language_weights import Weights
 
 PAPER = "arXiv 2509.19199"
@@ -67,7 +68,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(OPRL, clip_low=config.clip, clip_high=config.clip)
     rule = token_implicit.Config(alpha=config.alpha, beta=config.beta)
-    with open_language(config, folder, live, resume=resume, others=(PRM,)) as run:
+    with open_language(config, folder, live, resume=resume, others=(PRM,), needs=Needs(tokens=True)) as run:
         optimizer = torch.optim.AdamW(run.model.trainable(PRM), lr=config.prm_lr, weight_decay=0.0)
         run.keep(prm=Weights(run.model, PRM), prm_optimizer=optimizer)
         for _ in run.updates():

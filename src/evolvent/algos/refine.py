@@ -26,6 +26,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2410.15115"
 LEVELS = ("step",)
@@ -62,7 +63,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         config.how, "step", summary,
         lambda e: step_delta.assign(e, delta) if config.how == "delta" else step_clip.assign(e, cut),
     )  # fmt: skip
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(kinds=(config.process_kind,))) as run:
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT

@@ -27,6 +27,7 @@ from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_notes import keep_divergence
+from evolvent.rollout.language_start import REFERENCE, Needs
 
 PAPER = "arXiv 2402.14740"
 LEVELS = ("step",)
@@ -47,7 +48,8 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     rule = step_leave_one_out.Config(kinds=("return", "kl") if config.kl_reward else ("return",))
-    with open_language(config, folder, live, resume=resume) as run:
+    needs = Needs(base=REFERENCE if config.kl_reward else "", tokens=config.kl_reward != 0.0)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT

@@ -30,6 +30,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_start import CRITIC, EXECUTED, Needs
 
 PAPER = "arXiv 2505.20732"
 LEVELS = ("step",)
@@ -64,7 +65,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(SPA, clip_low=config.clip, clip_high=config.clip)
     rule = step_progress.Config(weight=config.grounding, gamma=config.gamma, trace=config.trace)
-    with open_language(config, folder, live, resume=resume) as run:
+    needs = Needs(base=CRITIC, kinds=(EXECUTED,) if config.grounding else ())
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         critic, model, seed = run.critic(config.critic_lr, config.clip), run.model, seed_tree(config.seed, "progress")
         estimator = ProgressEstimator(
             model.states, model.width, context=model.context, lr=config.progress_lr, seed=seed % 2**31,

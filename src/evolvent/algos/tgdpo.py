@@ -35,7 +35,7 @@ from evolvent.rollout.language import LanguageRun, open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.pairs import attempts
+from evolvent.rollout.pairs import attempts, find_pairs
 
 PAPER = "arXiv 2506.14574"
 LEVELS = ("token",)
@@ -64,10 +64,12 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective, first = Preference("dpo", beta=config.beta), 0 if config.reward_from else config.reward_updates
+    guide = _adapter_folder(config.reward_from) if config.reward_from else None
+    pairs = find_pairs(config.pairs)
     with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD)) as run:
-        recorded = attempts(run, config.pairs)
-        if config.reward_from:
-            run.model.load_adapter(_adapter_folder(config.reward_from), REWARD)
+        recorded = attempts(run, pairs)
+        if guide is not None:
+            run.model.load_adapter(guide, REWARD)
         for update in run.updates():
             episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
             adapter = REWARD if update < first else POLICY

@@ -19,7 +19,7 @@ from evolvent.cli.judge import compare_folders
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.evaluate.live import Live, interval, percent
+from evolvent.evaluate.live import Live, interval, judged_on, percent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +192,8 @@ def _tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
     elif summary.get("sampled"):
         live.table("Result", *_played(summary))
+        if summary.get("broken"):
+            live.note(f"{summary['broken']} attempts broke and were not learned from")
     elif summary.get("score"):
         score = summary["score"]
         live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")
@@ -219,8 +221,8 @@ def _played(summary: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
         if found := summary.get(name):
             rows.append([said, interval(found["value"], found.get("ci95"), rate=False)])
             if summary.get("before"):
-                rows[-1].append(percent(found.get("success_mean")))
-    return ["", "return [95 %]", *(["success"] if summary.get("before") else [])], rows
+                rows[-1] += [percent(found.get("success_mean")), judged_on(found)]
+    return ["", "return [95 %]", *(["success", "judged on"] if summary.get("before") else [])], rows
 
 
 def _run_seeds(module: Any, name: str, config: Any, options: RunOptions, command: str, live: Live) -> None:
@@ -278,7 +280,7 @@ def _remove_empty(folder: RunFolder) -> None:
     """A run that failed before its first task leaves nothing behind."""
     folder.close()
     memory = {"memory.db", "memory.db-wal", "memory.db-shm"}
-    if {path.name for path in folder.path.iterdir()} <= {"config.json", *memory}:
+    if {path.name for path in folder.path.iterdir()} <= {"config.json", "task", *memory}:
         shutil.rmtree(folder.path)
 
 

@@ -23,6 +23,8 @@ class Task:
 
     ``text`` is what the agent is asked (and the default memory key); ``kind`` a family for reports, never shown to
     the agent; ``seed`` what the environment needs to rebuild it; ``meta`` JSON values for the environment alone.
+    ``repeats`` is the id of an earlier task that this one is under another name, where an environment with few tasks
+    gives as many as it is asked for: training may see it twice, an evaluation must not count it twice.
     """
 
     id: str
@@ -31,6 +33,15 @@ class Task:
     split: str = "train"
     seed: int = 0
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    repeats: str = ""
+
+
+def distinct(tasks: Sequence[Task]) -> list[Task]:
+    """The tasks without those that repeat another one, in order."""
+    found: dict[str, Task] = {}
+    for task in tasks:
+        found.setdefault(task.repeats or task.id, task)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

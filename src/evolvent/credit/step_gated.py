@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit._group import labels, to_steps, valid_rows
@@ -44,6 +45,13 @@ class Config:
     """What each level, from the outcome on, must exceed for the next to count; one for each of ``levels``."""
     eps: float = 1e-6
     """Added to the standard deviation."""
+
+    def __post_init__(self) -> None:
+        if len(self.gates) != len(self.levels):
+            raise BadInput(
+                "one gate for each level", got=f"{len(self.gates)} gates, {len(self.levels)} levels",
+                where="credit.step_gated", do="give as many numbers to --gates as kinds to --kinds",
+            )  # fmt: skip
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -34,15 +34,13 @@ class Config:
     tau: float = 1.0
     """Temperature, in units of reward, above 0."""
 
+    def __post_init__(self) -> None:
+        if not self.tau > 0.0:
+            raise BadInput("tau is not above 0", got=self.tau, where="credit.step_log_avg_exp")
+
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
-    """The advantage of its episode on every step of the valid episodes, in units of reward.
-
-    Raises:
-        BadInput: a temperature that is not above 0.
-    """
-    if not config.tau > 0.0:
-        raise BadInput("tau is not above 0", got=config.tau, where="credit.step_log_avg_exp")
+    """The advantage of its episode on every step of the valid episodes, in units of reward."""
     rows = valid_rows(episodes)
     ret = totals(episodes, rows)
     return to_steps(episodes, rows, ret - log_avg_exp(ret, labels(episodes, rows), tau=config.tau))

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import valid_rows
 from evolvent.credit._tokens import final_value, last_tokens, noted, token_rewards, token_values, units_of
@@ -37,6 +38,7 @@ from evolvent.formulas.soft import soft_targets
 
 LEVEL = "token"
 UNBIASED = False
+_WHERE = "credit.token_soft_bellman"
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,12 @@ class Config:
     gamma: float = 0.99
     """Discount from action to action."""
 
+    def __post_init__(self) -> None:
+        if not self.beta > 0.0:
+            raise BadInput("no best policy", got=f"beta = {self.beta}", expected="> 0", where=_WHERE)
+
 
 CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
-_WHERE = "credit.token_soft_bellman"
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

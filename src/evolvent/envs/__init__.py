@@ -55,6 +55,19 @@ def load(spec: str) -> Env:
     return make(**_parse(options, make, where))
 
 
+def source(spec: str) -> Path | None:
+    """The file that the tasks of an environment come from, absolute; ``None`` where they come from the package.
+
+    Raises:
+        BadInput: no such environment, option or file.
+    """
+    where = f"load({spec!r})"
+    name, _, options = spec.partition(":")
+    _check_kind(name, TASKS, where)
+    module = importlib.import_module(f"{__name__}.{name}")
+    return module.source(**_parse(options, module.make, where)) if hasattr(module, "source") else None
+
+
 def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
     """Make ``n_envs`` copies of a team environment from ``"name:VARIANT,key=value,…"``.
 

@@ -45,9 +45,10 @@ def check_limit(steps: int, least: int, where: str) -> int:
 
 
 def numbered(name: str, text: str, kind: str, split: str, n: int) -> list[Task]:
-    """``n`` tasks of a world that is always the same: only their names differ, and those of the splits."""
+    """``n`` times the one task of a world that is always the same: only names differ, and those of the splits."""
     check_request(split, n, f"{name}.tasks")
-    return [Task(f"{name}/{split}/{i}", text, kind, split, seed=i) for i in range(n)]
+    first = f"{name}/{split}/0"
+    return [Task(f"{name}/{split}/{i}", text, kind, split, seed=i, repeats=first if i else "") for i in range(n)]
 
 
 def playing(turn: Turn | None, where: str) -> Turn:

@@ -109,8 +109,10 @@ class Arithmetic:
         for again in range(-(-n // len(questions))):
             mark = f"#{again + 1}" if again else ""
             for question, answer in draws.sample(questions, len(questions))[: n - len(tasks)]:
-                name = f"{self.name}/{question}{mark}"
-                tasks.append(Task(name, question, self._variant, split, seed, meta={"answer": answer}))
+                first, told = f"{self.name}/{question}", {"answer": answer}
+                tasks.append(
+                    Task(f"{first}{mark}", question, self._variant, split, seed, told, repeats=first if mark else "")
+                )
         return tasks
 
     def reset(self, task: Task, seed: int = 0) -> Turn:

@@ -53,12 +53,9 @@ def make(variant: str) -> Graded:
     Raises:
         BadInput: no such file, it does not run, or lacks prompts or reward.
     """
-    path = Path(variant).expanduser()
-    where = f"graded:{variant}"
-    if not path.is_file():
-        raise BadInput("no such file", got=str(path), expected="a Python file with PROMPTS and reward", where=where)
+    path, where = source(variant), f"graded:{variant}"
     stamp = path.stat()
-    module, rows = _run_file(path.resolve(), (stamp.st_mtime_ns, stamp.st_size), where)
+    module, rows = _run_file(path, (stamp.st_mtime_ns, stamp.st_size), where)
     grade = getattr(module, "reward", None)
     if not callable(grade):
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
@@ -71,6 +68,19 @@ def make(variant: str) -> Graded:
         instructions=getattr(module, "INSTRUCTIONS", ""), stop=tuple(getattr(module, "STOP", ("\n",))),
         max_tokens=int(getattr(module, "MAX_TOKENS", 64)), tools=tools, max_turns=_max_turns(module, tools, where),
     )  # fmt: skip
+
+
+def source(variant: str) -> Path:
+    """The file, absolute.
+
+    Raises:
+        BadInput: there is none.
+    """
+    path = Path(variant).expanduser()
+    if not path.is_file():
+        expected = "a Python file with PROMPTS and reward"
+        raise BadInput("no such file", got=str(path), expected=expected, where=f"graded:{variant}")
+    return path.resolve()
 
 
 @dataclass(frozen=True)
@@ -135,8 +145,9 @@ class Graded:
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
     def _as_task(self, row: int, split: str, again: int) -> Task:
-        name = f"{self.name}/{row}" + (f"/{again}" if again else "")
-        return Task(name, self._rows[row]["prompt"], "graded", split, row, {"row": row})
+        first = f"{self.name}/{row}"
+        name, repeats = (f"{first}/{again}", first) if again else (first, "")
+        return Task(name, self._rows[row]["prompt"], "graded", split, row, {"row": row}, repeats)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The prompt."""

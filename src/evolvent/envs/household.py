@@ -119,7 +119,9 @@ class Household:
             item = names[i % len(names)]
             world = _world(item, self._rooms)
             kind = item or "entertainment"
-            tasks.append(Task(f"{self.name}/{split}/{i}", world.goal, kind, split, seed=i, meta={"item": item}))
+            name, first = (f"{self.name}/{split}/{number}" for number in (i, i % len(names)))
+            repeats = first if name != first else ""
+            tasks.append(Task(name, world.goal, kind, split, seed=i, meta={"item": item}, repeats=repeats))
         return tasks
 
     def reset(self, task: Task, seed: int = 0) -> Turn:

@@ -18,7 +18,8 @@ Row = dict[str, Any]
 STEPS, ATTEMPTS = "environment steps", "attempts"
 PARTS = ("act", "step", "credit", "learn")
 _NO_LOSS = {
-    "t", "step", "update", "return", "attempts", "credit", "broken", "tokens", "updates",
+    "t", "step", "update", "return", "attempts", "credit", "broken", "tokens", "updates", "sampled_tokens",
+    "length_mean",
     *(f"{part}_s" for part in PARTS), *(f"{what}_per_s" for what in ("steps", "sampled", "trained")),
 }  # fmt: skip
 
@@ -43,14 +44,20 @@ class Learning:
 
     def losses(self) -> list[str]:
         """Names of the numbers that the learner told, in its order; none of the bookkeeping."""
-        names = dict.fromkeys(name for row in self.updates for name in row)
-        told = [name for name in names if name not in _NO_LOSS and not name.endswith("_mean")]
+        names, others = dict.fromkeys(name for row in self.updates for name in row), {*_NO_LOSS, *self.told()}
+        told = [name for name in names if name not in others]
         return [name for name in told if any(isinstance(row.get(name), int | float) for row in self.updates)]
 
     def told(self) -> list[str]:
-        """What the environment tells at the end of an attempt, e.g. ``success_mean``."""
+        """What the environment tells at the end of an attempt, e.g. ``success_mean``.
+
+        Of language models it is told of judged attempts, too; means that updates alone have are the learner's, such as
+        ``ratio_mean``.
+        """
         names = dict.fromkeys(name for row in (*self.updates, *self.evaluations) for name in row)
-        return [name for name in names if name.endswith("_mean") and name != "length_mean"]
+        judged = self.evaluations if self.unit == ATTEMPTS else ()
+        known = {name for row in judged or (*self.updates, *self.evaluations) for name in row}
+        return [name for name in names if name.endswith("_mean") and name != "length_mean" and name in known]
 
     @property
     def last_step(self) -> int:
@@ -155,11 +162,15 @@ def judged_success(run: Learning, label: str, style: int) -> Curve:
 
 
 def success_interval(row: Row) -> tuple[float, float] | None:
-    """Wilson interval of ``success_mean`` over ``n`` attempts; ``None`` where it is no count of them."""
+    """Wilson interval of ``success_mean`` over ``n`` attempts; ``None`` where it is no count of them.
+
+    Where several attempts were at one task, ``tasks`` are what is counted: attempts at a task may well go alike.
+    """
     share, n = row.get("success_mean"), row.get("n")
     if share is None or not n or abs(share * n - round(share * n)) > 1e-6:
         return None
-    return wilson(round(share * n), n)
+    tasks = row.get("tasks") or n
+    return wilson(round(share * n) * tasks / n, tasks)
 
 
 def chance_level(row: Row | None, label: str = "random actions", style: int = 1) -> list[Curve]:

@@ -16,7 +16,7 @@ from evolvent.evaluate.learning import (
     success_interval,
     training,
 )
-from evolvent.evaluate.live import interval, percent
+from evolvent.evaluate.live import interval, judged_on, percent
 from evolvent.evaluate.page import table, text, tiles
 from evolvent.evaluate.report_parts import figure
 from evolvent.evaluate.svg import SMALL, curves, step_ticks
@@ -107,7 +107,7 @@ def evaluations(summary: Mapping[str, Any], run: Learning, *, sampled: str, chan
 def _cells(row: Mapping[str, Any]) -> list[object]:
     success, ends = row.get("success_mean"), success_interval(dict(row))
     said = None if success is None else interval(success, ends) if ends else percent(success)
-    return [interval(row["value"], row.get("ci95"), rate=False), said, row.get("length_mean"), row.get("n")]
+    return [interval(row["value"], row.get("ci95"), rate=False), said, row.get("length_mean"), judged_on(row)]
 
 
 def time_split(run: Learning, facts: Mapping[str, object], words: Mapping[str, str] = PART_WORDS) -> str:

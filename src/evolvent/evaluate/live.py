@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 if TYPE_CHECKING:
@@ -196,6 +196,20 @@ def cell_text(value: object) -> str:
 def percent(value: float | None) -> str:
     """A rate as a whole percentage; a dash where there is none."""
     return "–" if value is None or math.isnan(value) else f"{100 * value:.0f} %"
+
+
+def judged_on(result: Mapping[str, Any]) -> str:
+    """How many attempts a result is of; at how many tasks where some were attempted several times; how many broke."""
+    n, tasks, broken = result.get("n"), result.get("tasks"), result.get("broken")
+    if n is None:
+        return "–"
+    said = f"{n} attempts at {count(tasks, 'task')}" if tasks and tasks != n else f"{n}"
+    return f"{said}, {broken} of them broke" if broken else said
+
+
+def count(n: int, thing: str) -> str:
+    """A number of things: ``1 task``, ``5 tasks``."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def interval(value: float | None, ci95: Sequence[float | None] | None, *, rate: bool = True) -> str:

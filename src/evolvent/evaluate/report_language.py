@@ -24,6 +24,7 @@ _HEALTH = {
     "clip_high": "tokens clipped above",
     "flat_mean": "groups in which all earned the same",
     "cut_mean": "answers cut off by their length",
+    "broken_mean": "attempts that broke",
     "tokens_mean": "tokens of an attempt",
     "length_mean": "turns of an attempt",
     "calls_mean": "calls of tools in an attempt",
@@ -33,7 +34,7 @@ _HEALTH = {
     "grad_norm": "norm of the gradient",
     "zero_advantage": "tokens without advantage, share",
 }
-_RATES = ("flat_mean", "cut_mean", "failed_calls_mean")
+_RATES = ("flat_mean", "cut_mean", "broken_mean", "failed_calls_mean")
 _SPEEDS = {"sampled_per_s": "tokens a second, sampling", "trained_per_s": "tokens a second, training"}
 _PARTS = PART_WORDS | {"act": "sampling answers", "learn": "changing weights"}
 _NODES, _SEEN, _SAID, _WORST_AND_BEST = 24, 700, 1200, 2
@@ -66,6 +67,8 @@ def render(
     sampled = _tokens(run)
     facts = [model, f"seed {manifest['seed']}", f"{run.last_step:,} {run.unit}", updates]
     facts += [f"{count(sampled)} tokens sampled"] if sampled else []
+    broken = sum(row.get("broken") or 0 for row in run.updates)
+    facts += [f"{broken:,} attempts broke and were not learned from"] if broken else []
     named = {"sampled": "answers sampled", "chance": "random play"}
     shown = credit_page.render(credit) if isinstance(credit, CreditBook) else ""
     trouble = f'<p class="bad">{text(credit)}</p>' if isinstance(credit, str) else ""
@@ -146,7 +149,7 @@ def _sentence(words: str) -> str:
 
 
 def _told(run: Learning) -> list[str]:
-    return [name for name in run.told() if name != "success_mean" and name not in _HEALTH]
+    return [name for name in run.told() if name != "success_mean" and name not in _HEALTH]  # rewards of several kinds
 
 
 def _numbers(run: Learning, names: Sequence[str]) -> str:

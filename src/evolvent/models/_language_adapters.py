@@ -183,7 +183,12 @@ class Adapters:
             config.inference_mode, config.base_model_name_or_path = True, self.network.name_or_path
             config.save_pretrained(str(to))
             tokenizer.save_pretrained(str(to))
-            note = {"base": base, "fingerprint": self.fingerprint()}
+            note = {
+                "base": base,
+                "fingerprint": self.fingerprint(),
+                "layers": self.layers(),
+                "adapter": digest(tensors),
+            }
             (to / NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
 
         write_whole(folder, write)
@@ -201,11 +206,7 @@ class Adapters:
             note = json.loads((folder / NOTE).read_text(encoding="utf-8")) if (folder / NOTE).is_file() else {}
         except (OSError, ValueError, KeyError) as error:
             raise ModelError("an adapter folder that cannot be read", got=str(error), where=str(folder)) from error
-        if note.get("fingerprint", self.fingerprint()) != self.fingerprint():
-            raise ModelError(
-                "the adapter belongs to another base model", got=note.get("base"), where=str(folder),
-                expected=self.network.name_or_path, do="load the base it was trained on",
-            )  # fmt: skip
+        self._check_note(note, tensors, folder)
         config.inference_mode = False
         if name not in self.names:
             self.add(name, config)
@@ -217,13 +218,46 @@ class Adapters:
             )  # fmt: skip
         peft.set_peft_model_state_dict(self.model, tensors, adapter_name=name)
 
+    def _check_note(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], folder: Path) -> None:
+        """What was noted when an adapter was saved holds: its base and its own weights are those of then."""
+        wrong = any(
+            note.get(key, now()) != now() for key, now in (("fingerprint", self.fingerprint), ("layers", self.layers))
+        )
+        if wrong:
+            raise ModelError(
+                "the adapter belongs to another base model", got=note.get("base"), where=str(folder),
+                expected=self.network.name_or_path, do="load the base it was trained on",
+            )  # fmt: skip
+        if note.get("adapter", digest(tensors)) != digest(tensors):
+            raise ModelError(
+                "the adapter is not the one that was saved", got=f"weights {digest(tensors)}", where=str(folder),
+                expected=note["adapter"], do=f"take what the run wrote; if it was changed on purpose, remove {NOTE}",
+            )  # fmt: skip
+
     def fingerprint(self) -> str:
-        """Tells base models apart, whatever the number format: from shapes and some weights."""
+        """Tells base models apart, whatever the number format: from shapes and some weights of the vocabulary."""
         table = self.network.get_input_embeddings().weight
-        digest = hashlib.sha256(f"{self.network.config.model_type} {tuple(table.shape)}".encode())
-        some = table.detach()[:: max(1, table.shape[0] // 64)]
-        digest.update(some.to("cpu", torch.bfloat16).contiguous().view(torch.int16).numpy().tobytes())
-        return digest.hexdigest()[:16]
+        return digest({f"{self.network.config.model_type} {tuple(table.shape)}": _some(table)})
+
+    def layers(self) -> str:
+        """The same of all weights but adapters, some rows of each, in order: names change with transformers."""
+        mine = [p for key, p in self.network.named_parameters() if "lora_" not in key]
+        return hashlib.sha256("".join(digest({str(tuple(p.shape)): _some(p)}) for p in mine).encode()).hexdigest()[:16]
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """Of tensors and their names, whatever their order: 16 hexadecimal digits of SHA-256."""
+    told = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        told.update(name.encode())
+        told.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return told.hexdigest()[:16]
+
+
+def _some(weight: Tensor) -> Tensor:
+    """At most about 64 rows, in the number format in which bases of both precisions are equal."""
+    rows = weight.detach().reshape(weight.shape or (1,))
+    return rows[:: max(1, len(rows) // 64)].to("cpu", torch.bfloat16)
 
 
 def _shape(config: Any) -> str:

@@ -14,6 +14,13 @@ from evolvent.core.errors import BadInput
 _ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>")
 _UNKNOWN = ("<unk>", "[UNK]")  # what no token stands for, which is no control token
 _MARKUP = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
+PROBES = (
+    "The capital of France is Paris, and the capital of Italy is Rome.",
+    "The capital of France is a city on the river Seine.",
+    "Question: What is 2 + 3?\nAnswer: 5\n",
+    "def add(a, b):\n    return a + b\n",
+)
+"""Ordinary texts, two of which begin alike, to compare two ways of computing on: what a model is for."""
 
 
 class Text:
@@ -47,6 +54,10 @@ class Text:
         if not self._control_ids.keys().isdisjoint(ids):
             ids = [t for i in ids for t in (self._spelled(self._control_ids[i]) if i in self._control_ids else [i])]
         return np.array(ids, np.int32)
+
+    def probes(self) -> list[np.ndarray]:
+        """Tokens of ``PROBES`` as texts of their own, int32 ``[K]`` each."""
+        return [np.concatenate([np.array(self.start_ids, np.int32), self.encode(text)]) for text in PROBES]
 
     def _spelled(self, control: str) -> list[int]:
         halves = (self.tokenizer(part, add_special_tokens=False)["input_ids"] for part in (control[:1], control[1:]))

@@ -90,8 +90,9 @@ def load(
     engine = Network(network, parts, kind)
     if gradient_checkpointing:
         engine.checkpoint_layers()
-    engine.verify()
-    return LanguageModel(loading.base_of(folder) if folder else spec, engine, tokenizer)
+    loaded = LanguageModel(loading.base_of(folder) if folder else spec, engine, tokenizer)
+    engine.verify(loaded.text.probes())
+    return loaded
 
 
 class LanguageModel:
@@ -114,8 +115,7 @@ class LanguageModel:
         self.name, self.tokenizer, self._engine = name, tokenizer, engine
         self.device, self.dtype = engine.device, engine.dtype
         config = engine.model.config.get_text_config()
-        self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 20
-        self.width: int = config.hidden_size
+        self.context, self.width = getattr(config, "max_position_embeddings", None) or 1 << 20, int(config.hidden_size)
         self.n_vocab = len(engine.head.weight)
         settings = engine.model.generation_config
         ends = None if settings is None else settings.eos_token_id

@@ -37,14 +37,18 @@ class Granting:
         return replace(turn, observation=f"{turn.observation}\n(Answer within {self.budget} tokens.)")
 
 
-def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
-    """Attempts under each of ``budgets`` in turn; ``meta["budget"]`` says which. Make a new one for every update.
+def check_budgets(budgets: Sequence[int]) -> None:
+    """Refuse what is no list of budgets.
 
     Raises:
         BadInput: no budget, or one below 1.
     """
     if not budgets or min(budgets) < 1:
         raise BadInput("budgets of tokens", got=tuple(budgets), expected="one or more, each >= 1", where="--budgets")
+
+
+def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
+    """Attempts under each of ``budgets`` in turn; ``meta["budget"]`` says which. Make a new one for every update."""
     turns, plan = itertools.cycle(budgets), run.config.plan
     limits = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
 

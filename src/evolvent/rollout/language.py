@@ -15,22 +15,21 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from evolvent import envs
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput, EnvError, ModelError
+from evolvent.core.errors import ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng, seed_tree
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.learn import checkpoint
 from evolvent.learn.judges import ActionJudge, TokenJudge
 from evolvent.learn.policy_gradient import improve, reference_kl
@@ -39,20 +38,20 @@ from evolvent.learn.token_critic import Seen, TokenCritic
 from evolvent.learn.units import Loss
 from evolvent.models import language
 from evolvent.rollout.language_acting import Acting
-from evolvent.rollout.language_config import LanguageConfig, check
+from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_copies import Copies, Played, PlayerOf
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_learn import told_of_steps, training_batch
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
-from evolvent.rollout.language_tasks import drawn, run_tasks
+from evolvent.rollout.language_start import Needs, Start, not_whole, start
+from evolvent.rollout.language_tasks import drawn, repeated
 from evolvent.rollout.language_weights import Weights
-from evolvent.rollout.players import Budget, Player, play, run_players
+from evolvent.rollout.players import Budget, Player, play
 from evolvent.rollout.speaker import speaker
 
 Phase = Literal["act", "step", "credit", "learn"]
-PlayerOf = Callable[[Env, Task, int, str], Player]
-"""``(environment, task, seed, group)`` to the attempt as a coroutine."""
 
 
 class LanguageRun:
@@ -60,22 +59,21 @@ class LanguageRun:
 
     Attributes:
         model: the ``models.language.LanguageModel``.
-        env: one copy of the environment, to ask it for names and limits.
+        copies: of the environment.
         heldout, update: the tasks of evaluations; number of updates finished.
         player: how an attempt goes, where nothing else is said; one agent at first.
         acting: how the model decides while it learns.
     """
 
     def __init__(
-        self, config: LanguageConfig, model: Any, folder: RunFolder, live: Live, *, adapters: Sequence[str],
-        resume: bool,
+        self, config: LanguageConfig, model: Any, folder: RunFolder, live: Live, begin: Start, *,
+        adapters: Sequence[str], resume: bool,
     ) -> None:  # fmt: skip
         self.config, self.model, self.folder, self.live = config, model, folder, live
         self.speaker = speaker(config.plan.style, model)
-        self.env = envs.load(config.env)
         self.player: PlayerOf = self.alone
-        self._copies = [self.env]
-        self._tasks, self.heldout = run_tasks(self.env, config, live.note)
+        self.copies = Copies(begin.spec, begin.env, config.plan.workers)
+        self._tasks, self.heldout = begin.tasks, begin.heldout
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
@@ -88,7 +86,13 @@ class LanguageRun:
         self._health = Health(exact=self.exact)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
-        self._resume, self._told, self._sample_told, self._broken = resume, 0.0, time.monotonic(), 0
+        self._resume, self._told, self._sample_told = resume, 0.0, time.monotonic()
+        self._played = Played()
+
+    @property
+    def env(self) -> Env:
+        """One copy of the environment, to ask it for names and limits."""
+        return self.copies.first
 
     # ---------------------------------------------------------------------------------------------- the loop
     def keep(self, **parts: Any) -> None:
@@ -124,7 +128,7 @@ class LanguageRun:
     def collect(
         self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
     ) -> list[Episode]:
-        """``group`` attempts at each of ``prompts`` tasks; attempts whose environment broke are left out.
+        """``group`` attempts at each of ``prompts`` tasks; those whose environment broke are left out and counted.
 
         Args:
             player: how an attempt goes; one agent by default.
@@ -132,7 +136,7 @@ class LanguageRun:
             which: numbers (task, attempt) of those to make, all by default.
 
         Raises:
-            EnvError: every environment broke.
+            EnvError: more than half of the update's attempts broke.
         """
         config, now = self.config, (self.update, again) if again else (self.update,)
         tasks = self._tasks[self.update * config.prompts :][: config.prompts]
@@ -141,7 +145,12 @@ class LanguageRun:
         which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
-        return self._play(jobs, self.acting, player or self.player)
+        played = self._play(jobs, self.acting, player or self.player)
+        self._seconds["act"] += played.act_s
+        self._seconds["step"] += played.step_s
+        self._played += played
+        self._played.check(f"of update {self.update + 1}")
+        return played.episodes
 
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
         """One attempt by one agent, within the budgets of the plan."""
@@ -208,10 +217,7 @@ class LanguageRun:
         if unit == "token":
             return TokenJudge(self.model, adapter, config.temperature)
         if config.act == "trie":
-            raise BadInput(
-                "actions that were sampled token by token are not trained as wholes", got="--act trie",
-                expected="word, token or sum", where="--act",
-            )  # fmt: skip
+            raise not_whole()
         return ActionJudge(self.model, adapter, config.temperature, config.act)
 
     def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
@@ -230,7 +236,8 @@ class LanguageRun:
         self.update += 1
         self.attempts += len(episodes)
         self.sampled += sampled_tokens(episodes)
-        row = {"update": self.update, "broken": self._broken, **update_row(episodes, self._seconds), **values}
+        row = {"update": self.update, **update_row(episodes, self._played, self._seconds), **values}
+        self._played = Played()
         warnings = self._health.look(row)
         self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
         for warning in warnings:
@@ -256,10 +263,16 @@ class LanguageRun:
         return result
 
     def attempt_heldout(self, how: str, player: PlayerOf | None = None) -> dict[str, Any]:
-        """One attempt at each held-out task, ``greedy`` or ``sampled``; see ``language_eval.summarise``."""
+        """Attempts at the held-out tasks; see ``language_eval.summarise``.
+
+        ``greedy``: one at each; ``sampled``: several at each where there are fewer than ``eval_tasks``.
+        """
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
-        jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(self.heldout)]
-        return summarise(self._play(jobs, acting, player or self.player, learning=False))
+        tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
+        jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
+        played = self._play(jobs, acting, player or self.player)
+        played.check(f"at held-out tasks of {self.config.env}")
+        return summarise(played.episodes, [task for task, _ in played.broken], self.env.reward_range[0])
 
     def finish(self, algo: str, rule: Rule, player: PlayerOf | None = None) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model.
@@ -293,35 +306,16 @@ class LanguageRun:
             return
         if self._resume:
             self.folder.truncate(-1)
-        self.live.status(f"attempting {len(self.heldout)} held-out tasks of {self.config.env} before learning")
-        self.folder.log(0, phase="random", **random_play(self.config.env, self.heldout, self.config.seed))
+        self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
+        tasks = repeated(self.heldout, self.config.plan.eval_tasks)
+        self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed))
         self.evaluate()
 
-    def _play(
-        self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf, *, learning: bool = True
-    ) -> list[Episode]:
-        while len(self._copies) < len(jobs):
-            self._copies.append(envs.load(self.config.env))
-        players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]
-        acting.forget()
-        before, start = acting.seconds, time.perf_counter()
-        overlap = getattr(self.env, "waits", False)
-        results = run_players(players, acting, workers=self.config.plan.workers, overlap=overlap)
-        if learning:
-            self._seconds["act"] += acting.seconds - before
-            self._seconds["step"] += time.perf_counter() - start - (acting.seconds - before)
-        broken = [result for result in results if isinstance(result, EnvError)]
-        if broken:
-            self._broken += len(broken)
-            self.live.note(f"! {len(broken)} of {len(results)} attempts broke and are left out: {broken[0]}")
-            for number, result in enumerate(results):  # what state a broken environment is in, nobody knows
-                if isinstance(result, EnvError):
-                    self._copies[number].close()
-                    self._copies[number] = envs.load(self.config.env)
-            self.env = self._copies[0]
-        if len(broken) == len(results):
-            raise broken[0]
-        return [result for result in results if isinstance(result, Episode)]
+    def _play(self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf) -> Played:
+        played = self.copies.play(jobs, acting, player)
+        if broken := played.broken:
+            self.live.note(f"! {len(broken)} of {len(jobs)} attempts broke: {broken[0][1]}")
+        return played
 
     def _keep_attempts(self, rule: Rule) -> None:
         """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
@@ -359,9 +353,9 @@ class LanguageRun:
 @contextmanager
 def open_language(
     config: LanguageConfig, folder: RunFolder, live: Live, *, resume: bool = False,
-    adapters: Sequence[str] = ("policy",), others: Sequence[str] = (),
+    adapters: Sequence[str] = ("policy",), others: Sequence[str] = (), needs: Needs = Needs(),
 ) -> Iterator[LanguageRun]:  # fmt: skip
-    """Check the settings, load the model, open the environment, and close both at the end.
+    """Check the settings, open the environment, load the model, and close both at the end.
 
     Args:
         config: of the run.
@@ -370,31 +364,33 @@ def open_language(
         resume: go on after the newest checkpoint.
         adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
         others: adapters that the algorithm trains, keeps and restores by itself.
+        needs: what the algorithm cannot do without.
 
     Raises:
-        BadInput: settings that do not fit together.
+        BadInput: settings that do not fit together; nothing is loaded before they are known to.
     """
-    check(config, (*adapters, *others))
+    begin = start(config, folder, (*adapters, *others), needs, live.note)
     plan = config.plan
-    live.status(f"loading {config.model}")
-    before = torch.get_num_threads()
+    before, model = torch.get_num_threads(), None
     torch.manual_seed(seed_tree(config.seed, "torch"))  # nothing should draw from it; a checkpoint holds its state
-    if plan.threads:
-        torch.set_num_threads(plan.threads)
-    model = language.load(
-        config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=(*adapters, *others), device=plan.device,
-        gradient_checkpointing=plan.checkpointing, seed=seed_tree(config.seed, "weights") % 2**31,
-    )  # fmt: skip
-    if plan.sampler == "vllm":
-        from evolvent.models.vllm import VllmSampler
-
-        model.sampler = VllmSampler(model)
     run: LanguageRun | None = None
     try:
-        run = LanguageRun(config, model, folder, live, adapters=adapters, resume=resume)
+        live.status(f"loading {config.model}")
+        if plan.threads:
+            torch.set_num_threads(plan.threads)
+        model = language.load(
+            config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=(*adapters, *others),
+            device=plan.device, gradient_checkpointing=plan.checkpointing,
+            seed=seed_tree(config.seed, "weights") % 2**31,
+        )  # fmt: skip
+        if plan.sampler == "vllm":
+            from evolvent.models.vllm import VllmSampler
+
+            model.sampler = VllmSampler(model)
+        run = LanguageRun(config, model, folder, live, begin, adapters=adapters, resume=resume)
         yield run
     finally:
         torch.set_num_threads(before)
-        for env in run._copies if run is not None else ():
-            env.close()
-        model.close()
+        (begin.env if run is None else run.copies).close()
+        if model is not None:
+            model.close()

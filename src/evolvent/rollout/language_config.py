@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, missing_extra
 from evolvent.learn.token_batch import Truncated
+from evolvent.models._language_load import dtype_of
 from evolvent.rollout.language_acting import Way
 
 
@@ -104,6 +106,18 @@ class LanguageConfig:
     """Device, prompts, budgets, evaluations, checkpoints."""
 
 
+_POSITIVE = (
+    "updates", "prompts", "group", "epochs", "minibatches", "eval_tasks", "save_every", "micro_tokens", "draws",
+    "passes", "capacity", "progress_passes", "replay_size", "stale", "limit", "length",
+)  # fmt: skip
+_COUNTS = (
+    "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",
+    "critic_epochs", "warmup", "whole", "interval", "reward_updates",
+)  # fmt: skip
+LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
+"""The least value of settings that count something, by their names in all algorithms."""
+
+
 def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
     """Refuse settings that do not fit together.
 
@@ -111,12 +125,12 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
         BadInput: names the setting.
     """
     plan = config.plan
-    sizes = {"updates": config.updates, "prompts": config.prompts, "group": config.group, "epochs": config.epochs}
-    sizes |= {"minibatches": config.minibatches, "eval-tasks": plan.eval_tasks, "save-every": plan.save_every}
-    sizes |= {"micro-tokens": plan.micro_tokens}
-    for name, size in sizes.items():
-        if size < 1:
-            raise BadInput("a setting is too small", got=size, expected=">= 1", where=f"--{name}")
+    for holder in (config, plan):
+        for name, value in vars(holder).items():
+            least = 0 if name == "lr" or name.endswith("_lr") else LEAST.get(name)
+            if least is not None and not least <= value < float("inf"):
+                where = f"--{name.replace('_', '-')}"
+                raise BadInput("a setting is out of bounds", got=value, expected=f">= {least}", where=where)
     if config.temperature <= 0.0:
         raise BadInput(
             "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
@@ -128,5 +142,12 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
         )  # fmt: skip
     if plan.lora_rank < 1 and plan.sampler == "vllm":
         raise BadInput("vLLM samples from adapters", got="--lora-rank 0", expected=">= 1", where="--sampler vllm")
+    if plan.sampler == "vllm" and importlib.util.find_spec("vllm") is None:
+        raise missing_extra("vllm", "vllm", "--sampler vllm")
+    dtype_of(plan.dtype, "cpu")
+    try:
+        torch.device(plan.device)
+    except RuntimeError as error:
+        raise BadInput("no such device", got=plan.device, expected="cpu, cuda, cuda:1, …", where="--device") from error
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")

@@ -10,33 +10,48 @@ import numpy as np
 from evolvent import envs
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Task, Turn
-from evolvent.formulas.statistics import stratified_bootstrap
+from evolvent.core.reward_kinds import reward_kinds, reward_total
+from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.rollout.text_baselines import borrowed, play, random_command
 
 
-def summarise(episodes: Sequence[Episode]) -> dict[str, Any]:
+def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: float = 0.0) -> dict[str, Any]:
     """Mean return of the valid attempts with a 95 % bootstrap interval, and means of what else there is.
 
+    Args:
+        episodes: attempts that came to an end.
+        broken: tasks of those that did not: no success, and the ``lowest`` return. Left out they would make what is
+            judged look better, wherever an answer is what breaks the environment.
+        lowest: bound of the returns.
+
+    ``n`` counts attempts, ``tasks`` the different tasks that they were at. The interval resamples tasks: several
+    attempts at one say more of that one and nothing of others. Of a single task there is no interval.
+
     ``cut_mean`` is the share of answers that were cut off by their length, ``flat_mean`` the share of groups in which
-    all attempts earned the same (nothing to learn from, for rules that compare). Where there are tools: ``calls_mean``,
-    calls an attempt, and ``failed_calls_mean``, the share of them that came back with an error.
+    all attempts earned the same (nothing to learn from, for rules that compare), ``reward_KIND_mean`` the total of a
+    kind of reward besides the task's own. Where there are tools: ``calls_mean``, calls an attempt, and
+    ``failed_calls_mean``, the share of them that came back with an error.
     """
     valid = [e for e in episodes if e.valid]
-    returns = np.array([e.total_reward for e in valid], dtype=np.float64)
-    low, high = stratified_bootstrap([returns.tolist()], np.mean) if len(valid) > 1 else (np.nan, np.nan)
+    returns = np.array([*(e.total_reward for e in valid), *(lowest for _ in broken)], dtype=np.float64)
+    tasks = [*(e.task_id for e in valid), *broken]
+    low, high = clustered_bootstrap(returns, tasks) if tasks else (np.nan, np.nan)
     finish = [how for e in valid for how in e.meta.get("finish", ())]
     groups: dict[str, list[float]] = {}
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
     flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
     told = {
-        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(valid),
-        "success_mean": _mean([bool(e.success) for e in valid]),
+        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(tasks),
+        "tasks": len(set(tasks)), "broken": len(broken),
+        "success_mean": _mean([*(bool(e.success) for e in valid), *(False for _ in broken)]),
         "length_mean": _mean([e.n_steps for e in valid]),
         "tokens_mean": _mean([e.n_tokens for e in valid]),
         "cut_mean": _mean([how == "length" for how in finish]),
         "flat_mean": _mean(flat),
     }  # fmt: skip
+    for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
+        told[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
     if not any("calls" in e.meta for e in valid):
         return told
     calls = [how not in ("ok", "cut") for e in valid for how in e.meta.get("calls", ())]
@@ -54,18 +69,19 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     chance = next((row for row in rows if row.get("phase") == "random"), {})
     before = next((row for row in rows if row.get("phase") == "eval"), {})
     score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
-    kept = ("value", "ci95", "success_mean")
+    kept = ("value", "ci95", "success_mean", "n", "tasks")
     return {
         "score": score | {"higher_is_better": True},
         "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
         "before": {k: before.get(k) for k in kept},
         "sampled": sampled, "greedy": greedy, "seconds": rows[-1]["t"],
+        "broken": sum(int(row.get("broken") or 0) for row in rows if "update" in row),
     }  # fmt: skip
 
 
 def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
-    """``summarise`` of one attempt at each task by chance: commands drawn uniformly; where any text is allowed, answers
-    to other tasks, or none where tasks do not carry theirs.
+    """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
+    answers to other tasks, or none where tasks do not carry theirs.
     """
     env = envs.load(spec)
     try:

@@ -9,11 +9,12 @@ from typing import Any
 from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.live import Live, interval, percent
+from evolvent.evaluate.live import Live, count, interval, judged_on, percent
 from evolvent.learn import checkpoint
 from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_eval import random_play
+from evolvent.rollout.language_tasks import repeated
 from evolvent.rollout.language_weights import Weights
 
 
@@ -51,19 +52,20 @@ def evaluate_language(
     with open_language(config, folder, live, adapters=adapters) as run:
         state = checkpoint.load(newest, {f"weights.{name}": Weights(run.model, name) for name in adapters})
         how_to = None if player is None else player(run)
-        live.status(f"attempting {plan.eval_tasks} held-out tasks of {config.env}")
+        live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
         played = {how: run.attempt_heldout(how, how_to) for how in ("greedy", "sampled")}
-        chance = random_play(config.env, run.heldout, config.seed)
+        chance = random_play(run.copies.spec, repeated(run.heldout, plan.eval_tasks), config.seed)
     rows = [
         [how, interval(told["value"], told["ci95"], rate=False), percent(told["success_mean"]),
-         told["length_mean"], told["n"]]
+         told["length_mean"], judged_on(told)]
         for how, told in {**played, "random actions": chance}.items()
     ]  # fmt: skip
     live.table(
         f"{config.env}, weights frozen after update {state['update']}",
-        ["actions", "return [95 %]", "success", "turns", "attempts"], rows,
+        ["actions", "return [95 %]", "success", "turns", "judged on"], rows,
     )  # fmt: skip
     return {
         "algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "model": config.model,
-        "seed": config.seed, "update": state["update"], "n": played["greedy"]["n"], **played, "random": chance,
+        "seed": config.seed, "update": state["update"], "n": played["greedy"]["n"],
+        "tasks": played["greedy"]["tasks"], **played, "random": chance,
     }  # fmt: skip

@@ -85,6 +85,10 @@ SIGNS: dict[str, tuple[Check, str]] = {
         _all("gap_beyond", lambda x: x > 0, 1),
         "log-probabilities when training differ from those when sampling by {gap:.1e}: the ratios start wrong",
     ),
+    "attempts-break": (
+        _all("broken_mean", lambda x: x >= 0.1, 3),
+        "{broken_mean:.0%} of the attempts broke and are missing from what is learned: mend the environment or reward",
+    ),
     "answers-cut-off": (
         _all("cut_mean", lambda x: x >= 0.5, 3),
         "{cut_mean:.0%} of the answers were cut off by their length: raise --answer, or give the model a way to stop",

@@ -7,23 +7,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.episode import Episode
-from evolvent.evaluate.live import percent
+from evolvent.evaluate.live import judged_on, percent
+from evolvent.rollout.language_copies import Played
 from evolvent.rollout.language_eval import summarise
 
 SHOWN = ("observation", "action")
 HEALTH = {"flat_mean": "flat groups", "entropy": "entropy", "kl_ref": "KL"}
 
 
-def update_row(episodes: Sequence[Episode], seconds: Mapping[str, float]) -> dict[str, Any]:
+def update_row(episodes: Sequence[Episode], played: Played, seconds: Mapping[str, float]) -> dict[str, Any]:
     """The columns of an update, named as in runs of teams so that reports and comparisons read both.
 
     Args:
         episodes: its attempts.
+        played: what became of all that were begun.
         seconds: of each part of the loop.
     """
     told = summarise(episodes)
     sampled = sampled_tokens(episodes)
-    row = {"return": told["value"], "attempts": len(episodes)}
+    begun = len(played.episodes) + len(played.broken)
+    row = {"return": told["value"], "attempts": len(episodes), "broken": len(played.broken)}
+    row |= {"broken_mean": len(played.broken) / begun} if begun else {}  # recorded attempts: none was begun
     row |= {name: told[name] for name in told if name.endswith("_mean")}
     row |= {f"{name}_s": round(spent, 4) for name, spent in seconds.items()}
     speed = {name: sampled / seconds[name] if seconds[name] else 0.0 for name in ("act", "learn")}  # recorded: no act
@@ -40,6 +44,7 @@ def facts(row: Mapping[str, Any]) -> list[str]:
     """The live line, the most important first."""
     return [
         f"update {row['update']}", f"return {_number(row['return'])}", f"success {percent(row['success_mean'])}",
+        *([f"{row['broken']} attempts broke"] if row.get("broken") else []),
         *(f"{word} {row[name]:.2g}" for name, word in HEALTH.items() if row.get(name) is not None),
         f"{row['sampled_per_s']:,.0f} tokens/s sampled", f"{row['trained_per_s']:,.0f} trained",
     ]  # fmt: skip
@@ -49,7 +54,8 @@ def in_words(result: Mapping[str, Any]) -> str:
     """An evaluation in words."""
     low, high = result["ci95"]
     interval = f"[{_number(low)}, {_number(high)}]"
-    return f"return {_number(result['value'])} {interval}, success {percent(result['success_mean'])}"
+    said = f"return {_number(result['value'])} {interval}, success {percent(result['success_mean'])}"
+    return f"{said}, {judged_on(result)}" if result.get("tasks") != result.get("n") else said
 
 
 def sample(episode: Episode) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 
 from evolvent.core.errors import BadInput
-from evolvent.core.protocols import Env, Task
+from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.rollout.language_config import LanguageConfig
 
@@ -31,7 +31,7 @@ def drawn(env: Env, n: int, seed: int) -> list[Task]:
 
 
 def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> tuple[list[Task], list[Task]]:
-    """The tasks of all updates, in order, and those that are held out.
+    """The tasks of all updates, in order, and those that are held out, no two of them alike.
 
     Args:
         env: whose they are.
@@ -43,9 +43,15 @@ def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> 
     """
     wanted, asked = config.updates * config.prompts, config.plan.eval_tasks
     train = drawn(env, wanted, seed_tree(config.seed, "tasks") % 2**31)
-    heldout = some_tasks(env, "heldout", asked, config.seed)
-    if (different := len({task.id for task in train})) < wanted:
-        note(f"{config.env} has fewer than {wanted} different training tasks: {different} of them come again and again")
+    heldout = distinct(some_tasks(env, "heldout", asked, config.seed))
+    if (different := len(distinct(train))) < wanted:
+        note(f"{config.env} has fewer than {wanted} different training tasks: {different}, which come again and again")
     if len(heldout) < asked:
-        note(f"{config.env} has fewer than {asked} held-out tasks: evaluations attempt {len(heldout)}")
+        some = f"evaluations attempt {len(heldout)}, with sampled answers {len(repeated(heldout, asked))} times in all"
+        note(f"{config.env} has fewer than {asked} held-out tasks: {some}")
     return train, heldout
+
+
+def repeated(tasks: list[Task], n: int) -> list[Task]:
+    """All tasks equally often: about ``n`` in all, each at least once."""
+    return tasks * max(1, n // len(tasks))

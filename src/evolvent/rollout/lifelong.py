@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.core.protocols import Env, Task
+from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
@@ -82,7 +82,7 @@ def run_stream(
 def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
     """All steps in order. Orders of the stream come from the seed tree, a fresh one each pass."""
     train = env.tasks("train", stream.train, stream.seed)
-    heldout = env.tasks("heldout", stream.heldout, stream.seed) if stream.heldout else []
+    heldout = distinct(env.tasks("heldout", stream.heldout, stream.seed)) if stream.heldout else []
     step = 0
     phases: list[tuple[str, int, Sequence[Task]]] = [("before", 1, heldout)]
     for number in range(1, stream.passes + 1):

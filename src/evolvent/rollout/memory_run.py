@@ -10,7 +10,7 @@ from typing import Any, Literal
 from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Env, Model
+from evolvent.core.protocols import Env, Model, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
@@ -18,6 +18,7 @@ from evolvent.memory.policies import Policy
 from evolvent.rollout.account import rate
 from evolvent.rollout.attempt import Agent, attempt
 from evolvent.rollout.lifelong import Stream, note, run_stream
+from evolvent.rollout.sources import pinned
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def evaluate_memory_system(
         raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
     with _opened(config, policy, folder, live, None) as (env, agent, memory):
         env.advance(config.passes)
-        tasks = env.tasks("heldout", episodes or config.heldout, config.seed)
+        tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
         live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
         rows: list[dict[str, Any]] = []
         for index, task in enumerate(tasks):
@@ -116,7 +117,7 @@ def _opened(
     config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, model: Model | None
 ) -> Iterator[tuple[Env, Agent, Memory]]:
     with ExitStack() as stack:
-        env = stack.enter_context(closing(envs.load(config.env)))
+        env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
         if model is None and config.model != "none":
             live.status(f"loading {config.model}")
             model = stack.enter_context(closing(models.load(config.model, progress=_fetching(live))))

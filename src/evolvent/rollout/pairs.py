@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,42 +42,57 @@ class Recorded:
         return list({id(e): e for e in out}.values())  # fewer groups than an update takes: each once
 
 
-def attempts(run: LanguageRun, pairs: str) -> Recorded | None:
-    """The recorded groups in the file or folder ``pairs``; ``None`` where none is named: attempts are collected.
+@dataclass(frozen=True)
+class Pairs:
+    """What stands in a file of preferences, before any model has read it: pairs in words, or groups of attempts."""
+
+    path: Path
+    words: tuple[tuple[int, dict[str, str]], ...] = ()
+    groups: tuple[list[Episode], ...] = ()
+
+
+def find_pairs(place: str) -> Pairs | None:
+    """The preferences in the file or folder ``place``; ``None`` where none is named: attempts are collected.
 
     Raises:
-        BadInput: no such file, a line that cannot be read, nothing to compare, or tokens of another model.
+        BadInput: no such file, a line that cannot be read, or nothing to compare.
     """
-    if not pairs:
+    if not place:
         return None
-    path = Path(pairs)
+    path = Path(place)
     path = path / "episodes.jsonl" if path.is_dir() else path
     if not path.is_file():
         raise BadInput(
             "no such file", got=str(path), expected="episodes.jsonl of a run, or lines of JSON", where="--pairs"
         )
-    chat = run.config.plan.style == "chat"
-    groups = read_pairs(path, run.model, chat=chat) if _is_text(path) else read_groups(path, run.model)
-    if not groups:
+    found = Pairs(path, words=_words(path)) if _is_text(path) else Pairs(path, groups=_groups(path))
+    if not found.words and not found.groups:
         raise BadInput(
             "nothing to compare", got=str(path), expected="groups of two attempts or more whose returns differ",
             where="--pairs", do="record more attempts: --record 32 in the run that writes them",
         )  # fmt: skip
-    return Recorded(groups, run.config.prompts, run.config.seed)
+    return found
 
 
-def read_pairs(path: Path, model: LanguageModel, *, chat: bool) -> list[list[Episode]]:
-    """Lines of ``{"prompt", "chosen", "rejected"}`` as groups of two attempts of one decision.
-
-    Texts are continued as they stand; with ``chat`` the prompt is the user's message and answers end as the model ends.
+def attempts(run: LanguageRun, pairs: Pairs | None) -> Recorded | None:
+    """The preferences as groups of attempts in the tokens of the run's model.
 
     Raises:
-        BadInput: a line that is no such object; the message names it.
+        BadInput: tokens of another model.
+    """
+    if pairs is None:
+        return None
+    groups = read_pairs(pairs, run.model, chat=run.config.plan.style == "chat") if pairs.words else None
+    return Recorded(groups or read_groups(pairs, run.model), run.config.prompts, run.config.seed)
+
+
+def read_pairs(pairs: Pairs, model: LanguageModel, *, chat: bool) -> list[list[Episode]]:
+    """Pairs in words as groups of two attempts of one decision.
+
+    Texts are continued as they stand; with ``chat`` the prompt is the user's message and answers end as the model ends.
     """
     groups: list[list[Episode]] = []
-    for number, row in _lines(path):
-        if set(FIELDS) - row.keys() or not all(isinstance(row[name], str) and row[name] for name in FIELDS):
-            raise BadInput("not a pair", got=sorted(row), expected=", ".join(FIELDS), where=f"{path}:{number}")
+    for number, row in pairs.words:
         prompt = row["prompt"]
         context = model.chat([{"role": "user", "content": prompt}]) if chat else model.encode(prompt, start=True)
         pair: list[Episode] = []
@@ -109,20 +125,34 @@ def _answer(model: LanguageModel, prompt: str, text: str, context: np.ndarray, c
     return said[: ends[0] + 1] if ends else said
 
 
-def read_groups(path: Path, model: LanguageModel) -> list[list[Episode]]:
-    """Groups of a run's recorded attempts that did not all earn the same.
+def read_groups(pairs: Pairs, model: LanguageModel) -> list[list[Episode]]:
+    """Groups of recorded attempts as this model's.
 
     Raises:
         BadInput: they were recorded with another model's tokens.
     """
+    for group in pairs.groups[:8]:
+        _check_tokens(group[0], model, pairs.path)
+    return [[_without_logp(episode) for episode in group] for group in pairs.groups]
+
+
+def _words(path: Path) -> tuple[tuple[int, dict[str, str]], ...]:
+    """Lines of ``{"prompt", "chosen", "rejected"}`` with their numbers."""
+    found: list[tuple[int, dict[str, str]]] = []
+    for number, row in _lines(path):
+        if set(FIELDS) - row.keys() or not all(isinstance(row[name], str) and row[name] for name in FIELDS):
+            raise BadInput("not a pair", got=sorted(row), expected=", ".join(FIELDS), where=f"{path}:{number}")
+        found.append((number, row))
+    return tuple(found)
+
+
+def _groups(path: Path) -> tuple[list[Episode], ...]:
+    """Groups of a run's recorded attempts that did not all earn the same."""
     groups: dict[str, list[Episode]] = {}
     for episode in load_episodes(path):
         if episode.valid and episode.n_tokens:
             groups.setdefault(episode.group or episode.task_id, []).append(episode)
-    some = [group for group in groups.values() if len({e.total_reward for e in group}) > 1]
-    for group in some[:8]:
-        _check_tokens(group[0], model, path)
-    return [[_without_logp(episode) for episode in group] for group in some]
+    return tuple(group for group in groups.values() if len({e.total_reward for e in group}) > 1)
 
 
 def _without_logp(episode: Episode) -> Episode:

@@ -1,0 +1,96 @@
+"""The copies of an environment that attempts of language models go on in, side by side, and what broke in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evolvent import envs
+from evolvent.core.episode import Episode
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Env, Task
+from evolvent.rollout.players import Player, run_players
+
+PlayerOf = Callable[[Env, Task, int, str], Player]
+"""``(environment, task, seed, group)`` to the attempt as a coroutine."""
+MOST_BROKEN = 0.5
+"""A larger share of attempts that break ends the run: what is left of them is not what was to be learned or judged."""
+
+
+@dataclass
+class Played:
+    """Attempts that came to an end, the tasks of those that broke with their errors, and the seconds of each part."""
+
+    episodes: list[Episode] = field(default_factory=list[Episode])
+    broken: list[tuple[str, EnvError]] = field(default_factory=list[tuple[str, EnvError]])
+    act_s: float = 0.0
+    step_s: float = 0.0
+
+    def __iadd__(self, more: Played) -> Played:
+        return Played(
+            self.episodes + more.episodes, self.broken + more.broken, self.act_s + more.act_s, self.step_s + more.step_s
+        )
+
+    def check(self, of: str) -> None:
+        """Refuse to go on where too many broke.
+
+        Args:
+            of: whose attempts these are, such as "of update 3".
+
+        Raises:
+            EnvError: the first of their errors, with how many there are.
+        """
+        attempts = len(self.episodes) + len(self.broken)
+        if len(self.broken) > MOST_BROKEN * attempts:
+            first = self.broken[0][1]
+            raise EnvError(
+                f"{len(self.broken)} of {attempts} attempts {of} broke: {first.what}", got=first.got,
+                expected=first.expected or "attempts that come to an end", where=first.where,
+                do=first.do or "mend the environment; the run goes on with --resume",
+            ) from first  # fmt: skip
+
+
+class Copies:
+    """Copies of an environment, made as they are needed.
+
+    Args:
+        spec: of the environment.
+        first: one copy of it, already made.
+        workers: threads on which they work; 0 = in lockstep.
+    """
+
+    def __init__(self, spec: str, first: Env, workers: int) -> None:
+        self.spec, self.workers = spec, workers
+        self._copies = [first]
+
+    @property
+    def first(self) -> Env:
+        """One of them, to ask it for names and limits."""
+        return self._copies[0]
+
+    def play(self, jobs: Sequence[tuple[Task, int, str]], acting: Any, player: PlayerOf) -> Played:
+        """One attempt for each (task, seed, group); one whose environment broke is told apart, its copy made anew."""
+        while len(self._copies) < len(jobs):
+            self._copies.append(envs.load(self.spec))
+        players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]
+        acting.forget()
+        before, start = acting.seconds, time.perf_counter()
+        overlap = getattr(self.first, "waits", False)
+        results = run_players(players, acting, workers=self.workers, overlap=overlap)
+        act_s = acting.seconds - before
+        played = Played(act_s=act_s, step_s=time.perf_counter() - start - act_s)
+        for number, result in enumerate(results):
+            if isinstance(result, Episode):
+                played.episodes.append(result)
+            else:  # what state a broken environment is in, nobody knows
+                played.broken.append((jobs[number][0].id, result))
+                self._copies[number].close()
+                self._copies[number] = envs.load(self.spec)
+        return played
+
+    def close(self) -> None:
+        """Release all of them."""
+        for env in self._copies:
+            env.close()
