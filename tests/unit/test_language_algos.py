@@ -301,7 +301,7 @@ def test_a_world_that_does_not_pay_what_a_system_needs_is_named(model, tmp_path)
     for name in ("g_ra", "refine", "spa"):
         env = "microwave" if name == "g_ra" else "arithmetic:largest"
         own = {"kinds": ("manners",)} if name == "g_ra" else {}
-        with pytest.raises(BadInput, match="does not carry this kind of reward"):
+        with pytest.raises(BadInput, match="does not pay this kind of reward"):
             start(name, settings(name, model, env=env, **own), tmp_path / name)
 
 

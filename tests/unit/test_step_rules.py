@@ -215,7 +215,7 @@ def test_low_rewards_wait_for_the_gate():
     total = np.array([1 + 2 + 1, 0, 1.0])
     want = (total - total.mean()) / total.std(ddof=1)
     assert adv.values("step")[::2] == pytest.approx(want, abs=1e-5)
-    with pytest.raises(BadInput, match="one gate between"):
+    with pytest.raises(BadInput, match="one gate for each level"):
         step_gated.assign(group, step_gated.Config(levels=(("format",), ("tool",))))
 
 

@@ -40,8 +40,9 @@ _PARTS = PART_WORDS | {"act": "sampling answers", "learn": "changing weights"}
 _NODES, _SEEN, _SAID, _WORST_AND_BEST = 24, 700, 1200, 2
 _POINTER = re.compile(r"\s*\((docs/[\w.-]+\.md#([\w-]+))\)\s*$")
 _READING = (
-    "Scores are mean returns of one attempt at each held-out task with a 95 % bootstrap interval over attempts; "
-    "success has a Wilson interval. Points are single updates; the line through them is a mean over neighbours on both "
+    "Scores are mean returns of one attempt at each held-out task, with sampled answers of several where there are few "
+    "tasks; 95 % intervals are over tasks, by bootstrap, and Wilson's for success. Attempts that broke are failures "
+    "with the lowest reward. Points are single updates; the line through them is a mean over neighbours on both "
     "sides: nothing is shifted."
 )
 
