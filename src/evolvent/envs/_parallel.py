@@ -81,7 +81,10 @@ class ParallelSolo:
         )
         views = {agent: view["observation"] for agent, view in obs.items()} if self._masked else obs
         return Seen(
-            obs={agent: view / np.float32(255) if view.dtype == np.uint8 else view for agent, view in views.items()},
+            obs={
+                agent: view / np.float32(255) if view.dtype == np.uint8 else view
+                for agent, view in ((agent, np.asarray(view)) for agent, view in views.items())
+            },
             reward=reward,
             terminated=ended and not cut,
             truncated=cut,

@@ -21,13 +21,11 @@ its result. The file is run once for all attempts, and its tools are called from
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import json
 import math
 import numbers
 import random
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +37,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs import _tools
+from evolvent.envs._file import run_file
 from evolvent.envs._text import check_request, playing
 
 Row = Mapping[str, Any]
@@ -198,12 +197,8 @@ class Graded:
 @functools.lru_cache(maxsize=8)
 def _run_file(path: Path, stamp: tuple[int, int], where: str) -> tuple[ModuleType, list[Row]]:
     """The file as a module, and its rows; run anew only where it has changed: attempts share what it builds."""
-    spec = importlib.util.spec_from_file_location(f"graded_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look
+    module = run_file(path, stamp, where)
     try:
-        spec.loader.exec_module(module)
         rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
     except Exception as error:
         raise BadInput("the file does not run", got=f"{type(error).__name__}: {error}", where=where) from error

@@ -1,7 +1,9 @@
-"""Any parallel environment of PettingZoo, or of a package that follows it, by the name of its module.
+"""Any parallel environment of PettingZoo, of a package that follows it, or of your own file.
 
-``pettingzoo:sisl.multiwalker_v9``, ``pettingzoo:butterfly.knights_archers_zombies_v11``, ``pettingzoo:package.module``.
-The name is looked up inside PettingZoo, then as a module of its own; it must have a function ``parallel_env``.
+``pettingzoo:sisl.multiwalker_v9``, ``pettingzoo:butterfly.knights_archers_zombies_v11``, ``pettingzoo:package.module``,
+``pettingzoo:my_env.py``. A name is looked up inside PettingZoo, then as a module of its own; what ends in ``.py`` is a
+file, which is run. It must have ``parallel_env``: a function, or a class, that makes a ``pettingzoo.ParallelEnv``. Of
+the options ``render_mode`` and ``max_cycles`` it is given those that it takes.
 Not every one is decided by its seed: in knights_archers_zombies_v11 an attempt depends on the one before.
 """
 
@@ -9,13 +11,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
 import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
 from evolvent.envs import closest
+from evolvent.envs._file import run_file
 from evolvent.envs._parallel import ParallelSolo
 
 
@@ -23,32 +30,80 @@ def make_solo(variant: str, *, limit: int = 0, state: bool = False) -> ParallelS
     """One copy.
 
     Args:
-        variant: name of the module.
+        variant: name of the module, or path of a Python file. A file is run: use only what you trust.
         limit: steps of an attempt (its ``max_cycles``); 0 = its own.
         state: show ``env.state()`` as the shared state.
     """
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a window
     if importlib.util.find_spec("pettingzoo") is None:
         raise missing_extra("pettingzoo", "marl", "envs.pettingzoo")
-    module = _module(variant.removeprefix("pettingzoo."))
-    if not hasattr(module, "parallel_env"):
+    where = f"pettingzoo:{variant}"
+    module = _file(variant) if variant.endswith(".py") else _module(variant.removeprefix("pettingzoo."))
+    make = getattr(module, "parallel_env", None)
+    if not callable(make):
+        has = [name for name in ("env", "raw_env") if hasattr(module, name)]
         raise BadInput(
-            "not a parallel environment", got=variant, expected="a module with parallel_env (agents act all at once)",
-            where="pettingzoo", do="turn-based environments are not supported",
+            "not a parallel environment", got=f"a module with {has[0]}, for turns" if has else variant,
+            expected="a module with parallel_env (agents act all at once)", where=where,
+            do="turn-based environments are not supported" if has else "define parallel_env(), which returns one copy",
         )  # fmt: skip
-    options = {"max_cycles": limit} if limit else {}
-    try:
-        env = module.parallel_env(render_mode="rgb_array", **options)
-    except TypeError as err:
-        raise BadInput("the environment refuses its options", got=str(err), where=f"pettingzoo:{variant}") from err
-    own = getattr(env.unwrapped, "max_cycles", 0)
-    if not env.possible_agents:
-        raise EnvError("an environment without a fixed list of agents", where=f"pettingzoo:{variant}")
+    env = _made(make, {"render_mode": "rgb_array"} | ({"max_cycles": limit} if limit else {}), where)
+    _check(env, where)
+    own = getattr(getattr(env, "unwrapped", env), "max_cycles", 0)
     return ParallelSolo(env, limit=limit or (own if isinstance(own, int) else 0), dies=True, state=state)
+
+
+def _made(make: Callable[..., Any], options: Mapping[str, Any], where: str) -> Any:
+    """One copy; who takes no ``render_mode`` draws as it likes, but a limit must be taken."""
+    try:
+        known = inspect.signature(make).parameters.values()
+    except ValueError:  # of something built in
+        known = ()
+    whatever = any(of.kind is of.VAR_KEYWORD for of in known)
+    taken = {name: value for name, value in options.items() if whatever or name in {of.name for of in known}}
+    if lost := [name for name in options if name not in taken and name != "render_mode"]:
+        raise BadInput("the environment refuses its options", got=lost[0], where=where, do="leave limit out")
+    try:
+        return make(**taken)
+    except TypeError as err:
+        if not re.search("unexpected keyword argument|takes no arguments", str(err)):
+            raise
+        if "render_mode" in taken and whatever:
+            return _made(make, {name: value for name, value in taken.items() if name != "render_mode"}, where)
+        raise BadInput("the environment refuses its options", got=str(err), where=where) from err
+
+
+def _check(env: Any, where: str) -> None:
+    """It must look like ``pettingzoo.ParallelEnv``; what is made for turns looks otherwise."""
+    needed = ("possible_agents", "observation_space", "action_space", "reset", "step")
+    missing = [name for name in needed if not hasattr(env, name)]
+    turns = hasattr(env, "agent_iter")
+    if missing or turns:
+        raise BadInput(
+            "not a parallel environment",
+            got=f"{type(env).__name__}, which acts in turns" if turns else f"{type(env).__name__} without {missing[0]}",
+            expected="a pettingzoo.ParallelEnv, returned by parallel_env()", where=where,
+            do="pettingzoo.utils.conversions.aec_to_parallel makes one of an environment whose agents may act at once"
+            if turns else "",
+        )  # fmt: skip
+    if not env.possible_agents:
+        raise EnvError("an environment without a fixed list of agents", where=where)
+
+
+def _file(name: str) -> ModuleType:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise BadInput(
+            "no such file", got=str(path), expected="a Python file with parallel_env", where=f"pettingzoo:{name}"
+        )
+    stamp = path.stat()
+    return run_file(path.resolve(), (stamp.st_mtime_ns, stamp.st_size), f"pettingzoo:{name}")
 
 
 def _module(name: str) -> ModuleType:
     for full in (f"pettingzoo.{name}", name):
+        if not all(part.isidentifier() for part in name.split(".")):
+            break
         try:
             return importlib.import_module(full)
         except ModuleNotFoundError as err:
@@ -57,7 +112,7 @@ def _module(name: str) -> ModuleType:
                 raise EnvError("a package is missing", got=err.name, where=f"pettingzoo:{name}", do=do) from err
     raise BadInput(
         "no such environment", got=name, expected=closest(name, _known()), where="pettingzoo",
-        do="for one of your own: the name of a module that Python can import",
+        do="for one of your own: the path of a .py file, or the name of a module that Python can import",
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, install
 from evolvent.memory.engines.sqlite import SQLite
 from evolvent.memory.engines.store import Progress, Search, marks
 from evolvent.memory.index import graph
@@ -193,7 +193,7 @@ class Index:
         found = {"vectors": self._shadow.vectors.n, **(self._cache.about(self._shadow) if self._cache else plain)}
         large = self._search == "auto" and self._shadow.vectors.n >= GRAPH_FROM
         if large and self._cache is not None and not graph.installed():
-            found["trouble"] = "usearch is not installed, so search is exact: pip install 'evolvent[scale]'"
+            found["trouble"] = f"usearch is not installed, so search is exact: {install('scale')}"
         return {"search": "approximate" if self._graph() else "exact", **found}
 
     def close(self) -> None:

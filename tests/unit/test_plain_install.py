@@ -1,0 +1,95 @@
+"""The base install, without any extra: every command and every algorithm answers, or says which extra to install."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from sample_team_run import sample_team_run
+
+from evolvent import catalogue
+from evolvent.core.errors import install
+
+ALGOS = [entry.name for entry in catalogue.entries("algos")]
+TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
+MEMORY = {"memlift", "memp", "memq", "memrl", "no_memory", "rag"}
+DRIVER = """
+import contextlib, io, json, sys, traceback
+
+EXTRAS = {
+    "torch", "transformers", "peft", "safetensors", "gguf", "jinja2", "gymnasium", "pettingzoo", "mpe2", "vmas", "ray",
+    "lbforaging", "rware", "xllamacpp", "cffi", "tokenizers", "sentence_transformers", "usearch", "psycopg", "openai",
+    "matplotlib", "minigrid", "mujoco", "gymnasium_robotics", "jax", "jaxmarl",
+}
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in EXTRAS else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+from evolvent.cli import main
+for line in sys.stdin:
+    out, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            main(json.loads(line))
+        except SystemExit as error:
+            code = error.code or 0
+        except BaseException:
+            code = traceback.format_exc()
+    print(json.dumps([code, out.getvalue()]), flush=True)
+"""
+
+
+def answers(requests, cwd):
+    """Exit code and output of each command, in one process where nothing but the base install can be imported."""
+    given = "".join(json.dumps([str(word) for word in words]) + "\n" for words in requests)
+    process = subprocess.run(
+        [sys.executable, "-c", DRIVER], input=given, capture_output=True, text=True, cwd=cwd, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def test_every_algorithm_answers_or_names_its_extra(tmp_path):
+    requests = [("run", name, *flag) for name in ALGOS for flag in (("--help",), ()) if flag or name not in MEMORY]
+    found = dict(zip(requests, answers(requests, tmp_path), strict=True))
+    for (_, name, *flag), (code, said) in found.items():
+        if name in MEMORY:
+            assert code == 0 and "--env" in said, (name, said)
+        else:
+            assert code == 2 and "torch is not installed" in said, (name, flag, code, said)
+            assert install("marl" if name in TEAM else "train") in said, (name, said)
+    assert set(ALGOS) >= TEAM | MEMORY and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("list",), 0, "mappo"), (("compare", "a"), 0, "IQM"), (("compare", "--help"), 0, "folders"),
+        (("eval", "a"), 2, ".[marl]"), (("eval", "--help"), 0, "episodes"), (("run",), 2, "memlift"),
+        (("run", "mat", "--resume", "a"), 2, ".[marl]"), (("export", "verl", "a", "--out", "x"), 2, ".["),
+        (("export", "verl", "--help"), 0, "--out"), (("bench", "marl"), 2, ".[marl]"),
+        (("bench", "language"), 2, ".[train]"), (("memory", "audit", "nowhere"), 2, "no memory"),
+        (("memory", "--help"), 0, "audit"),
+        (("run", "memlift", "--model", "none", "--env", "household"), 2, ".[memory]"),
+        (("run", "memlift", "--model", "smollm2-135m", "--env", "household"), 2, ".[llama]"),
+    ],
+)  # fmt: skip
+def test_every_command_answers_or_names_its_extra(tmp_path, words, code, said):
+    sample_team_run(tmp_path / "a")
+    ((found, out),) = answers([words], tmp_path)
+    assert found == code and said in out, f"{found}\n{out}"
+
+
+def test_the_command_installs_in_the_clone(tmp_path):
+    assert install("train").startswith("cd ") and install("train").endswith(
+        "pip install -c constraints.txt -e '.[train]'"
+    )
+    assert "constraints" not in install("vllm"), "it pins versions of its own"
