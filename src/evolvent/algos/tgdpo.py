@@ -35,6 +35,7 @@ from evolvent.rollout.language import LanguageRun, open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_notes import exact_judge
 from evolvent.rollout.pairs import attempts
 
 PAPER = "arXiv 2506.14574"
@@ -93,7 +94,7 @@ def _guided(run: LanguageRun, sides: Ledger, config: Config) -> Ledger:
     reward = np.full(sides.size("token"), np.nan)
     if batch.rows:
         tokens = config.plan.micro_tokens
-        there, base = (batch.looked_up(run.judge(name), tokens)[0] for name in (REWARD, None))
+        there, base = (batch.looked_up(exact_judge(run, name), tokens)[0] for name in (REWARD, None))
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         reward[~np.isnan(side_K)] = (there - base).numpy()
 

@@ -84,7 +84,7 @@ class LanguageRun:
         self._last: list[Episode] = []
         self._telling: tuple[int, list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
-        self.exact = model.dtype == torch.float32
+        self.exact = model.dtype == torch.float32 and config.plan.sampler == "own"
         self._health = Health(exact=self.exact)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
@@ -170,15 +170,13 @@ class LanguageRun:
         batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
         if plan.truncated != "count" and not len(batch.units):
             return {"untrained": 1.0}
-        base, away = self.judge(None, unit), dict[str, float]()
-        if objective.needs_reference:
-            batch = batch.with_reference(base, plan.micro_tokens)
-        elif plan.lora_rank:
-            away = reference_kl(batch, base, micro_tokens=plan.micro_tokens, which=self.update)
+        judge, base, away = self.judge(adapter, unit), self.judge(None, unit), dict[str, float]()
+        if not objective.needs_reference and plan.lora_rank:
+            away["kl_ref"] = reference_kl(batch, judge, base, micro_tokens=plan.micro_tokens, which=self.update)
         told = improve(
-            objective, batch, self.judge(adapter, unit), self.optimizers[adapter], epochs=config.epochs,
-            minibatches=config.minibatches, micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip,
-            generator=self.generator,
+            objective, batch, judge, self.optimizers[adapter], epochs=config.epochs, minibatches=config.minibatches,
+            micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip, generator=self.generator,
+            reference=base if objective.needs_reference else None,
         )  # fmt: skip
         return away | told_of_steps(told)
 
