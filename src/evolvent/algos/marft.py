@@ -35,7 +35,7 @@ from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
 from evolvent.learn.token_critic import first_tokens
 from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
 from evolvent.rollout.language_acting import Way
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.players import Budget
@@ -74,6 +74,8 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     team = workflow(config.agents)
+    others = len(team.names) - 1
+    check_stages(config.updates, others * config.interval, "--interval", parts=others or 1, who=team.names[-1])
     rule, objective = _rule(config), MARFT_A if config.level == "action" else MARFT_T
     objective = replace(objective, clip_low=CLIP, clip_high=CLIP, entropy=config.entropy)
     level, unit = ("step", "action") if config.level == "action" else ("token", "token")

@@ -24,7 +24,7 @@ import torch
 
 from evolvent import envs
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput, EnvError, ModelError
+from evolvent.core.errors import EnvError, ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.ledger import Ledger
@@ -43,7 +43,7 @@ from evolvent.rollout.language_config import LanguageConfig, check
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
-from evolvent.rollout.language_learn import told_of_steps, training_batch
+from evolvent.rollout.language_learn import judge_of, told_of_steps, training_batch
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
 from evolvent.rollout.language_tasks import drawn, run_tasks
 from evolvent.rollout.language_weights import Weights
@@ -103,7 +103,7 @@ class LanguageRun:
         """
         self._begin()
         with self.folder.interrupt:
-            while self.update < self.config.updates and not self._spent():
+            while self.update < self.config.updates and self._used() < 1.0:
                 self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
                 yield self.update
                 if self.folder.interrupt.requested and self.update < self.config.updates:
@@ -141,6 +141,10 @@ class LanguageRun:
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
         return self._play(jobs, self.acting, player or self.player)
+
+    def early(self, updates: int) -> bool:
+        """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
+        return self.update < updates and self._used() < 0.5
 
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
         """One attempt by one agent, within the budgets of the plan."""
@@ -201,15 +205,7 @@ class LanguageRun:
 
     def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
         """The model with some adapter (``None``: the frozen base) as a judge of what was sampled here."""
-        config = self.config
-        if unit == "token":
-            return TokenJudge(self.model, adapter, config.temperature)
-        if config.act == "trie":
-            raise BadInput(
-                "actions that were sampled token by token are not trained as wholes", got="--act trie",
-                expected="word, token or sum", where="--act",
-            )  # fmt: skip
-        return ActionJudge(self.model, adapter, config.temperature, config.act)
+        return judge_of(self.model, adapter, self.config, unit)
 
     def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
         """End an update: write its line, warn where learning cannot work, evaluate and save where it is time.
@@ -270,10 +266,12 @@ class LanguageRun:
         self._keep_attempts(rule)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
+        told = outcome(self.folder.read_metrics(), greedy, sampled)
+        if not told["policy_updates"]:
+            self.live.note(f"! the policy was trained in none of {self.update} updates: this is the model as it began")
         return {
             "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
-            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update,
-            **outcome(self.folder.read_metrics(), greedy, sampled),
+            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **told,
         }  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- inside
@@ -337,9 +335,10 @@ class LanguageRun:
         state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled}
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
 
-    def _spent(self) -> bool:
-        plan = self.config.plan
-        return 0 < 60 * plan.minutes <= self.folder.seconds or 0 < plan.sampled <= self.sampled
+    def _used(self) -> float:
+        """How much of the minutes or of the tokens is gone, as a share; 0 without such limits."""
+        spent = ((self.folder.seconds / 60, self.config.plan.minutes), (self.sampled, self.config.plan.sampled))
+        return max(used / most if most > 0 else 0.0 for used, most in spent)
 
     def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
         now = time.monotonic()
