@@ -26,6 +26,7 @@ from evolvent.learn.objectives_of_papers import CHOICES
 from evolvent.learn.policy_gradient import improve
 from evolvent.learn.progress import ProgressEstimator
 from evolvent.learn.replay import Replay
+from evolvent.learn.surrogates import nft
 from evolvent.learn.token_batch import token_batch
 from evolvent.models._language_sample import Heat
 from evolvent.rollout.dynamic_sampling import collect_differing
@@ -163,11 +164,43 @@ def test_nft_reads_right_and_wrong_off_any_scale_of_rewards(model, tmp_path):
     _, seen, _ = start("nft", settings("nft", model, group=6), tmp_path / "run")
     for _, episodes, ledger in seen:
         for group in {e.group for e in episodes}:
-            q = np.mean([e.total_reward > 0 for e in episodes if e.group == group])
+            q = np.mean([e.success for e in episodes if e.group == group])
             for i, e in enumerate(episodes):
                 if e.group == group and 0 < q < 1:
                     mine = ledger.values("step")[ledger.episode_index("step") == i]
-                    assert mine == pytest.approx(np.full(e.n_steps, float(e.total_reward > 0) - q))
+                    assert mine == pytest.approx(np.full(e.n_steps, float(e.success) - q))
+
+
+SHAPED = """
+PROMPTS = [{"prompt": "Say " + "abcdefghij"[i] * (i + 1)} for i in range(10)]
+MAX_TOKENS, REWARD_RANGE, SUCCESS = 4, (-1.0, 1.0), SUCCESS_FROM
+def reward(completion, prompt):  # most are paid a little, some are fined
+    return 0.1 if sum(map(ord, completion)) % 3 else -0.5 if sum(map(ord, completion)) % 2 else 1.0
+"""
+
+
+@pytest.mark.parametrize("bar", [0.05, 0.6])
+def test_a_little_reward_is_no_success_unless_the_task_says_so(bar, model, tmp_path):
+    (tmp_path / "task.py").write_text(SHAPED.replace("SUCCESS_FROM", str(bar)))
+    _, seen, _ = start("nft", settings("nft", model, env=f"graded:{tmp_path / 'task.py'}", group=8), tmp_path / "run")
+    compared = 0
+    for _, episodes, ledger in seen:
+        for i, e in enumerate(episodes):
+            right = [o.total_reward >= bar for o in episodes if o.group == e.group]
+            if 0 < sum(right) < len(right):
+                mine = ledger.values("step")[ledger.episode_index("step") == i]
+                assert mine == pytest.approx([(e.total_reward >= bar) - np.mean(right)])
+                compared += 1
+    assert compared
+
+
+def test_the_loss_of_nft_reads_the_groups_share_off_the_credit():
+    """Four attempts of one token, one right: q = 1/4 in all, whatever they were paid; the paper's loss by hand."""
+    ratio = torch.tensor([1.3, 0.8, 1.1, 0.6], dtype=torch.float64)
+    adv = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64) - 0.25
+    wrong = torch.log((1 - 0.25 * ratio) / 0.75).clamp(min=0.0)  # floor 1
+    want = -0.75 * torch.where(adv > 0, ratio.log(), wrong)
+    torch.testing.assert_close(nft(ratio, adv, 1.0), want)
 
 
 def test_a_step_in_which_nothing_was_decided_changes_nothing():

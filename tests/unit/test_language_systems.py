@@ -248,7 +248,9 @@ def test_only_the_chosen_agent_moves(level, folder, tmp_path):
 
 def test_a_team_is_recorded_agent_by_agent(folder, tmp_path):
     names = ("planner", "solver<", "checker<planner+solver: Check it.")
-    start("marft", settings("marft", folder, updates=1, interval=0, agents=names, plan={"record": 99}), tmp_path / "run")
+    start(
+        "marft", settings("marft", folder, updates=1, interval=0, agents=names, plan={"record": 99}), tmp_path / "run"
+    )
     e = Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes()))
     assert e.agents_T == ["planner", "solver", "checker"] and e.meta["turns"] == [0, 0, 0]
     seen = {node.agent: node.text for node in e.nodes if node.kind == "observation"}
