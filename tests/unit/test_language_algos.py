@@ -40,7 +40,7 @@ NAMES = (
 )  # fmt: skip
 SETTINGS = {
     "g_ra": {"kinds": ("process",)}, "dapo": {"draws": 2}, "evol_rl": {"embedder": "hash", "learn_share": 1.0},
-    "flow_grpo": {"plan": {"answer": 8}},
+    "flow_grpo": {"plan": {"answer": 8}}, "gspo": {"clip_low": 0.0003, "clip_high": 0.0004},
 }  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -127,22 +127,26 @@ def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path, run_
 
 
 # ------------------------------------------------------------------------------------------------ dapo, nft, loop
-def test_tasks_are_drawn_until_enough_groups_differ():
-    draws = {0: [("a", 1, 1), ("b", 1, 0)], 1: [("c", 0, 1), ("d", 0, 0)], 2: [("e", 0, 1), ("f", 0, 1)]}
+def test_only_as_many_tasks_are_drawn_as_groups_are_missing():
+    paid = {0: [("a", 1, 1), ("b", 1, 0), ("x", 0, 0)], 1: [("c", 0, 1), ("d", 0, 0)], 2: [("e", 0, 1)]}
+    asked = []
 
-    def collect(*, again):
-        return [attempt(ret, group=name) for name, *rets in draws[again] for ret in rets]
+    def run(prompts):
+        asked.clear()
 
-    run = SimpleNamespace(config=SimpleNamespace(prompts=2), collect=collect)
-    episodes, out_E, told = collect_differing(run, 3)
-    assert told == {"draws": 2.0, "differing": 2.0} and len(episodes) == 8
-    assert {e.group for e, out in zip(episodes, out_E, strict=True) if not out} == {"b", "c"}
-    _, out_E, told = collect_differing(SimpleNamespace(config=SimpleNamespace(prompts=3), collect=collect), 3)
-    assert told == {"draws": 3.0, "differing": 4.0} and (~out_E).sum() == 6, (
-        "what is beyond the size of an update is out"
-    )
-    _, out_E, told = collect_differing(SimpleNamespace(config=SimpleNamespace(prompts=9), collect=collect), 2)
-    assert told == {"draws": 2.0, "differing": 2.0}, "the number of draws is bounded"
+        def collect(*, again, which):
+            asked.append(list(which))
+            tasks = sorted({n for n, _ in which})
+            return [attempt(paid[again][n][1 + g], group=paid[again][n][0]) for n in tasks for g in range(2)]
+
+        return SimpleNamespace(config=SimpleNamespace(prompts=prompts, group=2), collect=collect)
+
+    episodes, out_E, told = collect_differing(run(3), 3)
+    assert told == {"draws": 3.0, "differing": 3.0} and [len(which) // 2 for which in asked] == [3, 2, 1]
+    assert {e.group for e, out in zip(episodes, out_E, strict=True) if not out} == {"b", "c", "e"}
+    assert len(episodes) == 12, "what differs is kept and not drawn again"
+    assert collect_differing(run(2), 3)[2] == {"draws": 2.0, "differing": 2.0}
+    assert collect_differing(run(3), 2)[2] == {"draws": 2.0, "differing": 2.0}, "the number of draws is bounded"
 
 
 def test_dapo_counts_what_it_sampled_in_vain_and_learns_nothing_from_groups_that_never_differ(model, tmp_path):

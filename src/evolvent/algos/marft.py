@@ -14,10 +14,12 @@ agent is ``--agents solver``: with ``--group`` times the number of agents it may
 
 Deviations: kappa = 1, so that a workflow's worth does not depend on how many speak; ``--kappa 0.99`` is the released
 code. One threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first.
-Agents share one base and one critic's features; no warm-up of the critic. ``interval`` counts updates, the released
-one 1,000 environment steps. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is
-that of the released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no
-agent is absent, the order does not change with t, layers speak one after another, and only the last agent is graded.
+Advantages are normalised over the decisions of the agent in its turn, not over those of all agents: its step then has
+the same size whatever the others' advantages are. Agents share one base and one critic's features; no warm-up of the
+critic. ``interval`` counts updates, the released one 1,000 environment steps; a run in which an agent's turn never
+comes is refused. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is that of
+the released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no agent is
+absent, the order does not change with t, layers speak one after another, and only the last agent is graded.
 """
 
 from __future__ import annotations
