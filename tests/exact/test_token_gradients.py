@@ -300,7 +300,7 @@ KNOWN = [0.1, 0.2, 0.3]
         (token_entropy_weight, record(), "no 'entropy'"),
         (token_entropy_redistribute, record(entropy=KNOWN, new_logp=KNOWN, logp=()), "log-probabilities"),
         (token_implicit, record(), "no 'prm_logp'"),
-        (token_implicit, record(prm_logp=KNOWN, logp=()), "log-probabilities"),
+        (token_implicit, record(prm_logp=KNOWN), "no 'policy_logp'"),
         (step_utterance_critic, record(q1=KNOWN, q2=KNOWN, v1=KNOWN), "no 'v2'"),
     ],
 )

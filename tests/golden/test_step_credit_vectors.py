@@ -52,7 +52,7 @@ def attempts(returns, lengths, turns=None):
         ep, n = Episode("t", group="g", id=str(i)), turns[i] if turns else 1
         for t in range(n):
             ep.act("x", token_ids=range(length), reward=ret if t == n - 1 else 0.0)
-        ep.end(terminated=True)
+        ep.end(terminated=True, success=ret > 0)
         out.append(ep)
     return out
 

@@ -213,8 +213,9 @@ def test_soft_targets():
 def test_implicit_step_rewards():
     """Two attempts, of two steps and of one: step rewards .05 (.2 + .4), .05 .1 and .05 (-.3), returns 1 and 0."""
     prm = [[-0.8, -0.6, -0.9], [-1.3]]
-    a = episode([2, 1], [0.0, 1.0], id="a", prm_logp=prm[0])
-    b = episode([1], [0.0], id="b", prm_logp=prm[1])
+    a = episode([2, 1], [0.0, 1.0], id="a", logp=[-9.0] * 3, prm_logp=prm[0], policy_logp=[-1.0] * 3)
+    # what the sampler said is not read
+    b = episode([1], [0.0], id="b", logp=[-9.0], prm_logp=prm[1], policy_logp=[-1.0])
     own = np.array([0.03, 0.005, -0.015])
     # largest sum from a step on: .035
     scaled = own / 0.035

@@ -26,6 +26,7 @@ from evolvent.learn.objectives_of_papers import CHOICES
 from evolvent.learn.policy_gradient import improve
 from evolvent.learn.progress import ProgressEstimator
 from evolvent.learn.replay import Replay
+from evolvent.learn.surrogates import nft
 from evolvent.learn.token_batch import token_batch
 from evolvent.models._language_sample import Heat
 from evolvent.rollout.dynamic_sampling import collect_differing
@@ -39,7 +40,7 @@ NAMES = (
 )  # fmt: skip
 SETTINGS = {
     "g_ra": {"kinds": ("process",)}, "dapo": {"draws": 2}, "evol_rl": {"embedder": "hash", "learn_share": 1.0},
-    "flow_grpo": {"plan": {"answer": 8}},
+    "flow_grpo": {"plan": {"answer": 8}}, "gspo": {"clip_low": 0.0003, "clip_high": 0.0004},
 }  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -126,22 +127,26 @@ def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path, run_
 
 
 # ------------------------------------------------------------------------------------------------ dapo, nft, loop
-def test_tasks_are_drawn_until_enough_groups_differ():
-    draws = {0: [("a", 1, 1), ("b", 1, 0)], 1: [("c", 0, 1), ("d", 0, 0)], 2: [("e", 0, 1), ("f", 0, 1)]}
+def test_only_as_many_tasks_are_drawn_as_groups_are_missing():
+    paid = {0: [("a", 1, 1), ("b", 1, 0), ("x", 0, 0)], 1: [("c", 0, 1), ("d", 0, 0)], 2: [("e", 0, 1)]}
+    asked = []
 
-    def collect(*, again):
-        return [attempt(ret, group=name) for name, *rets in draws[again] for ret in rets]
+    def run(prompts):
+        asked.clear()
 
-    run = SimpleNamespace(config=SimpleNamespace(prompts=2), collect=collect)
-    episodes, out_E, told = collect_differing(run, 3)
-    assert told == {"draws": 2.0, "differing": 2.0} and len(episodes) == 8
-    assert {e.group for e, out in zip(episodes, out_E, strict=True) if not out} == {"b", "c"}
-    _, out_E, told = collect_differing(SimpleNamespace(config=SimpleNamespace(prompts=3), collect=collect), 3)
-    assert told == {"draws": 3.0, "differing": 4.0} and (~out_E).sum() == 6, (
-        "what is beyond the size of an update is out"
-    )
-    _, out_E, told = collect_differing(SimpleNamespace(config=SimpleNamespace(prompts=9), collect=collect), 2)
-    assert told == {"draws": 2.0, "differing": 2.0}, "the number of draws is bounded"
+        def collect(*, again, which):
+            asked.append(list(which))
+            tasks = sorted({n for n, _ in which})
+            return [attempt(paid[again][n][1 + g], group=paid[again][n][0]) for n in tasks for g in range(2)]
+
+        return SimpleNamespace(config=SimpleNamespace(prompts=prompts, group=2), collect=collect)
+
+    episodes, out_E, told = collect_differing(run(3), 3)
+    assert told == {"draws": 3.0, "differing": 3.0} and [len(which) // 2 for which in asked] == [3, 2, 1]
+    assert {e.group for e, out in zip(episodes, out_E, strict=True) if not out} == {"b", "c", "e"}
+    assert len(episodes) == 12, "what differs is kept and not drawn again"
+    assert collect_differing(run(2), 3)[2] == {"draws": 2.0, "differing": 2.0}
+    assert collect_differing(run(3), 2)[2] == {"draws": 2.0, "differing": 2.0}, "the number of draws is bounded"
 
 
 def test_dapo_counts_what_it_sampled_in_vain_and_learns_nothing_from_groups_that_never_differ(model, tmp_path):
@@ -163,11 +168,43 @@ def test_nft_reads_right_and_wrong_off_any_scale_of_rewards(model, tmp_path):
     _, seen, _ = start("nft", settings("nft", model, group=6), tmp_path / "run")
     for _, episodes, ledger in seen:
         for group in {e.group for e in episodes}:
-            q = np.mean([e.total_reward > 0 for e in episodes if e.group == group])
+            q = np.mean([e.success for e in episodes if e.group == group])
             for i, e in enumerate(episodes):
                 if e.group == group and 0 < q < 1:
                     mine = ledger.values("step")[ledger.episode_index("step") == i]
-                    assert mine == pytest.approx(np.full(e.n_steps, float(e.total_reward > 0) - q))
+                    assert mine == pytest.approx(np.full(e.n_steps, float(e.success) - q))
+
+
+SHAPED = """
+PROMPTS = [{"prompt": "Say " + "abcdefghij"[i] * (i + 1)} for i in range(10)]
+MAX_TOKENS, REWARD_RANGE, SUCCESS = 4, (-1.0, 1.0), SUCCESS_FROM
+def reward(completion, prompt):  # most are paid a little, some are fined
+    return 0.1 if sum(map(ord, completion)) % 3 else -0.5 if sum(map(ord, completion)) % 2 else 1.0
+"""
+
+
+@pytest.mark.parametrize("bar", [0.05, 0.6])
+def test_a_little_reward_is_no_success_unless_the_task_says_so(bar, model, tmp_path):
+    (tmp_path / "task.py").write_text(SHAPED.replace("SUCCESS_FROM", str(bar)))
+    _, seen, _ = start("nft", settings("nft", model, env=f"graded:{tmp_path / 'task.py'}", group=8), tmp_path / "run")
+    compared = 0
+    for _, episodes, ledger in seen:
+        for i, e in enumerate(episodes):
+            right = [o.total_reward >= bar for o in episodes if o.group == e.group]
+            if 0 < sum(right) < len(right):
+                mine = ledger.values("step")[ledger.episode_index("step") == i]
+                assert mine == pytest.approx([(e.total_reward >= bar) - np.mean(right)])
+                compared += 1
+    assert compared
+
+
+def test_the_loss_of_nft_reads_the_groups_share_off_the_credit():
+    """Four attempts of one token, one right: q = 1/4 in all, whatever they were paid; the paper's loss by hand."""
+    ratio = torch.tensor([1.3, 0.8, 1.1, 0.6], dtype=torch.float64)
+    adv = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64) - 0.25
+    wrong = torch.log((1 - 0.25 * ratio) / 0.75).clamp(min=0.0)  # floor 1
+    want = -0.75 * torch.where(adv > 0, ratio.log(), wrong)
+    torch.testing.assert_close(nft(ratio, adv, 1.0), want)
 
 
 def test_a_step_in_which_nothing_was_decided_changes_nothing():
@@ -312,7 +349,7 @@ def test_pairs_of_success_and_failure_against_the_policy_that_sampled():
     assert pairs == [(0, 1), (2, 1)]
     units = pair_batch(episodes, pairs, constrained=False).units
     assert units.group.tolist() == [0] * 4 + [1] * 4 and units.adv.tolist() == [1, 1, -1, -1] * 2
-    assert units.ref_logp.tolist() == units.old_logp.tolist()
+    assert units.ref_logp is None  # who judged it as the model is judged says so: learn.policy_gradient
 
 
 def test_the_model_of_rewards_starts_without_an_opinion_and_learns_one(model, tmp_path):

@@ -75,7 +75,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, folder, tmp_path, monkey
 
 @pytest.mark.parametrize("name", ["etpo", "marft", "tgdpo"])
 def test_what_was_learned_is_evaluated_frozen(name, folder, tmp_path):
-    want = start(name, settings(name, folder, updates=1), tmp_path / "run")
+    want = start(name, settings(name, folder), tmp_path / "run")
     with Live(plain=True) as live:
         told = import_module(f"evolvent.algos.{name}").evaluate(RunFolder.open(tmp_path / "run"), live, 2)
     assert told["greedy"]["value"] == want["greedy"]["value"] and told["sampled"]["n"] == 2
@@ -237,7 +237,7 @@ def weights(path, name):
 
 @pytest.mark.parametrize("level", ["action", "token"])
 def test_only_the_chosen_agent_moves(level, folder, tmp_path):
-    config = settings("marft", folder, updates=1, level=level, interval=5)
+    config = settings("marft", folder, updates=6, level=level, interval=5, plan={"sampled": 1})  # one update
     start("marft", config, tmp_path / "one")
     first = {name: weights(tmp_path / "one", name) for name in ("solver", "checker")}
     assert any(np.abs(t).max() > 0 for key, t in first["solver"].items() if "lora_B" in key)
@@ -249,7 +249,9 @@ def test_only_the_chosen_agent_moves(level, folder, tmp_path):
 
 def test_a_team_is_recorded_agent_by_agent(folder, tmp_path):
     names = ("planner", "solver<", "checker<planner+solver: Check it.")
-    start("marft", settings("marft", folder, updates=1, agents=names, plan={"record": 99}), tmp_path / "run")
+    start(
+        "marft", settings("marft", folder, updates=1, interval=0, agents=names, plan={"record": 99}), tmp_path / "run"
+    )
     e = Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes()))
     assert e.agents_T == ["planner", "solver", "checker"] and e.meta["turns"] == [0, 0, 0]
     seen = {node.agent: node.text for node in e.nodes if node.kind == "observation"}

@@ -32,7 +32,7 @@ def attempt(name, rewards, *, states=(), agents=(), kinds=None, tokens=1, group=
     for t, r in enumerate(rewards):
         ep.observe(states[t] if states else f"turn {t}")
         ep.act("x", token_ids=range(tokens), reward=r, agent=agents[t] if agents else "agent")
-    ep.end(terminated=True)
+    ep.end(terminated=True, success=ep.total_reward > 0)
     for kind, values in (kinds or {}).items():
         keep_reward(ep, kind, values)
     return ep
@@ -256,6 +256,15 @@ def test_budgets_pay_for_brevity():
     paid = np.array([np.cos(0.2 * np.pi), np.cos(0.3 * np.pi) - 0.2, 0])
     want = paid.mean() - paid[0] + (paid - paid.mean()) / paid.std(ddof=1)
     assert adv == pytest.approx(want)
+    right = [1.0, 0.1, -0.2]  # partial, shaped, penalised: what is right is what the environment says is
+    shaped = [attempt(str(r), [r], tokens=n) for r, n in zip(right, (20, 60, 5), strict=True)]
+    for ep, success in zip(shaped, (True, True, False), strict=True):
+        ep.meta["budget"], ep.success = 40, success
+    found = step_length_budget.assign(shaped, step_length_budget.Config(limit=100, alpha=0.01)).values("step")
+    assert found == pytest.approx(want)
+    shaped[0].success = None
+    with pytest.raises(BadInput, match="nobody said whether the attempt is right"):
+        step_length_budget.assign(shaped)
     group[1].meta["budget"] = 0
     with pytest.raises(BadInput, match="no length budget"):
         step_length_budget.assign(group)

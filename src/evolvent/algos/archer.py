@@ -6,13 +6,13 @@ Paper: Zhou et al. 2024, ArCHer: Training Language Model Agents via Hierarchical
     A  = min(Q_1, Q_2)(o, a~) - min(V_1, V_2)(o),              L_pi = - mean A sum_j log pi(w~_j | o, w~_{<j})
 
 at situations o from the replay; slow copies move by tau in every pass. In the first ``warmup`` updates only the critics
-learn.
+learn, at most in half of the minutes or tokens.
 
 Deviations: the critics are MLPs on the frozen base's hidden states instead of a second, trained encoder, so the
-replay's features are computed once. Fresh answers are drawn once an update, at ``draws`` situations: they serve the
-state values in all passes and the policy afterwards (released: anew in every step). One pass of the policy instead of
-three (``--epochs``), 32 attempts an update instead of 128 (WebShop 512), a replay of 4,096 decisions instead of 100,000
-steps, rates for LoRA. No token baseline.
+replay's features are computed once. They are alone in 5 updates (released: 20 of 2,000). Fresh answers are drawn once
+an update, at ``draws`` situations: they serve the state values in all passes and the policy afterwards (released: anew
+in every step). One pass of the policy instead of three (``--epochs``), 32 attempts an update instead of 128 (WebShop
+512), a replay of 4,096 decisions instead of 100,000 steps, rates for LoRA. No token baseline.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from evolvent.learn.objectives_of_papers import ARCHER
 from evolvent.learn.utterance_critic import Settings, Situation, UtteranceCritics
 from evolvent.rollout.language import LanguageRun, open_language
 from evolvent.rollout.language_acting import Acting
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import CRITIC, Needs
@@ -50,8 +50,8 @@ class Config(LanguageConfig):
     """Discount from one utterance to the next."""
     tau: float = 0.1
     """How far the slow critics move in a pass."""
-    warmup: int = 20
-    """Updates in which only the critics learn."""
+    warmup: int = 5
+    """First updates, in which only the critics learn."""
     passes: int = 50
     """Passes of the critics in an update."""
     draws: int = 128
@@ -68,6 +68,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     settings = Settings(config.critic_lr, config.gamma, config.tau, config.capacity, config.grad_clip)
     unit = "token" if config.act == "trie" else "action"
+    check_stages(config.updates, config.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         seed = seed_tree(config.seed, "critic") % 2**31
         critics = UtteranceCritics(run.model.states, run.model.width, run.model.context, settings, seed=seed)
@@ -82,7 +83,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 told = critics.learn(drawn, said, passes=config.passes, batch=BATCH, generator=run.generator)
                 critics.note([*episodes, *answered])
                 ledger, fresh = step_utterance_critic.assign(episodes), step_utterance_critic.assign(answered)
-            if update >= config.warmup:
+            if not run.early(config.warmup):
                 with run.clock("learn"):  # LEARN
                     told |= run.improve(ARCHER, answered, fresh, level="step", unit=unit, grad_clip=config.grad_clip)
             run.log(episodes, ledger, **told)

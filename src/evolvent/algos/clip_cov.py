@@ -9,7 +9,8 @@ The change of the entropy is minus the covariance of advantage and log-probabili
 k = 0 for a share of all tokens drawn at random among those with ``low < cov < high`` that PPO's clip does not cut.
 
 Deviations: some released scripts clip at 1 / 1, that is not at all. At least one token is left out where any is
-eligible. LoRA instead of all weights, and a learning rate that suits it.
+eligible, as in the released code, whose steps have 10^5 tokens; in a step of 16 that is 6 %, not 2e-4. LoRA instead of
+all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations

@@ -6,12 +6,14 @@ Paper: Yu et al. 2025, DAPO: An Open-Source LLM Reinforcement Learning System at
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)
     L   = - mean_tokens min(r A, clip(r, 1 - low, 1 + high) A)                       no reference
 
-An update draws tasks until ``prompts`` groups have returns that differ, in at most ``draws`` draws; with fewer it
-trains on what there is, and ``differing`` in the log says how many. What was sampled in vain counts in ``attempts``,
-``sampled_tokens`` and ``return``, and takes no part in the loss or its denominators.
+An update draws tasks until ``prompts`` groups have returns that differ, in at most ``draws`` draws, each of as many
+tasks as are missing; groups that differ are kept. With fewer it trains on what there is, and ``differing`` in the log
+says how many. What was sampled in vain counts in ``attempts``, ``sampled_tokens`` and ``return``, and takes no part in
+the loss or its denominators.
 
 Deviations: one optimiser step an update of 8 tasks x 4 attempts by default, the paper does 16 (``--minibatches``) on
-512 x 16. LoRA instead of all weights, and a learning rate that suits it.
+512 x 16; a draw of the released code is a whole batch, and what is too many is thrown away. LoRA instead of all
+weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ The fixed point is ``pi ∝ rho exp(Q / beta)``. Sums run over the tokens that c
 whole vocabulary where any text is allowed.
 
 Deviations: policy and values are adapters on one frozen base, which is rho, and Q is a map of the hidden state onto the
-output embeddings that starts at 0 (the published one reads a second language model's logits as values); AdamW with
-rates for LoRA instead of Lion at 1e-6; temperature 1 over all tokens and 8 x 4 attempts an update instead of .5 among
-the 50 likeliest and 8 environments x 2 turns. Where a single token can follow, its value is what it leads to. The
-released code averages the policy's loss over the vocabulary without pi and without rho, and reads the KL inside actions
-one step late: this is the paper's equation.
+output embeddings that starts at 0 (the published one reads a second language model's logits as values); AdamW without
+weight decay for policy and values, with rates for LoRA, instead of Lion at 1e-6; temperature 1 over all tokens and
+8 x 4 attempts an update instead of .5 among the 50 likeliest and 8 environments x 2 turns. Where a single token can
+follow, its value is what it leads to. The released code averages the policy's loss over the vocabulary without pi and
+without rho, and reads the KL inside actions one step late: this is the paper's equation.
 """
 
 from __future__ import annotations

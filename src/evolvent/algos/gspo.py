@@ -6,10 +6,13 @@ Paper: Zheng et al. 2025, Group Sequence Policy Optimization (arXiv 2507.18071).
     s_i = exp( mean_t log(pi(w_t) / pi_old(w_t)) ),     L = - mean_i min(s A, clip(s, 1 - low, 1 + high) A)
 
 A reward is paid to an attempt, so the correction for the policy having moved is that of the attempt; noise of single
-tokens averages out. The range is narrow since the mean moves little. It takes several optimiser steps an update to
-matter: in the first one every ratio is 1.
+tokens averages out. It takes several optimiser steps an update to matter: in the first one every ratio is 1.
 
 Deviations: an attempt of several turns is one sequence. LoRA instead of all weights, and a learning rate that suits it.
+The range is a hundred times the published 3e-4 and 4e-4, which are for a mean over thousands of tokens and steps of
+1e-6. A step of LoRA at 1e-4 moves the mean over a few tokens by .01 to .09, and bfloat16 alone by .05: within the
+published range 54 % of the units were clipped in float32 and 46 % in bfloat16 (75 % without the first step); now it is
+4 % and 16 % (arithmetic:largest, 4 updates of 4 steps).
 """
 
 from __future__ import annotations
@@ -38,9 +41,9 @@ class Config(LanguageConfig):
 
     minibatches: int = 4
     """Optimiser steps of a pass."""
-    clip_low: float = 0.0003
+    clip_low: float = 0.03
     """How far below 1 the ratio of an attempt counts."""
-    clip_high: float = 0.0004
+    clip_high: float = 0.04
     """How far above 1 it counts."""
 
     grad_clip: float = 1.0

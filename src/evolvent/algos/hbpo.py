@@ -7,7 +7,8 @@ Paper: Lyu et al. 2025, Hierarchical Budget Policy Optimization (arXiv 2507.1584
     L   = - mean_i mean_t min(r A, clip(r, 1 +- eps) A)
 
 The attempts of a group are told their budgets in the prompt, each budget equally often; held-out tasks are attempted
-without one. ``beta`` is 1.
+without one. Right is what the environment calls a success, however it pays, unless ``correct_above`` is set. ``beta``
+is 1.
 
 Deviations: the budget stands under the situation; the paper lets the answer begin with it. With G = 4 each budget has
 one attempt, the paper has 4. LoRA instead of all weights, and a learning rate that suits it.
@@ -43,8 +44,8 @@ class Config(LanguageConfig):
     """Cost of a token over the budget (alpha)."""
     limit: int = 4096
     """Most tokens of an attempt (L)."""
-    correct_above: float = 0.0
-    """An attempt with a larger return is right."""
+    correct_above: float | None = None
+    """An attempt with a larger return is right; None = one that the environment calls a success."""
 
     clip: float = 0.2
     """Clip range of the ratio."""

@@ -14,10 +14,12 @@ agent is ``--agents solver``: with ``--group`` times the number of agents it may
 
 Deviations: kappa = 1, so that a workflow's worth does not depend on how many speak; ``--kappa 0.99`` is the released
 code. One threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first.
-Agents share one base and one critic's features; no warm-up of the critic. ``interval`` counts updates, the released
-one 1,000 environment steps. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is
-that of the released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no
-agent is absent, the order does not change with t, layers speak one after another, and only the last agent is graded.
+Advantages are normalised over the decisions of the agent in its turn, not over those of all agents: its step then has
+the same size whatever the others' advantages are. Agents share one base and one critic's features; no warm-up of the
+critic. ``interval`` counts updates, the released one 1,000 environment steps; a run in which an agent's turn never
+comes is refused. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is that of
+the released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no agent is
+absent, the order does not change with t, layers speak one after another, and only the last agent is graded.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
 from evolvent.learn.token_critic import first_tokens
 from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
 from evolvent.rollout.language_acting import Way
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import CRITIC, Needs
@@ -75,6 +77,8 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     team = workflow(config.agents)
+    others = len(team.names) - 1
+    check_stages(config.updates, others * config.interval, "--interval", parts=others or 1, who=team.names[-1])
     rule, objective = _rule(config), MARFT_A if config.level == "action" else MARFT_T
     objective = replace(objective, clip_low=CLIP, clip_high=CLIP, entropy=config.entropy)
     level, unit = ("step", "action") if config.level == "action" else ("token", "token")

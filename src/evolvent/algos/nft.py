@@ -7,7 +7,9 @@ Paper: Chen et al. 2025, Bridging Supervised Learning and Reinforcement Learning
 
 If the old policy is a mixture of one that is right with probability q and one that is wrong, raising the first lowers
 the second: wrong answers are fitted by their share of the mixture. ``max_v`` bounds the value and leaves the gradient.
-On policy the gradient is that of GRPO. Groups that are all right or all wrong are left out.
+On policy the gradient is that of GRPO. Groups that are all right or all wrong are left out. Right is what the
+environment calls a success, however it pays: shaped rewards and penalties are not read, unless ``correct_above`` is
+set. q is the share within the attempts that were judged, and the loss reads it off the advantage ``c - q``.
 
 Deviations: one optimiser step an update of 8 tasks x 4 attempts by default, the paper does 16 (``--minibatches``) on
 16 x 512 attempts. LoRA instead of all weights, and a learning rate that suits it.
@@ -19,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.core.reward_kinds import keep_reward
+from evolvent.core.reward_kinds import keep_reward, succeeded
 from evolvent.credit import step_group_mean
 from evolvent.evaluate.live import Live
 from evolvent.learn.leave_out import leave_out, without_effect
@@ -39,8 +41,8 @@ RULE = step_group_mean.Config(kinds=("right",))
 class Config(LanguageConfig):
     """Settings of NFT."""
 
-    correct_above: float = 0.0
-    """An attempt with a larger return is right."""
+    correct_above: float | None = None
+    """An attempt with a larger return is right; None = one that the environment calls a success."""
     floor: float = 1.0
     """Smallest ratio of the implied wrong policy."""
 
@@ -56,7 +58,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 for episode in episodes:
-                    keep_reward(episode, "right", float(episode.total_reward > config.correct_above))
+                    keep_reward(episode, "right", float(succeeded(episode, config.correct_above)))
                 ledger = step_group_mean.assign(episodes, RULE)
                 alike = leave_out(ledger, without_effect(ledger))
             with run.clock("learn"):  # LEARN

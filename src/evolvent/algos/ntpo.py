@@ -18,7 +18,7 @@ from evolvent.credit import token_ntpo
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import NTPO
 from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import CriticPlan, LanguageConfig
+from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import CRITIC, Needs
@@ -54,9 +54,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(NTPO, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
     rule = token_ntpo.Config(gamma=config.gamma, trace=config.trace)
+    check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        for update in run.updates():
+        for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 seen = critic.note(episodes)
@@ -65,7 +66,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 told = run.improve_critic(
                     critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
                 )
-                if update >= config.plan.warmup:
+                if not run.early(config.plan.warmup):
                     told |= run.improve(
                         objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
                     )

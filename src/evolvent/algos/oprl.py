@@ -7,7 +7,9 @@ Paper: Liu et al. 2025, Agentic Reinforcement Learning with Implicit Step Reward
     L = - mean_tokens min(r A, clip(r, 1 +- eps) A)
 
 The model is a second adapter on the same base. In each update it learns first and then scores; its reference is the
-policy that sampled. Groups without both a success and a failure teach it nothing.
+policy that sampled. Groups without both a success and a failure teach it nothing. Implicit rewards are divided by the
+largest sum to go of the batch, as released, but never scaled up from less than rounding; both models are judged in
+float32 for them.
 
 Deviations: sums over steps as in the paper, the released code takes means; all steps enter the step baseline, the
 released code lets only the first of each attempt in. The penalty for invalid actions is the environment's business. 8
@@ -75,6 +77,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 told = _prefer(run, episodes, optimizer, config.beta)
+                note_logp(run, episodes, "policy_logp", "policy")
                 note_logp(run, episodes, "prm_logp", PRM)
                 ledger = token_implicit.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
@@ -94,7 +97,7 @@ def _prefer(
     batch = pair_batch(episodes, pairs, constrained=run.config.act == "trie")
     told = improve(
         Preference("dpo", beta=beta), batch, run.judge(PRM), optimizer, micro_tokens=run.config.plan.micro_tokens,
-        grad_clip=PRM_CLIP, generator=run.generator,
+        grad_clip=PRM_CLIP, generator=run.generator, reference=run.judge("policy"),
     )  # fmt: skip
     return {"pairs": float(len(pairs)), "prm_loss": told["loss"], "prm_accuracy": told["accuracy"]}
 

@@ -7,8 +7,8 @@ Paper: Ahmadian et al. 2024, Back to Basics (arXiv 2402.14740), after Kool et al
     L   = - mean_i A_i sum_t log pi(w_t)
 
 Unbiased: the baseline does not know attempt i. The divergence from the model without its adapter is part of what is
-earned, not of the loss. There is no ratio: with more than one optimiser step an update the later ones are off policy
-and not corrected.
+earned, not of the loss; both sides of it are judged in float32, after sampling (``rollout.language_notes``). There is
+no ratio: with more than one optimiser step an update the later ones are off policy and not corrected.
 
 Deviations: LoRA instead of all weights, and a learning rate that suits it.
 """

@@ -8,10 +8,12 @@ Paper: Zhu et al. 2025, TGDPO: Harnessing Token-Level Reward Guidance for Enhanc
     L   = - log sigmoid(beta m)
 
 Two stages in one run, on one base: in the first ``reward_updates`` updates DPO trains the adapter "reward", then it is
-frozen and guides the adapter "policy". ``--reward-from RUN`` takes the adapter of another run (of ``dpo``) and leaves
-the first stage out. Pairs as in ``dpo``: the best and worst attempt of each group of the policy, or ``--pairs``.
+frozen and guides the adapter "policy". The first ends early where half of the minutes or tokens are gone;
+``--reward-from RUN`` takes the adapter of another run (of ``dpo``) and leaves it out. Pairs as in ``dpo``: the best and
+worst attempt of each group of the policy, or ``--pairs``.
 
-Deviations: as in ``dpo``. In the first stage attempts are those of the untrained policy.
+Deviations: as in ``dpo``. In the first stage attempts are those of the untrained policy; it is 10 updates long, the
+paper trains its reward once over a data set.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ from evolvent.learn.preference import Preference
 from evolvent.learn.sides import best_and_worst, taking_part, weighted
 from evolvent.learn.token_batch import token_batch
 from evolvent.rollout.language import LanguageRun, open_language
-from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_notes import exact_judge
 from evolvent.rollout.pairs import attempts, find_pairs
 
 PAPER = "arXiv 2506.14574"
@@ -51,7 +54,7 @@ class Config(LanguageConfig):
     """Recorded pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = made on the way."""
     reward_from: str = ""
     """Run folder (or adapter folder) of a model trained by DPO; empty = trained in the first updates of this run."""
-    reward_updates: int = 50
+    reward_updates: int = 10
     """Updates of the first stage."""
     alpha: float = 0.5
     """How much the reward of a token counts."""
@@ -64,6 +67,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective, first = Preference("dpo", beta=config.beta), 0 if config.reward_from else config.reward_updates
+    check_stages(config.updates, first, "--reward-updates")
     guide = _adapter_folder(config.reward_from) if config.reward_from else None
     pairs = find_pairs(config.pairs)
     with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD)) as run:
@@ -72,7 +76,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run.model.load_adapter(guide, REWARD)
         for update in run.updates():
             episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
-            adapter = REWARD if update < first else POLICY
+            adapter = REWARD if run.early(first) else POLICY
             with run.clock("credit"):  # CREDIT
                 sides = best_and_worst(episodes)
                 ledger = _guided(run, sides, config) if adapter == POLICY else weighted(sides, lambda side: side)
@@ -84,6 +88,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                     )
                 if adapter == REWARD:
                     told.pop("gap", 0.0)  # the policy acted, another adapter learned: nothing to agree on
+                    told["reward_steps"] = told.pop("updates")
             run.log(episodes, ledger, **told)
         summary = "the side of the attempt, times one plus the reward of the token"
         return run.finish("tgdpo", Rule("tgdpo", "token", summary, lambda e: _guided(run, best_and_worst(e), config)))
@@ -95,7 +100,7 @@ def _guided(run: LanguageRun, sides: Ledger, config: Config) -> Ledger:
     reward = np.full(sides.size("token"), np.nan)
     if batch.rows:
         tokens = config.plan.micro_tokens
-        there, base = (batch.looked_up(run.judge(name), tokens)[0] for name in (REWARD, None))
+        there, base = (batch.looked_up(exact_judge(run, name), tokens)[0] for name in (REWARD, None))
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         reward[~np.isnan(side_K)] = (there - base).numpy()
 

@@ -25,7 +25,7 @@ from evolvent.learn.objectives_of_papers import TWOSOME
 from evolvent.learn.token_critic import first_tokens
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_acting import Way
-from evolvent.rollout.language_config import CriticPlan, LanguageConfig
+from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import CRITIC, Needs
@@ -63,9 +63,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(TWOSOME, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
     rule = step_gae.Config(gamma=config.gamma, trace=config.trace)
+    check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC, whole=True)) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        for update in run.updates():
+        for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
                 seen = critic.note(episodes)
@@ -74,7 +75,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 told = run.improve_critic(
                     critic, seen, first_tokens(ledger), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
                 )
-                if update >= config.plan.warmup:
+                if not run.early(config.plan.warmup):
                     told |= run.improve(
                         objective, episodes, ledger, level="step", unit="action", kl_stop=config.kl_stop,
                         grad_clip=config.grad_clip,

@@ -68,6 +68,24 @@ def reward_total(episode: Episode, kind: str) -> float:
     return math.fsum(np.atleast_1d(_read(episode, kind)).tolist())
 
 
+def succeeded(episode: Episode, above: float | None = None) -> bool:
+    """Whether an attempt is right: as its environment said, or, with ``above``, whether its return is larger.
+
+    A return alone does not say it: rewards may be shaped, partial, or penalties.
+
+    Raises:
+        BadInput: nobody judged the attempt and there is no bar.
+    """
+    if above is not None:
+        return episode.total_reward > above
+    if episode.success is None:
+        raise BadInput(
+            "nobody said whether the attempt is right", got="success=None", expected="end(success=True or False)",
+            where=f"Episode {episode.id}", do="let the environment say it (Turn.success), or set correct_above",
+        )  # fmt: skip
+    return episode.success
+
+
 def _read(episode: Episode, kind: str) -> np.ndarray:
     kinds = _kinds(episode)
     if kind not in kinds:

@@ -8,8 +8,8 @@ Paper: Lyu et al. 2025 (*Hierarchical Budget Policy Optimization*, arXiv 2507.15
 The attempts at a task are sampled under several budgets. The first part compares a budget with what it could have
 paid, the second all attempts with one another (ddof 1; 0 in a group of equal rewards). Biased against the return,
 which it does not maximise: it pays for brevity (cosine 0.22 to 0.94 on five random tasks of the exact test, groups of
-three). An attempt carries ``meta["budget"]``, a number of tokens; it is correct when its return is above
-``correct_above``. The group is the episodes with one ``group`` (or task).
+three). An attempt carries ``meta["budget"]``, a number of tokens; it is correct when its environment says so, or when
+its return is above ``correct_above``. The group is the episodes with one ``group`` (or task).
 
 Deviations: none known.
 """
@@ -24,7 +24,8 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import labels, to_steps, totals, valid_rows
+from evolvent.core.reward_kinds import succeeded
+from evolvent.credit._group import labels, to_steps, valid_rows
 from evolvent.formulas.baselines import group_mean, group_std
 from evolvent.formulas.process_rewards import length_budget_reward
 
@@ -42,22 +43,23 @@ class Config:
     """Reward of a correct answer of no length."""
     limit: int = 4096
     """L: most tokens of an answer."""
-    correct_above: float = 0.0
-    """An attempt with a larger return is correct."""
+    correct_above: float | None = None
+    """An attempt with a larger return is correct; None = one that its environment calls a success."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """The advantage of its episode on every step of the valid episodes.
 
     Raises:
-        BadInput: an attempt without a budget.
+        BadInput: an attempt without a budget, or one that nobody judged.
     """
     rows = valid_rows(episodes)
     group, budget = labels(episodes, rows), np.array([_budget(episodes[i]) for i in rows], dtype=np.float64)
     length = np.array([episodes[i].n_tokens for i in rows], dtype=np.float64)
     alpha, beta, limit = config.alpha, config.beta, float(config.limit)
     paid = length_budget_reward(length, budget, alpha=alpha, beta=beta, limit=limit)
-    reward = np.where(totals(episodes, rows) > config.correct_above, paid, 0.0)
+    correct = np.array([succeeded(episodes[i], config.correct_above) for i in rows], dtype=np.bool_)
+    reward = np.where(correct, paid, 0.0)
     most = length_budget_reward(np.zeros_like(budget), budget, alpha=alpha, beta=beta, limit=limit)
     inside = group_mean(reward, list(zip(group, budget.tolist(), strict=True))) - most
     centred, spread = reward - group_mean(reward, group), group_std(reward, group, 1)

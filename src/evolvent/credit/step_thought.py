@@ -24,7 +24,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.core.reward_kinds import rewards_of
+from evolvent.core.reward_kinds import rewards_of, succeeded
 from evolvent.credit._group import labels, totals, valid_rows
 from evolvent.credit._turns import by_turn, turns_to_ledger
 from evolvent.formulas.baselines import group_mean, group_std
@@ -40,8 +40,8 @@ class Config:
 
     weight: float = 0.5
     """Of a thought beside the outcome."""
-    correct_above: float = 0.0
-    """An attempt with a larger return is a success."""
+    correct_above: float | None = None
+    """An attempt with a larger return is correct; None = one that its environment calls a success."""
     eps: float = 1e-6
     """Added to the standard deviation."""
     kind: str = "verdict"
@@ -52,11 +52,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """Credit of every step of the valid episodes.
 
     Raises:
-        BadInput: an attempt without verdicts.
+        BadInput: an attempt without verdicts, or one that nobody judged.
     """
     rows = valid_rows(episodes)
     group, ret = labels(episodes, rows), totals(episodes, rows)
-    solved = group_mean(ret > config.correct_above, group)
+    solved = group_mean([succeeded(episodes[i], config.correct_above) for i in rows], group)
     own_NT, mean = np.zeros_like(by_turn(episodes, rows, lambda e: e.rewards_T)), np.zeros(len(rows))
     for row, i in enumerate(rows):
         thought_T, q = thought_rewards(rewards_of(episodes[i], config.kind), float(solved[row]))

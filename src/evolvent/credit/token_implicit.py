@@ -6,16 +6,18 @@ Paper: Liu et al. 2025, "Agentic Reinforcement Learning with Implicit Step Rewar
     A = A_attempt + alpha (r_step / scale - mean of the other steps of the group)
 
 A_attempt is leave-one-out of the returns; the scale is the largest |sum of step rewards from a step to its attempt's
-end| of the batch, as in the released code. ``unit="token"`` gives every token its own ``beta (log pi_phi - log
-pi_old)`` against the other tokens of the group; that is ours.
+end| of the batch, as in the released code, but not below what rounding alone may come to over the longest attempt,
+``beta resolution tokens``: a model that has learned nothing pays nothing. ``unit="token"`` gives every token its own
+``beta (log pi_phi - log pi_old)`` against the other tokens of the group; that is ours.
 
 Biased: what pi_phi likes is added to what was earned (cosine 0.84 to 0.996 in the exact test with an arbitrary pi_phi);
 alpha = 0 is unbiased. The group is the episodes with one ``group`` (or task); the scale pools over all that are given.
 
-Needs ``episode.notes["prm_logp"]``, log pi_phi of the sampled tokens, and their log-probabilities as sampled.
+Needs ``episode.notes["prm_logp"]`` and ``["policy_logp"]``, log pi_phi and log pi_old of the sampled tokens, computed
+alike: the sampler's own rounding would be taken for reward (``rollout.language_notes``).
 
-Deviations: the released code lets only the first step of each attempt into the mean of the steps; here all enter, as in
-the paper. Its penalty for invalid actions is the environment's business.
+Deviations: the floor of the scale. The released code lets only the first step of each attempt into the mean of the
+steps; here all enter, as in the paper. Its penalty for invalid actions is the environment's business.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit import step_leave_one_out
 from evolvent.credit._group import labels
-from evolvent.credit._tokens import pooled, sampled_logp, spread_steps
+from evolvent.credit._tokens import pooled, spread_steps
 from evolvent.formulas.baselines import leave_one_out
 from evolvent.formulas.returns import discounted
 
@@ -49,6 +51,8 @@ class Config:
     """Reward per nat."""
     normalise: bool = True
     """Divide the implicit rewards by the scale; without it groups do not know of each other."""
+    resolution: float = 1e-4
+    """Nats to which a noted log-probability of a token is right: float32 at length."""
     unit: Literal["step", "token"] = "step"
     """What gets one implicit reward: a decision, or each token."""
 
@@ -65,7 +69,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """
     ledger, adv = spread_steps(episodes, step_leave_one_out.assign)
     rows, preferred = pooled(ledger, "prm_logp", _WHERE)
-    reward = config.beta * (preferred - sampled_logp(ledger, _WHERE)[1])
+    reward = config.beta * (preferred - pooled(ledger, "policy_logp", _WHERE)[1])
     # one row a unit: which unit each token belongs to, and which episode each unit
     unit = ledger.parent_index("token", "step")[rows] if config.unit == "step" else rows
     units, of_token = np.unique(unit, return_inverse=True)
@@ -74,7 +78,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     if config.normalise and len(reward_N):
         ends = np.append(np.diff(owner) > 0, True)
         largest = float(np.abs(discounted(reward_N, terminated_T=ends)).max())
-        reward_N = reward_N / largest if largest > 0.0 else reward_N
+        rounding = config.beta * config.resolution * int(np.bincount(ledger.episode_index("token")[rows]).max())
+        scale = max(largest, rounding)
+        reward_N = reward_N / scale if scale > 0.0 else reward_N
     names = labels(episodes, range(len(episodes)))
     group: list[str] = [names[int(i)] for i in owner]
     adv_N = reward_N - leave_one_out(reward_N, group)

@@ -2,7 +2,8 @@
 
     loss = mean over pairs of - log sigma( f(success) - f(failure) ),     f = beta sum_t log(pi_phi / pi_old)
 
-The reference is the policy that sampled, as it was then. ``credit.token_implicit`` reads its rewards off the tokens.
+The reference is the policy that sampled, judged as the model is (``reference`` of ``learn.policy_gradient.improve``),
+not as it was recorded. ``credit.token_implicit`` reads its rewards off the tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def success_pairs(episodes: Sequence[Episode]) -> list[tuple[int, int]]:
 
 
 def pair_batch(episodes: Sequence[Episode], pairs: Sequence[tuple[int, int]], *, constrained: bool) -> TokenBatch:
-    """The pairs as a batch for ``learn.preference.Preference``, with the policy that sampled as the reference.
+    """The pairs as a batch for ``learn.preference.Preference``, yet without a reference.
 
     Args:
         episodes: the attempts.
@@ -40,5 +41,4 @@ def pair_batch(episodes: Sequence[Episode], pairs: Sequence[tuple[int, int]], *,
     side = np.where(ledger.episode_index("step") % 2 == 0, 1.0, -1.0)
     ledger.set("step", side)
     batch = token_batch(both, ledger, level="step", constrained=constrained)
-    units = replace(batch.units, group=batch.units.trajectory // 2, ref_logp=batch.units.old_logp)
-    return replace(batch, units=units)
+    return replace(batch, units=replace(batch.units, group=batch.units.trajectory // 2))

@@ -18,16 +18,18 @@ from evolvent.models.language import Judged, LanguageModel, Row
 class TokenJudge:
     """Log-probability and entropy of every token; rows with choices are judged among the tokens that continue one.
 
-    ``adapter`` says whose weights answer, ``None`` = the frozen base (a reference); ``temperature`` as sampled.
+    ``adapter`` says whose weights answer, ``None`` = the frozen base (a reference); ``temperature`` as sampled;
+    ``exact`` computes in float32 whatever the model's format, without gradient.
     """
 
     model: LanguageModel
     adapter: str | None = "policy"
     temperature: float = 1.0
+    exact: bool = False
 
     def __call__(self, rows: Sequence[Row]) -> Judged:
         """Flat over the tokens of all rows, ``[K]``."""
-        return self.model.judge(rows, adapter=self.adapter, temperature=self.temperature)
+        return self.model.judge(rows, adapter=self.adapter, temperature=self.temperature, exact=self.exact)
 
     def portions(self, rows: Sequence[Row], max_tokens: int) -> list[list[int]]:
         """Rows that go through the model together: those that begin alike, which cost that beginning once."""

@@ -26,8 +26,17 @@ def soft_value(logp_UV: Tensor, ref_logp_UV: Tensor, q_UV: Tensor, beta: float) 
 
 
 def soft_q_actor(logp_UV: Tensor, ref_logp_UV: Tensor, q_UV: Tensor, beta: float) -> Tensor:
-    """The actor's loss at each position, ``[U]``, up to the constant ``log Z``: ``-softV / beta`` with Q detached."""
-    return -soft_value(logp_UV, ref_logp_UV, q_UV.detach(), beta) / beta
+    """The actor's loss at each position, ``[U]``, up to the constant ``log Z``: ``-softV / beta`` with Q detached.
+
+    Its gradient is that of ``sum_w p_w (x_w - mean x)`` with ``x = log pi - log rho - Q / beta`` held: what vanishes on
+    paper, ``sum_w p_w grad log p_w``, is left out, since in bfloat16 it does not vanish and AdamW would follow it.
+    """
+    p = logp_UV.exp()
+    x = (logp_UV - ref_logp_UV - q_UV / beta).detach()
+    x = torch.where(p > 0, x, torch.zeros_like(x))  # 0 * (-inf) of a token that is not allowed must count 0
+    mean = (p.detach() * x).sum(-1, keepdim=True)
+    pull = (p * (x - mean)).sum(-1)
+    return mean.squeeze(-1) + pull - pull.detach()
 
 
 def soft_q_critic(q_UV: Tensor, token_U: Tensor, target_U: Tensor, *, delta: float = 10.0) -> Tensor:

@@ -81,7 +81,7 @@ class SoftQ:
         with torch.no_grad():
             for mine, theirs in zip(model.trainable(SLOW), model.trainable(Q), strict=True):
                 mine.copy_(theirs)
-        self.optimizer = torch.optim.Adam([*model.trainable(Q), *self.head.parameters()], lr=lr)
+        self.optimizer = torch.optim.AdamW([*model.trainable(Q), *self.head.parameters()], lr=lr, weight_decay=0.0)
 
     # ------------------------------------------------------------------------------------------------ credit
     @torch.no_grad()

@@ -66,7 +66,8 @@ class TokenBatch:
 
     def select(self, rows: Sequence[int]) -> TokenBatch:
         """The batch of these rows, in this order; ids of trajectories and groups stay."""
-        index, where = self._units_in(rows)
+        index = self.units_in(rows)
+        where = self._place_of(rows)[self.units.row[index]]
         units = replace(self.units[index], row=where)
         return replace(
             self, rows=tuple(self.rows[i] for i in rows), sizes=tuple(self.sizes[i] for i in rows), units=units
@@ -106,10 +107,20 @@ class TokenBatch:
     def looked_up(self, judge: Judge, micro_tokens: int = 8192) -> tuple[Tensor, Tensor]:
         """``judged`` without gradient, some rows at a time, on the CPU: log-probability and entropy ``[U]``."""
         logp, entropy = torch.empty(len(self.units)), torch.empty(len(self.units))
-        for rows in portions(self, range(len(self.rows)), judge, micro_tokens):
-            index, _ = self._units_in(rows)
-            logp[index], entropy[index] = (x.float().cpu() for x in self.select(rows).judged(judge))
+        for index, part in self.passes(judge, micro_tokens):
+            logp[index], entropy[index] = (x.float().cpu() for x in part.judged(judge))
         return logp, entropy
+
+    def passes(self, judge: Judge, micro_tokens: int) -> list[tuple[Tensor, TokenBatch]]:
+        """The batch in parts that go through the model together, and which units each has: int64 ``[U']``.
+
+        Learning and looking up both go by this: in bfloat16 a token's log-probability depends on its company, and only
+        in the same company do two judges that agree say the same. What fits as a whole is left as it stands.
+        """
+        found = portions(self, range(len(self.rows)), judge, micro_tokens)
+        if len(found) == 1:
+            return [(torch.arange(len(self.units)), self)]
+        return [(self.units_in(rows), self.select(rows)) for rows in found]
 
     def with_reference(self, judge: Judge, micro_tokens: int = 8192) -> TokenBatch:
         """The batch with log-probabilities of a reference."""
@@ -124,14 +135,17 @@ class TokenBatch:
         """The batch whose first trajectories, so many, the policy that is trained has sampled: see ``Units.fresh``."""
         return replace(self, units=replace(self.units, fresh=self.units.trajectory < trajectories))
 
-    def _units_in(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Places of the units of ``rows``, row by row, and the new number of the row of each: int64 ``[U']``."""
+    def units_in(self, rows: Sequence[int]) -> Tensor:
+        """Places of the units of ``rows``, row by row: int64 ``[U']``."""
+        where = self._place_of(rows)[self.units.row]
+        index = torch.nonzero(where >= 0).squeeze(-1)
+        return index[torch.argsort(where[index], stable=True)]
+
+    def _place_of(self, rows: Sequence[int]) -> Tensor:
+        """The place of each row of the batch among ``rows``, -1 of the others: int64 ``[R]``."""
         place = torch.full((len(self.rows),), -1, dtype=torch.int64)
         place[torch.tensor(list(rows), dtype=torch.int64)] = torch.arange(len(rows))
-        where = place[self.units.row]
-        index = torch.nonzero(where >= 0).squeeze(-1)
-        index = index[torch.argsort(where[index], stable=True)]
-        return index, where[index]
+        return place
 
 
 def token_batch(

@@ -21,7 +21,8 @@ class Units:
         group: attempts that are compared with one another.
         agent: who decided, as an index.
         adv: the credit.
-        old_logp: log-probability when it was sampled, NaN where not known.
+        old_logp: log-probability when it was sampled, NaN where not known. Whose log-probabilities may be subtracted
+            from whose: ``learn.policy_gradient`` and ``rollout.language_notes``.
         ref_logp: under the reference.
         entropy: of the policy when it was sampled, nats.
         free: bool, whether anything else was allowed there; None = everywhere.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from evolvent.core.errors import ModelError
 from evolvent.models._language_adapters import Adapters
@@ -41,10 +41,13 @@ class Network:
         self._lock = threading.RLock()
         self._mask = torch.zeros(1, 1, 1, 1, device=self.device)  # transformers takes a mask of four axes as it is
         self._name = model.name_or_path
+        self._exact = False
 
     @contextmanager
-    def acting(self, adapter: str | None) -> Iterator[None]:
+    def acting(self, adapter: str | None, *, exact: bool = False) -> Iterator[None]:
         """Inside, this thread alone computes, with this adapter (``None``: the frozen base).
+
+        ``exact`` computes in float32 whatever the format, with the same weights and without gradient.
 
         Raises:
             BadInput: no such adapter.
@@ -53,13 +56,44 @@ class Network:
         if self.model is None:
             raise ModelError("the model was closed", where=self._name)
         self.adapters.check(adapter)
-        mixed = self.adapters.full and self.dtype != torch.float32
+        mixed = self.adapters.full and self.dtype != torch.float32 and not exact
         with (
             self._lock,
             self.adapters.active(adapter),
             torch.autocast(self.device.type, self.dtype, enabled=mixed),
+            self._widened(exact),
         ):
             yield
+
+    @contextmanager
+    def _widened(self, exact: bool) -> Iterator[None]:
+        """Inside, each module computes with a float32 copy of its weights, which lasts as long as its call."""
+        self._exact, before = exact, self._exact
+        narrow: dict[nn.Parameter, Tensor] = {}
+
+        def widen(module: nn.Module, _: Any) -> None:
+            for weight in module.parameters(recurse=False):
+                if weight.dtype != torch.float32:
+                    narrow[weight], weight.data = weight.data, weight.data.float()
+
+        def restore(module: nn.Module, *_: Any) -> None:
+            for weight in module.parameters(recurse=False):
+                if weight in narrow:
+                    weight.data = narrow.pop(weight)
+
+        hooks: list[Any] = []
+        if exact:
+            for module in self.model.modules():
+                if any(weight.dtype != torch.float32 for weight in module.parameters(recurse=False)):
+                    hooks.append(module.register_forward_pre_hook(widen))
+                    hooks.append(module.register_forward_hook(restore, always_call=True))
+        try:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not exact):
+                yield
+        finally:
+            self._exact = before
+            for hook in hooks:
+                hook.remove()
 
     def step(self, ids: Tensor, positions: Tensor, layout: Packed | Shared) -> Tensor:
         """Last hidden states ``[L, D]`` of tokens int64 ``[L]`` at positions int64 ``[L]``."""
@@ -78,7 +112,8 @@ class Network:
     def head(self) -> Head:
         """The output layer."""
         layer = self.model.get_output_embeddings()
-        return Head(layer.weight, getattr(layer, "bias", None))
+        weight, bias = layer.weight, getattr(layer, "bias", None)
+        return Head(weight.float(), None if bias is None else bias.float()) if self._exact else Head(weight, bias)
 
     def checkpoint_layers(self) -> None:
         """Keep no activations inside layers; they are computed again in the backward pass.

@@ -229,9 +229,8 @@ class LanguageModel:
         trees = check_allowed(allowed, len(prompts))
         limits = [min(settings.max_tokens, self.context - len(prompt)) for prompt in prompts]
         out: list[list[Sampled]] = [[] for _ in prompts]
-        engine = self._engine
-        with engine.acting(adapter):
-            machine = (engine.step, engine.head, self.text.decode)
+        with self._engine.acting(adapter):
+            machine = (self._engine.step, self._engine.head, self.text.decode)
             for wave in self._waves(prompts, limits, n):
                 some = sample_batch(
                     [prompts[i] for i in wave], n, [trees[i] for i in wave],
@@ -262,17 +261,18 @@ class LanguageModel:
         adapter: str | None = POLICY,
         temperature: float = 1.0,
         want: Sequence[str] = ("entropy",),
+        exact: bool = False,
     ) -> Judged:
         """Log-probabilities of given tokens; differentiable unless under ``torch.no_grad``.
 
-        Rows that begin alike (equal contexts, a common instruction, the turns of one conversation) share the
-        computation of what they have in common, and equal rows all of it.
+        Rows that begin alike share the computation of what they have in common, and equal rows all of it.
 
         Args:
             rows: what was seen and what was answered; a context is not empty, an answer may be.
             adapter: which adapter answers; ``None`` is the frozen base.
             temperature: divides the logits, above 0; as sampled.
             want: "hidden" and "logits" are given only where named here; log-probabilities and entropies always.
+            exact: in float32 with the same weights, whatever ``dtype`` is; not differentiable.
 
         Raises:
             BadInput: a row longer than the context, tokens that are no tokens, or not one of their choices.
@@ -282,7 +282,7 @@ class LanguageModel:
             raise BadInput("temperature or want", got=got, expected=expected, where="judge")
         rows = checked_rows(rows, self.n_vocab, self.context)
         engine = self._engine
-        with engine.acting(adapter):
+        with engine.acting(adapter, exact=exact):
             return judge_rows(rows, engine.forward, engine.head, temperature, want, self.max_tokens_per_pass)
 
     def states(self, rows: Sequence[Row], *, adapter: str | None = None) -> Tensor:

@@ -15,22 +15,22 @@ def collect_differing(run: LanguageRun, draws: int) -> tuple[list[Episode], np.n
     """Attempts at fresh tasks until ``prompts`` groups have returns that differ, in at most ``draws`` draws.
 
     Args:
-        run: draws ``prompts`` tasks at a time.
+        run: draws as many tasks at a time as groups are missing.
         draws: the bound.
 
     Returns:
-        All attempts that were made; which of them are not to be learned from, bool ``[E]`` (groups that are all alike,
-        and those beyond ``prompts``); and ``draws`` and ``differing``, the number of groups that differ.
+        All attempts that were made; which of them are not to be learned from, bool ``[E]`` (groups that are all alike);
+        and ``draws`` and ``differing``, the number of groups that differ.
     """
     episodes: list[Episode] = []
     chosen: list[str] = []
     made = 0
     while made < draws and len(chosen) < run.config.prompts:
-        episodes += run.collect(again=made)
+        missing = run.config.prompts - len(chosen)
+        episodes += run.collect(again=made, which=[(n, g) for n in range(missing) for g in range(run.config.group)])
         chosen = differing(episodes)
         made += 1
-    used = set(chosen[: run.config.prompts])
-    out_E = np.array([e.group not in used for e in episodes], dtype=np.bool_)
+    out_E = np.array([e.group not in chosen for e in episodes], dtype=np.bool_)
     return episodes, out_E, {"draws": float(made), "differing": float(len(chosen))}
 
 

@@ -43,9 +43,9 @@ from evolvent.rollout.language_copies import Copies, Played, PlayerOf
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
-from evolvent.rollout.language_learn import told_of_steps, training_batch
+from evolvent.rollout.language_learn import judge_of, told_of_steps, training_batch
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
-from evolvent.rollout.language_start import Needs, Start, not_whole, start
+from evolvent.rollout.language_start import Needs, Start, start
 from evolvent.rollout.language_tasks import drawn, repeated
 from evolvent.rollout.language_weights import Weights
 from evolvent.rollout.players import Budget, Player, play
@@ -82,7 +82,7 @@ class LanguageRun:
         self._last: list[Episode] = []
         self._telling: tuple[int, list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
-        self.exact = model.dtype == torch.float32
+        self.exact = model.dtype == torch.float32 and config.plan.sampler == "own"
         self._health = Health(exact=self.exact)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
@@ -107,7 +107,7 @@ class LanguageRun:
         """
         self._begin()
         with self.folder.interrupt:
-            while self.update < self.config.updates and not self._spent():
+            while self.update < self.config.updates and self._used() < 1.0:
                 self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
                 yield self.update
                 if self.folder.interrupt.requested and self.update < self.config.updates:
@@ -152,6 +152,10 @@ class LanguageRun:
         self._played.check(f"of update {self.update + 1}")
         return played.episodes
 
+    def early(self, updates: int) -> bool:
+        """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
+        return self.update < updates and self._used() < 0.5
+
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
         """One attempt by one agent, within the budgets of the plan."""
         plan = self.config.plan
@@ -180,15 +184,13 @@ class LanguageRun:
         batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
         if plan.truncated != "count" and not len(batch.units):
             return {"untrained": 1.0}
-        base, away = self.judge(None, unit), dict[str, float]()
-        if objective.needs_reference:
-            batch = batch.with_reference(base, plan.micro_tokens)
-        elif plan.lora_rank:
-            away = reference_kl(batch, base, micro_tokens=plan.micro_tokens, which=self.update)
+        judge, base, away = self.judge(adapter, unit), self.judge(None, unit), dict[str, float]()
+        if not objective.needs_reference and plan.lora_rank:
+            away["kl_ref"] = reference_kl(batch, judge, base, micro_tokens=plan.micro_tokens, which=self.update)
         told = improve(
-            objective, batch, self.judge(adapter, unit), self.optimizers[adapter], epochs=config.epochs,
-            minibatches=config.minibatches, micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip,
-            generator=self.generator,
+            objective, batch, judge, self.optimizers[adapter], epochs=config.epochs, minibatches=config.minibatches,
+            micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip, generator=self.generator,
+            reference=base if objective.needs_reference else None,
         )  # fmt: skip
         return away | told_of_steps(told)
 
@@ -213,12 +215,7 @@ class LanguageRun:
 
     def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
         """The model with some adapter (``None``: the frozen base) as a judge of what was sampled here."""
-        config = self.config
-        if unit == "token":
-            return TokenJudge(self.model, adapter, config.temperature)
-        if config.act == "trie":
-            raise not_whole()
-        return ActionJudge(self.model, adapter, config.temperature, config.act)
+        return judge_of(self.model, adapter, self.config, unit)
 
     def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
         """End an update: write its line, warn where learning cannot work, evaluate and save where it is time.
@@ -286,10 +283,12 @@ class LanguageRun:
         self._keep_attempts(rule)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
+        told = outcome(self.folder.read_metrics(), greedy, sampled)
+        if not told["policy_updates"]:
+            self.live.note(f"! the policy was trained in none of {self.update} updates: this is the model as it began")
         return {
             "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
-            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update,
-            **outcome(self.folder.read_metrics(), greedy, sampled),
+            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **told,
         }  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------- inside
@@ -334,9 +333,10 @@ class LanguageRun:
         state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled}
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
 
-    def _spent(self) -> bool:
-        plan = self.config.plan
-        return 0 < 60 * plan.minutes <= self.folder.seconds or 0 < plan.sampled <= self.sampled
+    def _used(self) -> float:
+        """How much of the minutes or of the tokens is gone, as a share; 0 without such limits."""
+        spent = ((self.folder.seconds / 60, self.config.plan.minutes), (self.sampled, self.config.plan.sampled))
+        return max(used / most if most > 0 else 0.0 for used, most in spent)
 
     def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
         now, minutes, spent = time.monotonic(), self.config.plan.minutes, self.folder.seconds / 60

@@ -71,7 +71,8 @@ class CriticPlan(Plan):
     critic_epochs: int = 0
     """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
     warmup: int = 0
-    """First updates in which the critic learns alone: one that knows nothing leads astray."""
+    """First updates in which the critic learns alone: one that knows nothing leads astray. Fewer where half of the
+    minutes or tokens are spent before."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,29 @@ _COUNTS = (
 )  # fmt: skip
 LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
 """The least value of settings that count something, by their names in all algorithms."""
+
+
+def check_stages(updates: int, before: int, flag: str, *, parts: int = 1, who: str = "the policy") -> None:
+    """Refuse a run that would end before somebody's turn to learn, as it would report a result like any other.
+
+    Args:
+        updates: of the run.
+        before: of them, how many pass before that turn.
+        flag: the setting that says so, of which ``before`` is ``parts`` times.
+        parts: see there.
+        who: whose turn.
+
+    Raises:
+        BadInput: says what number would do.
+    """
+    if before < 0:
+        raise BadInput("a setting is too small", got=before, expected=">= 0", where=flag)
+    if 0 < updates <= before:
+        longest = (updates - 1) // parts
+        raise BadInput(
+            f"{who} would never be trained", got=f"{flag} {before // parts} with --updates {updates}",
+            expected=f"{flag} {longest} or less", where=flag, do=f"{flag} {longest // 2}, or --updates {2 * before}",
+        )  # fmt: skip
 
 
 def check(config: LanguageConfig, adapters: Sequence[str]) -> None:

@@ -71,6 +71,8 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
     kept = ("value", "ci95", "success_mean", "n", "tasks")
     return {
+        # steps that were discarded or had nothing to learn from train nothing
+        "policy_updates": sum(row.get("updates", 0.0) > 0 for row in rows if "update" in row),
         "score": score | {"higher_is_better": True},
         "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
         "before": {k: before.get(k) for k in kept},

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
+from evolvent.learn.judges import ActionJudge, TokenJudge
 from evolvent.learn.token_batch import TokenBatch, Unit, token_batch
+from evolvent.models.language import LanguageModel
 from evolvent.rollout.language_config import LanguageConfig
+from evolvent.rollout.language_start import not_whole
 
 
 def training_batch(
@@ -20,6 +23,19 @@ def training_batch(
     )
     batch = batch.of_agent(agent) if len(batch.agents) > 1 else batch
     return batch.fresh_until(fresh) if fresh else batch
+
+
+def judge_of(model: LanguageModel, adapter: str | None, config: LanguageConfig, unit: Unit) -> TokenJudge | ActionJudge:
+    """The model with some adapter (``None``: the frozen base) as a judge of what a run samples.
+
+    Raises:
+        BadInput: whole actions that are not sampled as such.
+    """
+    if unit == "token":
+        return TokenJudge(model, adapter, config.temperature)
+    if config.act == "trie":
+        raise not_whole()
+    return ActionJudge(model, adapter, config.temperature, config.act)
 
 
 def told_of_steps(told: Mapping[str, float]) -> dict[str, float]:

@@ -30,7 +30,7 @@ from evolvent.testing._kinds import embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
 TOLERANCE = 1e-9
-NOTES = ("value", "expected_q", "kl", "prm_logp", "q1", "q2", "v1", "v2")
+NOTES = ("value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2")
 
 
 FORCED = -1
@@ -110,7 +110,7 @@ class SmallTask:
         for name in NOTES:
             ep.note(name, [_arbitrary(self.seed, f"{name}{past[:k]}") for k in range(len(past))])
         give_kinds(ep, lambda name: _arbitrary(self.seed, name))
-        ep.end(terminated=True)
+        ep.end(terminated=True, success=ep.total_reward > 0)
         return ep
 
     def critic(self, episode: Episode) -> np.ndarray:
