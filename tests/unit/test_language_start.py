@@ -34,7 +34,7 @@ def run(name, path, **settings):
     module = import_module(f"evolvent.algos.{name}")
     kind = module.Config.__dataclass_fields__["plan"]
     made = (kind.default_factory if callable(kind.default_factory) else Plan)()
-    base = {"model": "nothing", "updates": 1, "prompts": 1, "group": 2}
+    base = {"model": "nothing", "updates": 60, "prompts": 1, "group": 2}
     config = module.Config(**base | settings, plan=type(made)(**plan))
     with begin(path, name, config) as opened, Live(plain=True) as live:
         return module.run(config, opened, live)
