@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -137,6 +137,14 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     raise BadInput(
         f"not the id of a {what}", got=id_, expected=f"{letter!r} and a number, e.g. '{letter}12'", where=where
     )
+
+
+def check_opening(seed: object, search: object) -> None:
+    """``BadInput`` for arguments that would be noticed late or never."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise BadInput("seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)")
+    if search not in get_args(Search):
+        raise BadInput("unknown search", got=search, expected=get_args(Search), where="Memory(search=…)")
 
 
 def open_scope(store: Store, name: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
 from evolvent.memory import events, explain, policies, recall, settle, write
-from evolvent.memory.bank import Bank, kept, kept_under, open_scope, pinned_embedder, pinned_range
+from evolvent.memory.bank import Bank, check_opening, kept, kept_under, open_scope, pinned_embedder, pinned_range
 from evolvent.memory.care import audit, compact, mend, story, verify, when
 from evolvent.memory.care.act import Mended
 from evolvent.memory.care.verify import Finding
@@ -64,6 +64,7 @@ class Memory:
         chosen = policies.preset(policy) if isinstance(policy, str) else policy
         if reward_range is not None:
             policies.check(chosen, reward_range)  # before a file is made
+        check_opening(seed, search)
         self._store = open_store(path, sync=sync)
         try:
             scope_id = open_scope(self._store, scope)
