@@ -71,7 +71,11 @@ def test_counts_are_those_of_the_store(memory):
     assert told["coverage"] == pytest.approx(1 / 3) and told["invalid_outcomes"] == 1
     assert told["unsettled"]["receipts"] == 1 and told["unsettled"]["oldest"][0]["id"] == open_.id
     credit = told["credit"]["by_outcome"]
-    moved = {c.reward: abs(c.q_after - c.q_before) for r in ("r1", "r2") for c in memory.settle(r, 0.0)}
+    told_of = [
+        {"recalled": "r1", "reward": 1.0, "source": "tests"},
+        {"recalled": "r2", "reward": 0.5, "source": "judge"},
+    ]
+    moved = {c.reward: abs(c.q_after - c.q_before) for r in told_of for c in memory.settle(**r)}
     assert credit["judge"]["outcomes"] == 2 and credit["judge"]["invalid"] == 1
     assert credit["judge"]["share"] == pytest.approx(moved[0.5] / sum(moved.values()))
     assert told["growth"]["memories"][-1] == 3 and told["growth"]["receipts"][-1] == 5

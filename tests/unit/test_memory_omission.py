@@ -86,7 +86,7 @@ def test_what_fails_where_everything_fails_is_doubted_less_and_less_but_not_with
         assert memory.recall("task", frozen=True).ids == [hard] and not memory.audit()["harmful"]["memories"]
 
 
-def test_one_success_against_none_without_it_ends_the_doubt():
+def test_some_success_against_none_without_it_ends_most_of_the_doubt():
     policy = preset("memlift", gate=-1.0, margin=2.0)
     with Memory(policy=policy, embedder="hash:32", seed=1) as memory:
         memory.remember("task", "rarely works, but nothing else does")
@@ -94,5 +94,5 @@ def test_one_success_against_none_without_it_ends_the_doubt():
             recall = memory.recall("task")
             memory.settle(recall, float(bool(recall.items) and number % 8 == 7))
         assert memory.items()[0].lift > 0.0
-        recalls = [memory.recall("task") for _ in range(40)]
-        assert all(r.items for r in recalls)
+        assert sum(bool(memory.recall("task").items) for _ in range(40)) > 25
+        assert memory.recall("task", frozen=True).items and not memory.audit()["harmful"]["memories"]

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, get_args
 
 import numpy as np
 
@@ -138,6 +139,14 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     )
 
 
+def check_opening(seed: object, search: object) -> None:
+    """``BadInput`` for arguments that would be noticed late or never."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise BadInput("seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)")
+    if search not in get_args(Search):
+        raise BadInput("unknown search", got=search, expected=get_args(Search), where="Memory(search=…)")
+
+
 def open_scope(store: Store, name: str) -> int:
     """The number of a scope; made when new."""
     clean_word(name, what="a scope", where="Memory(scope=…)", limit=200)
@@ -149,6 +158,37 @@ def open_scope(store: Store, name: str) -> int:
     if row is None or not isinstance(row[0], int):
         raise damaged(row, store.where)  # an index and its table disagree
     return row[0]
+
+
+def kept_under(bank: Bank, name: str) -> str:
+    """Where a scope keeps what its user calls ``name``; the length tells scope and name apart, whatever they hold."""
+    clean_word(name, what="a name", where="meta", limit=1000)
+    return f"kept:{len(bank.scope)}:{bank.scope}:{name}"
+
+
+def kept(bank: Bank, name: str) -> Any:
+    """What a scope keeps under a name, or ``None``.
+
+    Version 0.1.0 kept it under ``user:scope:name``, where scope ``a`` with the name ``b:c`` met scope ``a:b``
+    with the name ``c``. Such a row is read as long as only one scope of the store can have written it.
+
+    Raises:
+        StoreError: an old row that several scopes can have written.
+    """
+    place, old = kept_under(bank, name), f"user:{bank.scope}:{name}"
+    if bank.store.row("SELECT 1 FROM meta WHERE name=?", (place,)) is not None:
+        return bank.store.meta_get(place)
+    value = bank.store.meta_get(old)
+    if value is None or ":" not in f"{bank.scope}{name}":
+        return value
+    owners = sorted(scope for (scope,) in bank.store.rows("SELECT name FROM scope") if old.startswith(f"user:{scope}:"))
+    if owners != [bank.scope]:
+        raise StoreError(
+            "an older version kept this where several scopes may have written it", got=f"{name!r} = {value!r}",
+            expected=f"a row of scope {bank.scope!r} alone, not of {owners}", where=bank.store.where,
+            do="say what it shall be: meta_set(name, value), once in each scope",
+        )  # fmt: skip
+    return value
 
 
 def pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:

@@ -95,7 +95,7 @@ def _barred(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:
     # where a source gave no value of its own, its track record speaks for the lesson
     tried = [row.value.n + (0.0 if row.q_given else sources.get(row.source, (0.0,))[0]) for row in rows]
     return np.array([
-        j.harmful or (j.effect.raw <= 0.0 and lift.fails(j.value, n, bank.reward_range))
+        j.harmful or j.leans or lift.fails(j.value, n, bank.reward_range)
         for j, n in zip(judged, tried, strict=True)
     ])  # fmt: skip
 
@@ -125,8 +125,8 @@ class Judged(NamedTuple):
     value: float  # with the prior of its source
     effect: lift.Effect
     harmful: bool
-    doubt: float
-    suspect: bool
+    leans: bool
+    look: float
 
 
 def judge(

@@ -27,8 +27,8 @@ SIM_FLOOR = 0.05
 IDLE_WEIGHT = 0.25
 # a harmless memory is ever taken for a harmful one with at most this probability, by each of two tests
 HARM_LEVEL = 0.05
-# probability of leaving out, at first, what seems to fail always and has hardly been left out: to find out
-DOUBT = 0.75
+# probability of leaving out, at first, what seems to fail always: to find out
+DOUBT = 0.7
 NO_OUTCOMES = Outcomes(0.0, 0.0)
 
 Range = tuple[float, float]
@@ -123,15 +123,15 @@ def best_record(records: Sequence[Outcomes]) -> list[int]:
 
 
 class Judgement(NamedTuple):
-    """What is known of the harm of showing a memory, and how much of that is a guess.
+    """What is known of the harm of showing a memory.
 
-    ``harmful``: known to hurt. ``doubt``: the probability that it hurts, where outcomes lean that way, else 0.
-    ``suspect``: it seems to fail always, and no outcome without it says otherwise yet.
+    ``harmful``: known to hurt. ``leans``: outcomes speak against it, without being sure. ``look``: how often to leave
+    it out to find out, where it seems to fail always.
     """
 
     harmful: bool
-    doubt: float = 0.0
-    suspect: bool = False
+    leans: bool
+    look: float
 
 
 def judge(
@@ -142,7 +142,7 @@ def judge(
     It hurts when outcomes with it are worse than those without it, or when it fails always where another memory for
     such tasks does not. Never while the outcomes with it are better than those without. Recalls look at this all the
     time, so both are tests that stay valid under continuous looking; each is wrong about at most ``HARM_LEVEL`` of the
-    harmless memories, ever. Until a test has spoken there is doubt, which is a reason to look, not a verdict.
+    harmless memories, ever. Until a test has spoken there is doubt: a reason to look, not a verdict.
 
     Args:
         arms: outcomes with it and without it, where chance decided.
@@ -153,19 +153,13 @@ def judge(
         span: the reward range.
     """
     a, b = (arm_outcomes(arm, span) for arm in arms)
-    doubt = 0.0
-    if a.n > 0.0 and b.n > 0.0:
-        if a.total / a.n > b.total / b.n:
-            return Judgement(False)
-        if worse(a, b):
-            return Judgement(True)
-        effect = marginal(*arms, span)
-        if effect.shrunk + 0.5 * effect.spread < 0.0:
-            doubt = 0.5 * math.erfc(effect.shrunk / effect.spread / math.sqrt(2.0))
-    if not fails(value, record.n, span):
-        return Judgement(False, doubt)
-    harmful = worse(record, best, max(1, among))
-    return Judgement(harmful, doubt, not harmful)
+    better = a.n > 0.0 and b.n > 0.0 and a.total / a.n > b.total / b.n
+    effect = marginal(*arms, span)
+    failing = fails(value, record.n, span)
+    beaten = failing and worse(record, best, max(1, among))
+    chance = 0.5 * math.erfc(effect.shrunk / effect.spread / math.sqrt(2.0))  # that it hurts, after all that was seen
+    look = 1.0 if beaten else DOUBT * min(1.0, 2.0 * chance) if failing else 0.0
+    return Judgement(not better and (beaten or worse(a, b)), effect.shrunk + 0.5 * effect.spread < 0.0, look)
 
 
 class Ranking(NamedTuple):

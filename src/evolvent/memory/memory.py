@@ -12,12 +12,13 @@ from typing import Any, Literal
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
 from evolvent.memory import events, explain, policies, recall, settle, write
-from evolvent.memory.bank import Bank, open_scope, pinned_embedder, pinned_range
+from evolvent.memory.bank import Bank, check_opening, kept, kept_under, open_scope, pinned_embedder, pinned_range
 from evolvent.memory.care import audit, compact, mend, story, verify, when
 from evolvent.memory.care.act import Mended
 from evolvent.memory.care.verify import Finding
 from evolvent.memory.engines.store import Progress, Search, open_store
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
+from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.text import clean_word
 
@@ -63,6 +64,7 @@ class Memory:
         chosen = policies.preset(policy) if isinstance(policy, str) else policy
         if reward_range is not None:
             policies.check(chosen, reward_range)  # before a file is made
+        check_opening(seed, search)
         self._store = open_store(path, sync=sync)
         try:
             scope_id = open_scope(self._store, scope)
@@ -162,8 +164,8 @@ class Memory:
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
 
-        Settling a receipt twice for one objective, or with a known idempotency key, changes nothing and returns the
-        changes of the first time.
+        Settling a receipt twice for one objective with the same outcome (a retry), or under a known idempotency key,
+        changes nothing and returns the changes of the first time. Another outcome for a settled receipt is refused.
 
         Args:
             recalled: the receipt.
@@ -176,7 +178,7 @@ class Memory:
             child: the memory written from this attempt; its value enters the target of memq.
 
         Raises:
-            BadInput: unknown receipt, memory or source; reward NaN, infinite or out of range. Nothing is written.
+            BadInput: unknown receipt, memory or source; reward NaN or out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
@@ -186,7 +188,7 @@ class Memory:
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
-        return settle.settle(self._bank, [settle.outcome_of(self._bank, row) for row in rows])
+        return settle.settle(self._bank, [outcome_of(self._bank, row) for row in rows])
 
     def remember(
         self,
@@ -322,11 +324,11 @@ class Memory:
 
     def meta_get(self, name: str) -> Any:
         """A JSON value that the caller keeps with the memory (a position in a stream), or ``None``."""
-        return self._store.meta_get(f"user:{self._bank.scope}:{name}")
+        return kept(self._bank, name)
 
     def meta_set(self, name: str, value: Any) -> None:
         """Keep a small JSON value; inside ``transaction()`` it commits together with the verbs."""
-        self._store.meta_set(f"user:{self._bank.scope}:{name}", value)
+        self._store.meta_set(kept_under(self._bank, name), value)
 
     def close(self) -> None:
         """Close the file; twice is allowed."""

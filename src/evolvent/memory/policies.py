@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
@@ -119,6 +120,22 @@ def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
     return float(policy.q_init)
 
 
+def reward_bounds(given: Any) -> tuple[float, float]:
+    """A reward range as two floats.
+
+    Raises:
+        BadInput: not two finite numbers, the lower one first.
+    """
+    pair = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else ()
+    if len(pair) == 2 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in pair):
+        lo, hi = float(pair[0]), float(pair[1])
+        if math.isfinite(lo) and math.isfinite(hi) and lo < hi:
+            return lo, hi
+    raise BadInput(
+        "reward_range is not a range", got=given, expected="(failure, success), finite", where="Memory(reward_range=…)"
+    )
+
+
 def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:
     """Where values are clipped to: the reward range, widened by ``1 / (1 - gamma)`` where values bootstrap.
 
@@ -142,11 +159,7 @@ def check(policy: Policy, reward_range: tuple[float, float]) -> Policy:
     if not isinstance(policy, Policy):
         raise BadInput("not a policy", got=policy, expected="the name of a preset, or a Policy")
     where = f"policy {policy.name!r}"
-    lo, hi = reward_range
-    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi):
-        raise BadInput(
-            "reward_range is not a range", got=reward_range, expected="(failure, success), finite", where=where
-        )
+    lo, hi = reward_bounds(reward_range)
     if policy.k < 0 or policy.pool < max(1, policy.k):
         raise BadInput("pool is smaller than k", got=(policy.pool, policy.k), expected="pool >= k >= 0", where=where)
     words = {

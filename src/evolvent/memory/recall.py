@@ -44,8 +44,8 @@ class Pool:
     rows: list[events.Loaded]
     explored: bool = False
     harmful: set[int] = field(default_factory=set)  # rows of what is known to harm
-    suspect: set[int] = field(default_factory=set)  # rows of what seems to fail always
-    doubt: list[float] = field(default_factory=list)  # probability of harm, where outcomes lean that way
+    look: list[float] = field(default_factory=list)  # how much there is to find out about what fails always
+    leans: set[int] = field(default_factory=set)  # rows of what outcomes speak against
 
 
 def recall(bank: Bank, request: Request) -> Recall:
@@ -138,8 +138,8 @@ def _rank_by_lift(bank: Bank, request: Request, pool: Pool, sources: Mapping[str
     pool.value = np.array([j.value for j in judged])
     pool.effects = [j.effect for j in judged]
     pool.harmful = {i for i, j in enumerate(judged) if j.harmful}
-    pool.suspect = {i for i, j in enumerate(judged) if j.suspect}
-    pool.doubt = [j.doubt for j in judged]
+    pool.look = [j.look for j in judged]
+    pool.leans = {i for i, j in enumerate(judged) if j.leans}
     ranking = lift.rank(
         pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
         spread_floor=policy.spread_floor,
@@ -168,7 +168,7 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
 def _omit(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
     """Leave out selected memories with a logged probability; what harms nearly always, when frozen always.
 
-    What outcomes speak against, without being sure, is left out with the probability that it harms (Thompson 1933), so
+    What outcomes speak against, without being sure, is left out as often, and what fails always often at first, so
     that both arms grow and the truth comes out. The first is not left out otherwise: that would cost the most, and if
     it is a mere companion of a useful memory, leaving the useful one out shows so. Evidence is counted in omissions, of
     which there are always too few.
@@ -178,10 +178,10 @@ def _omit(request: Request, pool: Pool, rng: np.random.Generator | None) -> None
         n, first = pool.rows[i].value.n_omitted, rank == 0
         p = 0.0 if first else lift.omission_rate(n, rate=policy.omit, n0=policy.omit_n0)
         if request.frozen:  # nothing is measured: the better guess counts
-            p = float(pool.doubt[i] > 0.0)
+            p = float(i in pool.leans)
         else:
-            look = lift.omission_rate(n, rate=lift.DOUBT, n0=policy.omit_n0) if i in pool.suspect else 0.0
-            p = max(p, min(policy.omit_harmful, max(look, pool.doubt[i])))
+            look = lift.omission_rate(n, rate=pool.look[i], n0=policy.omit_n0)
+            p = max(p, min(policy.omit_harmful, 1.0 if i in pool.leans else look))
         if i in pool.harmful:
             p = 1.0 if request.frozen else max(p, policy.omit_harmful)
         pool.propensity[i] = 1.0 - p  # given that it was selected: what shown and omitted outcomes are compared by

@@ -11,65 +11,21 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from evolvent.core.errors import BadInput
 from evolvent.formulas.values import ancestor_depths, backward_credit, ema
 from evolvent.memory import events, lift
-from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.bank import Bank
 from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.events import Event, Loaded
-from evolvent.memory.items import Recall, ValueChange, memory_id, receipt_id
+from evolvent.memory.items import ValueChange, memory_id, receipt_id
+from evolvent.memory.outcome import Outcome, check_same
 from evolvent.memory.policies import Policy, value_bounds
-from evolvent.memory.text import clean_text, clean_word, content_hash, finite
+from evolvent.memory.text import content_hash
 
-SOURCES = ("env", "tests", "judge", "human", "proxy")
 # credit below this share of the first step is not walked back any further
 _NEGLIGIBLE = 1e-4
 # the formulas are typed for ids as text; rows are integers here, which they do not mind
 _depths: Any = ancestor_depths
 _backward: Any = backward_credit
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One outcome, checked as far as that goes without the store."""
-
-    receipt: int
-    reward: float | None
-    source: str
-    valid: bool
-    objective: str
-    key: str | None
-    action: str | None
-    child: int | None
-
-
-def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
-    """Check one row of ``settle_many``."""
-    known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child")
-    unknown = [name for name in row if name not in known]
-    if unknown or "recalled" not in row or "reward" not in row:
-        expected = f"recalled, reward and any of {known[2:]}"
-        raise BadInput("not an outcome", got=sorted(row), expected=expected, where="settle_many")
-    recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
-    number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
-    where, valid, reward = f"settle({receipt_id(number)!r})", bool(row.get("valid", True)), row["reward"]
-    if source not in SOURCES:
-        raise BadInput("unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where)
-    clean_word(objective, what="an objective", where=where)
-    if valid:
-        lo, hi = bank.reward_range
-        reward = finite(math.nan if reward is None else reward, what="reward", where=where, lo=lo, hi=hi)
-    else:
-        # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
-        reward = float(reward) if isinstance(reward, (int, float)) and math.isfinite(reward) else None
-    action = row.get("action")
-    action = clean_text(action, what="the action", where=where, empty=True) if action else None
-    key = row.get("idempotency_key")
-    if key is not None:
-        clean_word(key, what="an idempotency key", where=where, limit=500)
-    child = row.get("child")
-    child = None if child is None else parse_id(child, "m", "memory", where)
-    return Outcome(number, reward, source, valid, objective, key, action, child)
 
 
 class _Shown(NamedTuple):
@@ -108,18 +64,21 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
     All are read, then computed, then written: a server is asked as often for many as for one.
     """
     with bank.store.write() as db:
-        receipts, jobs, children, last_outcome, last_event = _read(db, bank, outcomes)
+        receipts, jobs, said, children, last_outcome, last_event = _read(db, bank, outcomes)
         ids: list[int] = []
         new: list[_New] = []
         rows: list[tuple] = []
         for o in outcomes:
             receipt = receipts[o.receipt]
             id_ = _earlier(receipt, jobs, o)
-            if id_ is None:
+            if id_ is not None:
+                check_same(o, said.get(id_), said.values())
+            else:
                 if o.child is not None and o.child not in children:
                     bank.memory_seq(memory_id(o.child), f"settle({receipt_id(o.receipt)!r})")
                 id_ = last_outcome + 1 + len(new)
                 new.append((id_, o, receipt))
+                said[id_] = o
                 rows.append(_row(db, bank, id_, o, receipt.serial))
                 receipt.serial += 1
                 if o.valid:
@@ -141,8 +100,8 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
 
 def _read(
     db: Connection, bank: Bank, outcomes: Sequence[Outcome]
-) -> tuple[dict[int, _Receipt], _Jobs, set[int], int, int]:
-    """The receipts, jobs that were reported before, children that exist, the newest outcome and value event."""
+) -> tuple[dict[int, _Receipt], _Jobs, dict[int, Outcome], set[int], int, int]:
+    """The receipts, jobs and outcomes that were reported before, children that exist, the newest outcome and event."""
     numbers = sorted({o.receipt for o in outcomes})
     found = among(
         db, "SELECT seq, stage, params, is_test FROM recall WHERE scope_id=? AND seq IN ({})", numbers, bank.scope_id
@@ -153,7 +112,12 @@ def _read(
         "(shown OR omitted) ORDER BY recall_id, rank",
         numbers,
     )
-    before = among(db, "SELECT recall_id, objective, valid, outcome_id FROM outcome WHERE recall_id IN ({})", numbers)
+    before = among(
+        db,
+        "SELECT o.recall_id, o.objective, o.valid, o.outcome_id, o.reward, o.source, t.body, o.child FROM outcome o "
+        "LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id IN ({})",
+        numbers,
+    )
     reported = [
         among(
             db,
@@ -177,14 +141,16 @@ def _read(
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
     for number, seq, shown, omitted, propensity in items:
         receipts[number].items.append(_Shown(seq, bool(shown), bool(omitted), propensity))
-    for number, objective, valid, id_ in before:
+    said: dict[int, Outcome] = {}
+    for number, objective, valid, id_, reward, source, action, child in before:
+        said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child)
         receipts[number].serial += 1
         if valid:
             receipts[number].settled[objective] = id_
     jobs: _Jobs = {}
     for objective, key, id_, valid in chain.from_iterable(reported):
         jobs.setdefault((objective, key[len("key:") :]), []).append((id_, bool(valid)))
-    return receipts, jobs, {seq for (seq,) in children}, *newest.fetchone()
+    return receipts, jobs, said, {seq for (seq,) in children}, *newest.fetchone()
 
 
 def _earlier(receipt: _Receipt, jobs: _Jobs, o: Outcome) -> int | None:

@@ -62,14 +62,22 @@ def values(memory: Memory) -> dict[str, float]:
 
 # ------------------------------------------------------------------------------------------------ settling
 def a_receipt_settles_once_per_objective(factory: Factory) -> None:
-    """A retry changes nothing and reports the first changes; another objective is another value."""
+    """A retry changes nothing and reports the first changes; another outcome is refused, another objective is not."""
     with make(factory) as memory:
         memory.remember("task one", "body")
         r = memory.recall("task one")
         first = memory.settle(r, 1.0)
         before = values(memory)
-        assert memory.settle(r, 0.0) == first and values(memory) == before, "settled twice"
+        assert memory.settle(r, 1.0) == first and values(memory) == before, "settled twice"
         assert memory.settle(r.id, 1.0, idempotency_key="again") == first and values(memory) == before
+        another = {"another reward": {"reward": 0.0}, "another source": {"source": "human"},
+                   "an action told later": {"action": "what was done"}, "a late doubt": {"valid": False}}  # fmt: skip
+        for what, changed in another.items():
+            with refused(f"{what} for a settled receipt"):
+                memory.settle(r, **{"reward": 1.0, **changed})
+            with refused(f"{what} for a receipt settled in the same call"):
+                memory.settle_many([{"recalled": r, "reward": 1.0}, {"recalled": r, "reward": 1.0, **changed}])
+        assert values(memory) == before
         speed = memory.settle(r, 0.0, objective="speed")
         assert speed and values(memory) == before, "objectives share a value"
 
@@ -285,11 +293,10 @@ def many_outcomes_settle_as_one_after_the_other(factory: Factory) -> None:
                 for t in range(24):
                     r = memory.recall(f"task {t % 5}", is_test=t % 11 == 10, stage="draft" if t % 7 == 6 else "solve")
                     new = memory.remember(f"task {t % 5} {t}", f"body {t}", parents=r, polarity="success")
-                    rows.append({"recalled": r, "reward": float(t % 3 > 0), "action": "body 3 or another"})
-                    rows[-1] |= [{}, {"child": new}, {"idempotency_key": f"job {t % 4}"}, {"objective": "speed"}][t % 4]
-                    rows += [{"recalled": r.id, "reward": None, "valid": False}] * (t % 5 == 4) + rows[-1:] * (
-                        t % 6 == 5
-                    )
+                    row = {"recalled": r, "reward": float(t % 3 > 0), "action": "body 3 or another"}
+                    row |= [{}, {"child": new}, {"idempotency_key": f"job {t % 4}"}, {"objective": "speed"}][t % 4]
+                    rows += [{"recalled": r.id, "reward": None, "valid": False}] * (t % 5 == 4)
+                    rows += [row] * (1 + (t % 6 == 5))
                 with refused("a batch with a receipt that nobody knows"):
                     memory.settle_many([*rows, {"recalled": "r999", "reward": 1.0}])
                 with refused("a batch with a reward out of range"):

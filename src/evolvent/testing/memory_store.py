@@ -170,6 +170,11 @@ def scopes_do_not_see_each_other(factory: Factory) -> None:
         assert ben.settle(ben.recall("task one"), 0.0, idempotency_key="k")[0].id == b
         ann.meta_set("at", 1)
         assert ben.meta_get("at") is None and ann.meta_get("at") == 1
+    with make(factory, scope="a") as one, make(factory, scope="a:b") as two:
+        one.meta_set("b:c", "of a")
+        assert two.meta_get("c") is None, "a name that holds a colon was read from another scope"
+        two.meta_set("c", "of a:b")
+        assert one.meta_get("b:c") == "of a" and two.meta_get("c") == "of a:b"
 
 
 def another_embedder_is_refused(factory: Factory) -> None:

@@ -18,7 +18,7 @@ from evolvent.memory.engines.pgvector import LARGE, PgVector, register
 from evolvent.memory.engines.postgres_errors import explained
 from evolvent.memory.engines.postgres_link import Link, portable
 from evolvent.memory.engines.schema import Table
-from evolvent.memory.engines.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync
+from evolvent.memory.engines.store import BUSY_TIMEOUT_S, Connection, NoMemory, OneProcess, Search, Store, Sync
 
 _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
 _AT = "postgresql://…?…"
@@ -51,6 +51,7 @@ class Postgres(Store):
         self.where = f"{_without_password(self.conninfo)}, schema {self.schema!r}"
         self._sync = sync
         self._local = threading.local()
+        self._process = OneProcess(self.where)
         self._vector_oids: tuple[int, str] = (0, "public")
         self._pool: psycopg_pool.ConnectionPool | None = None
         with self.translated("opening"):
@@ -125,6 +126,7 @@ class Postgres(Store):
     @contextmanager
     def session(self) -> Iterator[Link]:
         """One connection of the pool for this thread while the block runs."""
+        self._process.check()
         link = self._link()
         if link is not None:
             yield link
@@ -250,8 +252,8 @@ class Postgres(Store):
         return link is not None and link.depth > 0
 
     def close(self) -> None:
-        """Close all connections. Closing twice is allowed."""
-        if self._pool is not None:
+        """Close all connections. Closing twice is allowed; in a child of a fork they are the parent's."""
+        if self._pool is not None and self._process.here:
             self._pool.close()
 
     @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,17 @@ from typing import Any
 from evolvent.core.errors import StoreError
 from evolvent.memory.engines import schema
 from evolvent.memory.engines.schema import Table
-from evolvent.memory.engines.store import BUSY_TIMEOUT_S, Connection, NoMemory, Search, Store, Sync, damaged, marks
+from evolvent.memory.engines.store import (
+    BUSY_TIMEOUT_S,
+    Connection,
+    NoMemory,
+    OneProcess,
+    Search,
+    Store,
+    Sync,
+    damaged,
+    marks,
+)
 from evolvent.memory.engines.turn import Turn
 
 
@@ -40,7 +49,7 @@ class SQLite(Store):
             )
         if not create and not Path(self.path).is_file():
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
-        self.lock = threading.RLock()
+        self.lock = OneProcess(self.where)
         self._depth = 0
         self._indexes: list[Any] = []
         self._turn = Turn(f"{self.path}-wal")
@@ -203,7 +212,9 @@ class SQLite(Store):
             return self._depth > 0
 
     def close(self) -> None:
-        """Close the file. Closing twice is allowed."""
+        """Close the file. Closing twice is allowed; in a child of a fork there is nothing to close."""
+        if not self.lock.here:
+            return
         with self.lock:
             try:
                 while self._indexes:

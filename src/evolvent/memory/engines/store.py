@@ -7,6 +7,8 @@ SQL in this package is written once, in what SQLite and PostgreSQL both understa
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,6 +115,37 @@ class VectorIndex(Protocol):
     def about(self) -> dict[str, Any]:
         """How it searches: ``search`` is "exact" or "approximate"; for ``health``."""
         ...
+
+
+class OneProcess:
+    """A lock among the threads of the process that made it; after a fork the child is told to open its own store.
+
+    A child shares the file descriptors and inherits locks that other threads held: with SQLite it may corrupt the file,
+    with a server two processes would speak on one connection.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._lock, self._pid, self._where = threading.RLock(), os.getpid(), where
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the process that opened the store."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """``StoreError`` in any other process."""
+        if not self.here:
+            raise StoreError(
+                "the memory was opened in another process", got=f"process {os.getpid()}, after a fork",
+                expected=f"process {self._pid}", where=self._where, do="open it in this process: Memory(path)",
+            )  # fmt: skip
+
+    def __enter__(self) -> None:
+        self.check()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class Store(ABC):
@@ -249,6 +282,8 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
         BadInput: not a path or URL of an engine.
         StoreError: the store cannot be opened, is damaged, or is not a memory of this version.
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise BadInput("not a path", got=path, expected="a file, ':memory:' or postgresql://…", where="Memory(path)")
     if sync not in ("full", "normal"):
         raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store")
     scheme = str(path).partition("://")[0] if "://" in str(path) else ""

@@ -1,0 +1,87 @@
+"""An outcome as it is reported: checked before the store is asked, and compared with what was reported before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.items import Recall, receipt_id
+from evolvent.memory.text import clean_text, clean_word, finite
+
+SOURCES = ("env", "tests", "judge", "human", "proxy")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One outcome, checked as far as that goes without the store."""
+
+    receipt: int
+    reward: float | None
+    source: str
+    valid: bool
+    objective: str
+    key: str | None
+    action: str | None
+    child: int | None
+
+
+def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
+    """Check one row of ``settle_many``."""
+    known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child")
+    unknown = [name for name in row if name not in known]
+    if unknown or "recalled" not in row or "reward" not in row:
+        expected = f"recalled, reward and any of {known[2:]}"
+        raise BadInput("not an outcome", got=sorted(row), expected=expected, where="settle_many")
+    recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
+    number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
+    where, valid, reward = f"settle({receipt_id(number)!r})", bool(row.get("valid", True)), row["reward"]
+    if source not in SOURCES:
+        raise BadInput("unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where)
+    clean_word(objective, what="an objective", where=where)
+    if valid:
+        lo, hi = bank.reward_range
+        reward = finite(math.nan if reward is None else reward, what="reward", where=where, lo=lo, hi=hi)
+    else:
+        # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
+        reward = float(reward) if isinstance(reward, (int, float)) and math.isfinite(reward) else None
+    action = row.get("action")
+    action = clean_text(action, what="the action", where=where, empty=True) if action else None
+    key = row.get("idempotency_key")
+    if key is not None:
+        clean_word(key, what="an idempotency key", where=where, limit=500)
+    child = row.get("child")
+    child = None if child is None else parse_id(child, "m", "memory", where)
+    return Outcome(number, reward, source, valid, objective, key, action, child)
+
+
+def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> None:
+    """``BadInput`` when this is another story about the same attempt; a retry tells the same, or less of it.
+
+    Args:
+        o: what is reported.
+        first: the outcome that it repeats; ``None`` or one of another receipt: another attempt at a job that was
+            reported already, of which the first report counts.
+        known: all outcomes of these receipts so far; an invalid one told again is a retry too.
+    """
+    if first is None or first.receipt != o.receipt or not (o.valid or first.valid):
+        return
+    if not o.valid and any(
+        (x.receipt, x.objective, x.valid, x.reward) == (o.receipt, o.objective, False, o.reward) for x in known
+    ):
+        return
+    told = {
+        name: (getattr(o, name), getattr(first, name))
+        for name in ("valid", "reward", "source", "action", "child")
+        if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
+    }
+    if told:
+        raise BadInput(
+            f"the receipt is settled already for {o.objective!r}, with another outcome",
+            got={name: now for name, (now, _) in told.items()}, expected={name: was for name, (_, was) in told.items()},
+            where=f"settle({receipt_id(o.receipt)!r})",
+            do="the first outcome stands; keep a second opinion as another objective: settle(…, objective='…')",
+        )  # fmt: skip
