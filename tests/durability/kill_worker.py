@@ -61,7 +61,7 @@ class Worker:
         self.label, self.n = plan["label"], 0
         self.todo: list[Op] = plan["todo"]
         self.open: dict[str, list[str]] = dict(plan["open"])  # receipt -> what it handed out
-        self.settled: dict[str, str] = {}  # receipt -> its idempotency key
+        self.settled: dict[str, tuple[str, float]] = {}  # receipt -> its idempotency key and reward
         self.mine: dict[str, tuple[str, str]] = dict(plan["mine"])  # active memory -> key, body
 
     def text(self, what: str) -> str:
@@ -99,9 +99,10 @@ class Worker:
         if name in ("settle", "invalid") and self.open:
             return self.settle(rng.choice(list(self.open)), valid=name == "settle")
         if name == "again" and self.settled:
-            return self.settle(rng.choice(list(self.settled)), valid=True)
+            receipt = rng.choice(list(self.settled))
+            return {**self.settle(receipt, valid=True), "reward": self.settled[receipt][1]}
         if name == "job again" and self.settled and self.open:  # the same job reports once more, with another receipt
-            job = self.settled[rng.choice(list(self.settled))]
+            job = self.settled[rng.choice(list(self.settled))][0]
             return {**self.settle(rng.choice(list(self.open)), valid=True), "key": job}
         if name in ("transaction", "failing"):
             return self.transaction(fails=name == "failing")
@@ -141,9 +142,9 @@ class Worker:
             self.mine |= {id_: (row["key"], row["body"]) for id_, row in zip(got, op["rows"], strict=True)}
         elif verb == "recall":
             self.open[got["id"]] = got["items"]
-        elif verb == "settle" and op["valid"] and op["key"] not in self.settled.values():
+        elif verb == "settle" and op["valid"] and op["key"] not in [key for key, _ in self.settled.values()]:
             if self.open.pop(op["receipt"], None) is not None:
-                self.settled[op["receipt"]] = op["key"]
+                self.settled[op["receipt"]] = op["key"], op["reward"]
         elif verb == "archive":
             self.mine.pop(op["id"], None)
 

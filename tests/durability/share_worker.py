@@ -51,7 +51,7 @@ class Hand:
         self.sums["credited"] += len(shown)
         self.sums["quarters of reward"] += int(4 * reward) * len(shown)
         if rng.random() < 0.2:
-            assert memory.settle(r, 1.0 - reward, idempotency_key=name) == changes, "a retry got another answer"
+            assert memory.settle(r, reward, idempotency_key=name) == changes, "a retry got another answer"
         if rng.random() < 0.3:
             key = f"{task} {self.label}.{self.sums['memories']}"
             id_ = self.timed("remember", lambda: memory.remember(key, f"body of {key}", parents=r))

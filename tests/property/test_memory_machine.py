@@ -25,7 +25,7 @@ class FiveVerbs(RuleBasedStateMachine):
     """``model``: id → [key, body, kind, value, n, status]; ``receipts``: id → [offered, shown, changes or None].
 
     ``jobs``: (idempotency key, valid) → the changes of the outcome of that name. ``calls``: what settle was asked, and
-    answered, so that it can be asked again.
+    answered, so that it can be asked again. ``story``: by job and by receipt, the outcome that counts; ``told``: all.
     """
 
     memories = Bundle("memories")
@@ -35,6 +35,7 @@ class FiveVerbs(RuleBasedStateMachine):
     def start(self):
         self.folder = Path(tempfile.mkdtemp())
         self.model, self.asked, self.jobs, self.calls, self.invalid = {}, {}, {}, [], 0
+        self.story, self.told = {}, []
         self.open()
 
     def connect(self):
@@ -68,6 +69,17 @@ class FiveVerbs(RuleBasedStateMachine):
         assert r.id not in self.asked
         self.asked[r.id] = [list(r.ids), list(r.ids), None]
 
+    def is_another_story(self, r, reward, valid, job):
+        """Whether a receipt has an outcome already, and this is another one."""
+        names = [(job, True)] if valid else [(job, False), (job, True)]
+        named = [self.story[name] for name in names if job is not None and name in self.story]
+        first = named[0] if named else self.story.get(r)
+        if first is None or first[0] != r or not (valid or first[2]):
+            return False
+        if not valid and (r, reward, False) in self.told:
+            return False
+        return first != (r, reward, valid)
+
     def is_settled(self, changes, r, reward, valid, job):
         """The model's side of settle: an outcome counts once, by its name and by its receipt."""
         names = [(job, True)] if valid else [(job, False), (job, True)]
@@ -77,8 +89,12 @@ class FiveVerbs(RuleBasedStateMachine):
         if earlier:
             assert changes in earlier
             return
+        self.told.append((r, reward, valid))
         if job is not None:
             self.jobs[job, valid] = changes
+            self.story[job, valid] = self.told[-1]
+        if valid:
+            self.story[r] = self.told[-1]
         if not valid:
             self.invalid += 1
             assert changes == []
@@ -128,6 +144,10 @@ class FiveVerbs(RuleBasedStateMachine):
 
     @rule(r=receipts, via=VIA, reward=st.sampled_from(REWARDS), valid=st.booleans(), job=st.sampled_from(JOBS))
     def settle(self, r, via, reward, valid, job):
+        if self.is_another_story(r, reward, valid, job):
+            with pytest.raises(BadInput, match="settled already"):
+                self.ways[via].settle(r, reward, valid=valid, idempotency_key=job)
+            return
         changes = self.ways[via].settle(r, reward, valid=valid, idempotency_key=job)
         self.is_settled(changes, r, reward, valid, job)
         if valid or job is not None:

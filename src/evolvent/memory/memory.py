@@ -164,8 +164,8 @@ class Memory:
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
 
-        Settling a receipt twice for one objective with the same outcome (a retry), or under a known idempotency key,
-        changes nothing and returns the changes of the first time. Another outcome for a settled receipt is refused.
+        The same outcome of a receipt again (a retry), or a known idempotency key under another receipt, changes nothing
+        and returns the first changes. Another outcome for a settled receipt is refused.
 
         Args:
             recalled: the receipt.
@@ -178,7 +178,7 @@ class Memory:
             child: the memory written from this attempt; its value enters the target of memq.
 
         Raises:
-            BadInput: unknown receipt, memory or source; reward NaN or out of range; settled with another outcome.
+            BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
@@ -291,8 +291,7 @@ class Memory:
     def prepare(self, progress: Progress | None = None) -> None:
         """Build now what makes recalls in a large store fast, and wait for it; without this call it happens by and by.
 
-        Args:
-            progress: called as ``progress(done, total, of_what)``, "vectors" or "search graph".
+        ``progress`` is called as ``progress(done, total, of_what)``, "vectors" or "search graph".
         """
         self._bank.index.prepare(progress)
 
