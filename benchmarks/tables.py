@@ -23,6 +23,8 @@ from evolvent.formulas.statistics import paired_bootstrap, student_interval
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
 REFERENCE = "rag"
+BEFORE_GATE = ("0a5869e80b", "ffff4814d6", "60a2413eaf")  # commits whose hybrid gate was not on the cosine
+HYBRID = ("memlift", "both", "rag-hybrid", "memrl-hybrid")
 
 
 def main() -> None:
@@ -53,6 +55,13 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         for condition in dict.fromkeys(r["condition"] for r in rows if r["model"] == model):
             cells = [r for r in rows if r["model"] == model and r["condition"] == condition]
             out += [f"## {condition}, {model}", "", f"`{cells[0]['config']['env']}`", "", *_table(cells), ""]
+    old = [r["arm"] for r in rows if r["arm"] in HYBRID and r["commit"]["id"].startswith(BEFORE_GATE)]
+    if old:
+        arms = ", ".join(f"`{arm}`" for arm in dict.fromkeys(old))
+        out += [
+            f"**To be repeated:** {arms}. These rows are from before the gate of hybrid relevance moved to the cosine "
+            "and before harm became a test that stays valid however often one looks; recalls differ since.", "",
+        ]  # fmt: skip
     commits = sorted({(r["commit"] or {}).get("id", "?")[:10] for r in rows})
     dirty = any((r["commit"] or {}).get("dirty") for r in rows)
     out += [f"Commits: {', '.join(commits)}{' (with uncommitted changes)' if dirty else ''}.", ""]
