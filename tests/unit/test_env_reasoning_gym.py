@@ -91,7 +91,7 @@ def test_more_questions_than_there_are_is_refused():
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(reasoning_gym, "installed", lambda: False)
-    with pytest.raises(MissingExtra, match=r"evolvent\[language\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[language\]"):
         load(SMALL)
 
 

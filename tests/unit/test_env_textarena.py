@@ -133,7 +133,7 @@ def test_a_game_that_does_not_start_says_why(monkeypatch):
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(textarena, "installed", lambda: False)
-    with pytest.raises(MissingExtra, match=r"evolvent\[textarena\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[textarena\]"):
         load("textarena:TicTacToe-v0")
 
 

@@ -166,5 +166,5 @@ def test_rewards_outside_the_range_are_an_error(packages):
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(adapter, "installed", lambda: False)
-    with pytest.raises(MissingExtra, match=r"evolvent\[verifiers\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[verifiers\]"):
         load("verifiers:some-env")

@@ -91,9 +91,10 @@ def test_the_defaults_of_a_system_are_those_of_the_table(name):
     config, loss = import_module(f"evolvent.algos.{name}").Config(), CHOICES[name].loss
     if isinstance(loss, Objective) and hasattr(config, "clip"):
         assert loss.clip_high == config.clip
+    own = {"gspo": {"clip_low": 0.03, "clip_high": 0.04}}  # for short answers and LoRA, see its docstring
     for axis in fields(loss) if loss is not None else ():
         if hasattr(config, axis.name):
-            assert getattr(config, axis.name) == getattr(loss, axis.name), axis.name
+            assert getattr(config, axis.name) == own.get(name, {}).get(axis.name, getattr(loss, axis.name)), axis.name
 
 
 def test_what_has_no_system_says_so():

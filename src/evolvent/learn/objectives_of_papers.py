@@ -86,7 +86,7 @@ CHOICES: dict[str, Choice] = {
         note="objective only; sampled on until .6 of the attempts do",
     ),
     "dapo": Choice("arXiv 2503.14476", DAPO, reward="outcome + overlong penalty", note="dynamic sampling"),
-    "gspo": Choice("arXiv 2507.18071", GSPO),
+    "gspo": Choice("arXiv 2507.18071", GSPO, note="our system clips at .03 / .04"),
     "gmpo": Choice("arXiv 2507.20673", GMPO, note="objective only"),
     "cispo": Choice("arXiv 2506.13585", CISPO, note="objective only; clip range of PPO"),
     "sapo": Choice("arXiv 2511.20347", SAPO, note="objective only"),
