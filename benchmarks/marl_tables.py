@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
 Row = dict[str, Any]
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
+BLIND = ("130c7b0d1f", "9b812ae8c9", "2080eab15a", "8bb6546499", "078388b6f2")
+"""Commits at which whatever was shown no ids (central critics, policies with ``--no-ids``) could not see scale."""
 
 
 def main() -> None:
@@ -33,7 +35,8 @@ def learning_page() -> str:
         path = HERE / "results" / f"{name}.json"
         if path.exists():
             rows = json.loads(path.read_text("utf-8"))
-            parts += [f"## {title}", "", *section(rows), "", *_picture(name, title)]
+            parts += [f"## {title}", "", *([] if section is games else _to_repeat(rows))]
+            parts += [*section(rows), "", *_picture(name, title)]
             parts += [provenance(rows, f"benchmarks/{name}.py"), ""]
     head = [
         "# What teams learn", "",
@@ -44,6 +47,22 @@ def learning_page() -> str:
         "line is the IQM, thin lines are seeds (`benchmarks/marl_curves.py`).", "",
     ]  # fmt: skip
     return "\n".join(head + parts) if parts else ""
+
+
+def _to_repeat(rows: Sequence[Row]) -> list[str]:
+    """Which arms are from before networks were told how large the numbers are that they see.
+
+    Not those of the games, whose observations carry one-hot numbers and say nothing by their size.
+    """
+    arms = [
+        row["arm"] for row in rows
+        if row["commit"]["id"].startswith(BLIND)
+        and (row["algo"] not in ("mat", "pmat", "ippo") or not row["config"]["ids"])
+    ]  # fmt: skip
+    if not arms:
+        return []
+    named = ", ".join(f"`{arm}`" for arm in dict.fromkeys(arms))
+    return [f"**To be repeated:** {named}. In these runs a critic or a policy could not see the scale of its input.", ""]
 
 
 def games(rows: Sequence[Row]) -> list[str]:
