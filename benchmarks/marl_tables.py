@@ -62,7 +62,10 @@ def _to_repeat(rows: Sequence[Row]) -> list[str]:
     if not arms:
         return []
     named = ", ".join(f"`{arm}`" for arm in dict.fromkeys(arms))
-    return [f"**To be repeated:** {named}. In these runs a critic or a policy could not see the scale of its input.", ""]
+    return [
+        f"**To be repeated:** {named}. In these runs a critic or a policy could not see the scale of its input.",
+        "",
+    ]
 
 
 def games(rows: Sequence[Row]) -> list[str]:

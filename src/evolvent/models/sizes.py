@@ -16,18 +16,23 @@ from torch import Tensor
 
 EXTRA = 2
 """Numbers that ``sized`` adds."""
+TINY = 1e-12
 
 
 def sized(x: Tensor, plain: int = 0) -> Tensor:
     """``[..., D]`` as ``[..., D + 2]``: normalised over the last axis, then mean / r and log r, then what is plain.
+
+    No gradient flows back through what is not plain: it is what somebody saw.
 
     Args:
         x: float, at least one number that is not plain.
         plain: so many of the last numbers have a fixed size already (one-hot numbers of agents, actions) and stay.
     """
     raw, rest = (x, None) if plain == 0 else x.split([x.shape[-1] - plain, plain], dim=-1)
-    var, mean = torch.var_mean(raw, dim=-1, keepdim=True, correction=0)
-    square = var + mean * mean + 1e-12
-    scale = torch.rsqrt(var + 1e-5 * square)  # relative, so that no unit is too small for it
-    parts = [(raw - mean) * scale, mean * square.rsqrt(), 0.5 * square.log()]
+    raw = raw.detach()
+    pattern, mean, rstd = torch.native_layer_norm(raw, raw.shape[-1:], None, None, TINY)  # one pass over the numbers
+    var = (rstd**-2 - TINY).clamp(min=0.0)
+    square = var + mean * mean + TINY
+    trust = (var / (var + 1e-5 * square)).sqrt()  # numbers that differ by rounding alone have no pattern, in any unit
+    parts = [pattern * trust, mean * square.rsqrt(), 0.5 * square.log()]
     return torch.cat(parts if rest is None else [*parts, rest], dim=-1)
