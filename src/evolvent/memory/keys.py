@@ -24,7 +24,7 @@ _OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.weight = 0 LEFT JOIN m
 _IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"
 
 WITH_BODY = (
-    f"SELECT coalesce(o.seq, m.seq), m.key_hash, e.vec FROM memory m JOIN embedding e ON e.emb_id = m.emb_id {_OWNER} "
+    f"SELECT m.seq, coalesce(o.seq, m.seq), m.key_hash FROM memory m {_OWNER} "
     f"WHERE m.scope_id=? AND m.body_hash=? AND m.kind=? AND m.polarity=? AND {_IN_USE} ORDER BY m.seq"
 )
 

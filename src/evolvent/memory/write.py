@@ -138,12 +138,13 @@ def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> tuple[i
     if d.merge is None:
         return None
     rows = db.execute(keys.WITH_BODY, (bank.scope_id, d.body_hash, d.kind, d.polarity)).fetchall()
-    for seq, key_hash, _ in rows:
+    memory = {row: seq for row, seq, _ in rows}
+    for _, seq, key_hash in rows:
         if key_hash == d.key_hash:
-            return int(seq), 1.0
-    near = [(float(np.frombuffer(blob, "<f4") @ vec), -seq) for seq, _, blob in rows]
-    best = max(near, default=(-1.0, 0))
-    return (-best[1], best[0]) if rows and best[0] >= d.merge else None
+            return seq, 1.0
+    near, cosine = bank.index.similarities(list(memory), vec) if rows else ([], np.empty(0))
+    best, oldest = max(zip(cosine.tolist(), (-memory[row] for row in near), strict=True), default=(-2.0, 0))
+    return (-oldest, best) if best >= d.merge else None
 
 
 def _merge(db: Connection, bank: Bank, d: Draft, seq: int, row: int | None) -> None:
