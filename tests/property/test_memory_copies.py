@@ -35,7 +35,7 @@ def drive(path, steps, policy):
                     memory.remember(rest[0], rest[1], kind=rest[2], source=rest[2])
                 elif verb == "recall":
                     r = memory.recall(rest[0], k=rest[1])
-                    memory.remember(rest[0], "under a receipt", parents=r)
+                    memory.remember(rest[0], "under a receipt", parents=r, merge=0.2)
                     memory.settle(r, rest[2], action=rest[0])
                 elif verb == "invalid":
                     memory.settle(memory.recall(rest[0]), None, valid=False, idempotency_key=rest[1])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from evolvent.core.errors import BadInput
+from evolvent.memory.embedders import Hashing
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 
@@ -19,11 +20,14 @@ REWARDS = [0.0, 0.25, 1.0]
 JOBS = [None, "job 1", "job 2"]
 ALPHA = 0.3
 VIA = st.integers(0, 1)
+MERGE = st.sampled_from([0.98, 0.0])
+VECTOR = dict(zip(KEYS, Hashing(32).embed(KEYS), strict=True))
 
 
 class FiveVerbs(RuleBasedStateMachine):
     """``model``: id → [key, body, kind, value, n, status]; ``receipts``: id → [offered, shown, changes or None].
 
+    ``keys``: (id, key) of every row of the store: a memory has as many rows as it has keys.
     ``jobs``: (idempotency key, valid) → the changes of the outcome of that name. ``calls``: what settle was asked, and
     answered, so that it can be asked again. ``story``: by job and by receipt, the outcome that counts; ``told``: all.
     """
@@ -35,7 +39,7 @@ class FiveVerbs(RuleBasedStateMachine):
     def start(self):
         self.folder = Path(tempfile.mkdtemp())
         self.model, self.asked, self.jobs, self.calls, self.invalid = {}, {}, {}, [], 0
-        self.story, self.told = {}, []
+        self.story, self.told, self.keys = {}, [], []
         self.open()
 
     def connect(self):
@@ -54,17 +58,26 @@ class FiveVerbs(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     # ---------------------------------------------------------------------------------------------- the model
-    def is_remembered(self, id_, key, body, kind):
-        """The model's side of remember: the same lesson is kept once."""
-        known = [i for i, m in self.model.items() if m[:3] == [key, body, kind] and m[5] == "active"]
-        assert id_ == (known[0] if known else f"m{len(self.model) + 1}")
+    def is_remembered(self, id_, key, body, kind, merge=0.98):
+        """The model's side of remember: the same lesson is kept once, under all its keys."""
+        said = [i for i, m in self.model.items() if m[1:3] == [body, kind] and m[5] == "active"]
+        known = [i for i, other in self.keys if other == key and i in said]
+        near = [(float(VECTOR[key] @ VECTOR[other]), -int(i[1:])) for i, other in self.keys if i in said]
+        if known:
+            assert id_ == known[0]
+            return
+        merges = bool(near) and max(near)[0] >= merge
+        assert id_ == (f"m{-max(near)[1]}" if merges else f"m{len(self.keys) + 1}")
+        self.keys.append((id_, key))
         self.model.setdefault(id_, [key, body, kind, 0.5, 0, "active"])
 
-    def is_recalled(self, r, k, kind):
+    def is_recalled(self, r, task, k, kind):
         able = [i for i, m in self.model.items() if m[5] == "active" and kind in (None, m[2])]
         assert set(r.ids) <= set(able) and len(r.items) == min(k, len(able)) and not r.omitted
         for item in r.items:
             m = self.model[item.id]
+            keys = [key for id_, key in self.keys if id_ == item.id]
+            assert task not in keys or item.similarity == 1.0
             assert (item.key, item.body, item.kind, item.n) == (m[0], m[1], m[2], m[4]) and item.value == m[3]
         assert r.id not in self.asked
         self.asked[r.id] = [list(r.ids), list(r.ids), None]
@@ -107,10 +120,13 @@ class FiveVerbs(RuleBasedStateMachine):
         self.asked[r][2] = changes
 
     # ---------------------------------------------------------------------------------------------- verbs
-    @rule(target=memories, via=VIA, key=st.sampled_from(KEYS), body=st.sampled_from(BODIES), kind=st.sampled_from("ab"))
-    def remember(self, via, key, body, kind):
-        id_ = self.ways[via].remember(key, body, kind=kind)
-        self.is_remembered(id_, key, body, kind)
+    @rule(
+        target=memories, via=VIA, key=st.sampled_from(KEYS), body=st.sampled_from(BODIES), kind=st.sampled_from("ab"),
+        merge=MERGE,
+    )  # fmt: skip
+    def remember(self, via, key, body, kind, merge):
+        id_ = self.ways[via].remember(key, body, kind=kind, merge=merge)
+        self.is_remembered(id_, key, body, kind, merge)
         return id_
 
     @rule(
@@ -128,7 +144,7 @@ class FiveVerbs(RuleBasedStateMachine):
     @rule(target=receipts, via=VIA, key=st.sampled_from(KEYS), k=st.integers(0, 5), kind=st.sampled_from(["a", None]))
     def recall(self, via, key, k, kind):
         r = self.ways[via].recall(key, k=k, kinds=None if kind is None else [kind])
-        self.is_recalled(r, k, kind)
+        self.is_recalled(r, key, k, kind)
         return r.id
 
     @rule(r=receipts, via=VIA, data=st.data())
@@ -168,7 +184,7 @@ class FiveVerbs(RuleBasedStateMachine):
         name = f"job of {len(self.asked)}"
         for way, reward in zip((via, 1 - via), rewards, strict=True):
             r = self.ways[way].recall(key, k=2)
-            self.is_recalled(r, 2, None)
+            self.is_recalled(r, key, 2, None)
             self.is_settled(self.ways[way].settle(r, reward, idempotency_key=name), r.id, reward, True, name)
         assert self.asked[r.id][2] is None
 
@@ -208,7 +224,7 @@ class FiveVerbs(RuleBasedStateMachine):
             with pytest.raises(BadInput):
                 memory.remember_many([{"key": "half of it", "body": "x"}, {"key": "half of it", "body": " "}])
             r = memory.recall(key, k=2)
-            self.is_recalled(r, 2, None)
+            self.is_recalled(r, key, 2, None)
             self.is_settled(memory.settle(r, reward), r.id, reward, True, None)
             memory.meta_set("number", number)
         assert self.ways[1 - via].meta_get("number") == number

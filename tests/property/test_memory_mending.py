@@ -52,8 +52,9 @@ class Life:
         )[0]
         if verb == "remember":
             parents = pick.choice(self.receipts) if self.receipts and pick.random() < 0.7 else ()
-            m.remember(pick.choice(KEYS), f"body {pick.random()}", parents=parents, polarity="success",
-                       source=pick.choice("ab"))  # fmt: skip
+            body = pick.choice([f"body {pick.random()}", "said before"])  # the latter merges: one more key
+            m.remember(pick.choice(KEYS), body, parents=parents, polarity="success", source=pick.choice("ab"),
+                       merge=0.0)  # fmt: skip
         elif verb == "settle":
             r = self.look()
             m.settle(r, pick.choice([0.0, 0.3, 1.0]), source=pick.choice(["env", "judge"]))

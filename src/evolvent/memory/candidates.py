@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evolvent.memory import events, lift
+from evolvent.memory import events, keys, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.engines.store import Connection
 from evolvent.memory.policies import Policy, start_value
@@ -83,8 +83,29 @@ def _nearest(bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str,
     policy = request.policy
     if policy.relevance == "hybrid":
         return Found(*hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds))
-    found, cosine = bank.index.search(vec, limit=limit, gate=policy.gate, kinds=request.kinds)
-    return Found(found.tolist(), cosine, cosine)
+    asked = limit
+    while True:
+        rows, cosine = bank.index.search(vec, limit=asked, gate=policy.gate, kinds=request.kinds)
+        with bank.store.session() as db, bank.store.translated("reading"):
+            memory = {row: owner for row, owner, _ in keys.ask(db, rows.tolist())}
+        places, highest = keys.best(rows.tolist(), cosine, memory)
+        if len(places) >= limit or len(rows) < asked:
+            break
+        asked *= 2  # many keys of few memories
+    highest = highest[:limit]
+    return Found([memory[int(rows[place])] for place in places[:limit]], highest, highest)
+
+
+def drawn(bank: Bank, request: Request, seed: int) -> Found:
+    """Any ``k`` memories, each as likely as another, however many keys it has."""
+    asked = request.k
+    while True:
+        rows = bank.index.sample(asked, np.random.default_rng(seed), request.kinds).tolist()
+        with bank.store.session() as db, bank.store.translated("reading"):
+            own = {row for row, memory, _ in keys.ask(db, rows) if row == memory}
+        if len(own) >= request.k or len(rows) < asked:
+            return Found.of([row for row in rows if row in own][: request.k])
+        asked *= 2
 
 
 def _barred(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:

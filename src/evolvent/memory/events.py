@@ -11,6 +11,7 @@ from typing import NamedTuple
 from evolvent.formulas.causal import ArmSums
 from evolvent.memory import lift
 from evolvent.memory.engines.store import Connection, Store, among, marks
+from evolvent.memory.keys import OWN
 
 
 class Value(NamedTuple):
@@ -346,6 +347,7 @@ def as_of(store: Store, scope_id: int, seen: Point, objective: str, stage: str) 
     """Values as a moment saw them, of the memories it could see; those without an event by then are at their start."""
     values, _ = replay(store, scope_id, upto=seen.event, voids=voids_at(store, scope_id, seen.audit))
     rows = store.rows(
-        "SELECT seq, q_init FROM memory WHERE scope_id = ? AND seq <= ? ORDER BY seq", (scope_id, seen.memory)
+        f"SELECT seq, q_init FROM memory m WHERE scope_id = ? AND seq <= ? AND {OWN} ORDER BY seq",
+        (scope_id, seen.memory),
     )
     return {seq: values.get((seq, objective, stage), (start,))[0] for seq, start in rows}

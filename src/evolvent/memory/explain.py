@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.memory import events, lift
+from evolvent.memory import events, keys, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.care import when
 from evolvent.memory.engines.store import Store
@@ -17,6 +17,7 @@ from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
 
 _HISTORY = 200  # events told per memory; all of them are in the store
+_MORE_KEYS = 8  # told in words; all of them are in the data
 
 
 def items(bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve") -> list[Item]:
@@ -81,9 +82,14 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     for line in history:
         line["receipt"], line["counts"] = receipt_id(line["receipt"]), bool(line["counts"])
     made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
+    with store.session() as db, store.translated("reading"):
+        told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
+    owner = store.row("SELECT parent FROM provenance WHERE child = ? AND weight = 0", (seq,))
     data: dict[str, Any] = {
         **{name: getattr(item, name) for name in ("id", "key", "body", "kind", "polarity", "source", "status")},
         **{name: getattr(item, name) for name in ("superseded_by", "content_version", "merged", "created_at")},
+        "keys": told,
+        "key_of": memory_id(owner[0]) if owner else None,
         "made_in": receipt_id(made["made_in"]) if made["made_in"] else None,
         "q_init": made["q_init"],
         "values": _values(bank, seq),
@@ -131,6 +137,12 @@ def _memory_text(d: dict[str, Any]) -> str:
         f"  key   {_short(d['key'])}",
         f"  body  {_short(d['body'])}",
     ]
+    if d["key_of"]:
+        return "\n".join([*lines, f"  one more key of {d['key_of']}, which has the value and is shown"])
+    more = [key for key in d["keys"][1:] if key["status"] == "active"]
+    lines[2:2] = [f"  and   {_short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
+    if len(more) > _MORE_KEYS:
+        lines.insert(2 + _MORE_KEYS, f"  and   {len(more) - _MORE_KEYS} more keys")
     for v in d["values"]:
         text = f"  value {v['q']:.3f} ± {v['uncertainty']:.3f} after {v['n']} outcomes (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:
@@ -200,19 +212,23 @@ def of_recall(bank: Bank, number: int) -> Explanation:
 
 
 def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
-    """Cosine of a receipt's query and each of its candidates, from the vectors that are stored."""
+    """Cosine of a receipt's query and the nearest key of each of its candidates, from the vectors that are stored."""
     row = store.row("SELECT vec FROM embedding WHERE emb_id = ?", (query,)) if query is not None else None
     if row is None:
         return {}
     wide = np.frombuffer(row[0], "<f4").astype(np.float64)
-    return {
-        seq: float(np.round(np.multiply(np.frombuffer(vec, "<f4"), wide).sum(), SIM_DIGITS))
-        for seq, vec in store.rows(
-            "SELECT i.memory_id, e.vec FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
-            "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ?",
-            (number,),
-        )
-    }
+    found: dict[int, float] = {}
+    for seq, vec in store.rows(
+        "SELECT i.memory_id, e.vec FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
+        "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ? UNION ALL "
+        "SELECT i.memory_id, e.vec FROM recall_item i JOIN recall r ON r.seq = i.recall_id "
+        "JOIN provenance a ON a.parent = i.memory_id AND a.weight = 0 JOIN memory m ON m.seq = a.child "
+        "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ? AND m.seq <= r.store_seq",
+        (number, number),
+    ):
+        near = float(np.round(np.multiply(np.frombuffer(vec, "<f4"), wide).sum(), SIM_DIGITS))
+        found[seq] = max(near, found.get(seq, -2.0))
+    return found
 
 
 def _recall_text(d: dict[str, Any]) -> str:
@@ -222,7 +238,7 @@ def _recall_text(d: dict[str, Any]) -> str:
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",
         f"  task  {_short(d['query'])}",
-        f"  looked at {d['n_scanned']} memories, {passed}",
+        f"  looked at {d['n_scanned']} keys, {passed}",
     ]
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.memory.bank import Bank
+from evolvent.memory.keys import OWN
 
 # value of a memory under the policy's objective, in the stage that solves
 SOLVE = "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = 'solve'"
@@ -19,7 +20,7 @@ def health(bank: Bank) -> dict[str, Any]:
         "SELECT count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
         "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
         "count(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) "
-        f"AS never_shown FROM memory m {SOLVE} WHERE m.scope_id = ? AND m.status = 'active'",
+        f"AS never_shown FROM memory m {SOLVE} WHERE m.scope_id = ? AND m.status = 'active' AND {OWN}",
         (bank.policy.objective, scope),
     )[0]
     total = max(1, active["items"])
@@ -27,7 +28,8 @@ def health(bank: Bank) -> dict[str, Any]:
         "items": active["items"],
         "by_status": dict(
             store.rows(
-                "SELECT status, count(*) FROM memory WHERE scope_id = ? GROUP BY status ORDER BY status", (scope,)
+                f"SELECT status, count(*) FROM memory m WHERE scope_id = ? AND {OWN} GROUP BY status ORDER BY status",
+                (scope,),
             )
         ),
         "coverage": active["tried"] / total,
@@ -49,7 +51,7 @@ def health(bank: Bank) -> dict[str, Any]:
             for row in store.records(
                 "SELECT m.source, count(*) AS items, count(v.q) FILTER (WHERE v.n > 0) AS tried, "
                 f"avg(v.q) FILTER (WHERE v.n > 0) AS mean_value FROM memory m {SOLVE} "
-                "WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
+                f"WHERE m.scope_id = ? AND {OWN} GROUP BY m.source ORDER BY m.source",
                 (bank.policy.objective, scope),
             )
         },

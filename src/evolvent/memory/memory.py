@@ -18,6 +18,7 @@ from evolvent.memory.care.act import Mended
 from evolvent.memory.care.verify import Finding
 from evolvent.memory.engines.store import Progress, Search, open_store
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
+from evolvent.memory.keys import OWN
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.text import clean_word
@@ -214,7 +215,7 @@ class Memory:
                 memory ids.
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
-            merge: equal bodies of one kind merge when their keys' cosine reaches this; None: never.
+            merge: equal bodies of one kind merge, found by all keys, when their keys' cosine reaches this; None: never.
             supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
 
         Raises:
@@ -255,9 +256,8 @@ class Memory:
 
     def items(self, status: str | None = "active") -> list[Item]:
         """Memories of a status (None: of any), oldest first."""
-        if status is None:
-            return explain.items(self._bank, "TRUE", ())
-        return explain.items(self._bank, "m.status = ?", (status,))
+        condition, args = (OWN, ()) if status is None else (f"m.status = ? AND {OWN}", (status,))
+        return explain.items(self._bank, condition, args)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""

@@ -15,7 +15,7 @@ from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import two_phase, zscores
 from evolvent.memory import events, lift
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.candidates import Found, Records, Request, candidates, judge
+from evolvent.memory.candidates import Found, Records, Request, candidates, drawn, judge
 from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, to_dict
@@ -76,7 +76,7 @@ def recall(bank: Bank, request: Request) -> Recall:
             number = last + 1
             seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
             if policy.rank == "random":
-                found = Found.of(bank.index.sample(request.k, np.random.default_rng(seed), request.kinds).tolist())
+                found = drawn(bank, request, seed)
                 records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             pool = _rank(bank, request, records, found, seed)
             about = {row[0]: row for row in texts}

@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.engines.store import Connection, among
 from evolvent.memory.index.index import SIM_DIGITS
@@ -57,8 +58,9 @@ def hybrid(
 ) -> tuple[list[int], np.ndarray, np.ndarray]:  # fmt: skip
     """The ``limit`` active memories with the highest ``(cosine + coverage) / 2`` of those with a cosine above ``gate``.
 
-    Candidates are the nearest by cosine and those that share the task's rarest words; all are scored exactly. The
-    nearest by cosine is always among what is returned.
+    A memory with several keys counts by the best of them, and has the highest of their cosines. Candidates are the
+    nearest by cosine and those that share the task's rarest words; all are scored exactly. The nearest by cosine is
+    always among what is returned.
 
     Args:
         bank: the scope.
@@ -75,22 +77,40 @@ def hybrid(
     weights = rarity(counts, words(task), bank.index.n)
     with bank.store.session() as db, bank.store.translated("reading"):
         holders = _holders(db, bank, weights, counts)
-        near, _ = bank.index.search(query, limit=4 * limit, kinds=kinds)
-        found = list(dict.fromkeys([*near.tolist(), *_sharing(holders, weights)]))
-        texts = among(
-            db, "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.seq IN ({})", found
-        )
-        seqs, cosine = bank.index.similarities(found, query, kinds)
-        keys: dict[int, str] = dict(texts)
+        asked = 4 * limit
+        near, nearness = bank.index.search(query, limit=asked, kinds=kinds)
+        sharing = _sharing(holders, weights)
+        while True:
+            found = list(dict.fromkeys([*near.tolist(), *sharing]))
+            about = keys.ask(db, found)
+            rows, cosine = bank.index.similarities(found, query, kinds)
+            told = {row: (memory, coverage(weights, key)) for row, memory, key in about}
+            seqs, score, cosine = _by_memory(rows, cosine, told, gate)
+            # many keys of few memories: others are farther off, unless those are below the gate
+            if len(seqs) >= limit or len(near) < asked or nearness[-1] <= gate:
+                break
+            asked *= 2
+            near, nearness = bank.index.search(query, limit=asked, kinds=kinds)
     if not seqs:
         return [], np.empty(0), np.empty(0)
-    score = np.round(0.5 * cosine + 0.5 * np.array([coverage(weights, keys[s]) for s in seqs]), SIM_DIGITS)
-    order = [i for i in np.lexsort((np.asarray(seqs), -score)).tolist() if cosine[i] > gate]
-    nearest = max(order, key=lambda i: cosine[i], default=None)
-    if nearest not in order[:limit]:  # crowded out by keys that share the words of the task
-        order[limit - 1 : limit] = [] if nearest is None else [nearest]
+    order, nearest = list(range(len(seqs))), int(np.argmax(cosine))
+    if nearest >= limit:  # crowded out by keys that share the words of the task
+        order[limit - 1] = nearest
     order = order[:limit]
     return [seqs[i] for i in order], score[order], cosine[order]
+
+
+def _by_memory(
+    rows: Sequence[int], cosine: np.ndarray, told: Mapping[int, tuple[int, float]], gate: float
+) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """Memories, relevance and cosine, most relevant first, from rows; ``told``: memory and coverage by row."""
+    score = np.round(0.5 * cosine + 0.5 * np.array([told[r][1] if r in told else 0.0 for r in rows]), SIM_DIGITS)
+    order = [i for i in np.lexsort((np.asarray(rows), -score)).tolist() if cosine[i] > gate]
+    places, highest = keys.best(
+        [rows[i] for i in order], cosine[order], {row: memory for row, (memory, _) in told.items()}
+    )
+    kept = [order[place] for place in places]
+    return [told[rows[i]][0] for i in kept], score[kept], highest
 
 
 def document_counts(db: Connection, bank: Bank, task: str) -> Iterable[tuple]:

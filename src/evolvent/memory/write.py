@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.engines.store import Connection, audit, put_text
 from evolvent.memory.items import Recall, memory_id
@@ -116,8 +117,11 @@ def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tupl
             )
     same = _duplicate(db, bank, d, vec)
     if same is not None:
-        _merge(db, bank, d, same)
-        seq = same
+        seq = same[0]
+        row = _insert(db, bank, d, vec, key_of=seq) if same[1] < keys.SAME_KEY else None
+        if row is not None:
+            new.append((row, d.key))
+        _merge(db, bank, d, seq, row)
     else:
         seq = _insert(db, bank, d, vec)
         new.append((seq, d.key))
@@ -126,26 +130,25 @@ def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tupl
     return seq
 
 
-def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int | None:
-    """The oldest active memory that says the same: equal body, kind and polarity, and equal or very similar key."""
+def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> tuple[int, float] | None:
+    """The oldest active memory that says the same, and how similar the nearest of its keys is.
+
+    It says the same when body, kind and polarity are equal, and one of its keys is equal or similar enough.
+    """
     if d.merge is None:
         return None
-    rows = db.execute(
-        "SELECT m.seq, m.key_hash, e.vec FROM memory m JOIN embedding e USING(emb_id) WHERE m.scope_id=? AND "
-        "m.body_hash=? "
-        "AND m.kind=? AND m.polarity=? AND m.status='active' ORDER BY m.seq",
-        (bank.scope_id, d.body_hash, d.kind, d.polarity),
-    ).fetchall()
-    for seq, key_hash, _ in rows:
+    rows = db.execute(keys.WITH_BODY, (bank.scope_id, d.body_hash, d.kind, d.polarity)).fetchall()
+    memory = {row: seq for row, seq, _ in rows}
+    for _, seq, key_hash in rows:
         if key_hash == d.key_hash:
-            return int(seq)
-    near = [(float(np.frombuffer(blob, "<f4") @ vec), -seq) for seq, _, blob in rows]
-    best = max(near, default=(-1.0, 0))
-    return -best[1] if best[0] >= d.merge else None
+            return seq, 1.0
+    near, cosine = bank.index.similarities(list(memory), vec) if rows else ([], np.empty(0))
+    best, oldest = max(zip(cosine.tolist(), (-memory[row] for row in near), strict=True), default=(-2.0, 0))
+    return (-oldest, best) if best >= d.merge else None
 
 
-def _merge(db: Connection, bank: Bank, d: Draft, seq: int) -> None:
-    """The same lesson again: counted, its provenance kept, its value left to what was learned."""
+def _merge(db: Connection, bank: Bank, d: Draft, seq: int, row: int | None) -> None:
+    """The same lesson again: counted, its provenance kept, its value left to what was learned; ``row``: its key."""
     db.execute("UPDATE memory SET merged = merged + 1 WHERE seq=?", (seq,))
     _link(db, seq, [p for p in d.parents if p < seq], "merged")
     put_text(db, d.key_hash, d.key)
@@ -155,10 +158,13 @@ def _merge(db: Connection, bank: Bank, d: Draft, seq: int) -> None:
         "receipt": d.receipt,
         "parents": [memory_id(p) for p in d.parents],
     }
+    if row is not None:
+        detail["key"] = memory_id(row)
     audit(db, bank.scope_id, "merge", memory_id(seq), detail)
 
 
-def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
+def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int | None = None) -> int:
+    """Write a new memory, or one more key of the memory ``key_of``."""
     bank.put_embedding(db, d.key_hash, d.key, vec)
     put_text(db, d.body_hash, d.body)
     version = 1
@@ -171,16 +177,19 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
          d.value is not None, version, d.receipt, time.time()),
     ).fetchone()[0]  # fmt: skip
-    _link(db, seq, d.parents, "retrieved")
+    if key_of is None:
+        _link(db, seq, d.parents, "retrieved")
+    else:
+        _link(db, seq, [key_of], "merged", 0.0)
     bank.store.dirty = True
     bank.index.append(seq, d.kind, vec)
     return seq
 
 
-def _link(db: Connection, child: int, parents: Sequence[int], relation: str) -> None:
+def _link(db: Connection, child: int, parents: Sequence[int], relation: str, weight: float = 1.0) -> None:
     db.executemany(
-        "INSERT INTO provenance(child, parent, relation) VALUES(?,?,?) ON CONFLICT DO NOTHING",
-        [(child, p, relation) for p in parents],
+        "INSERT INTO provenance(child, parent, relation, weight) VALUES(?,?,?,?) ON CONFLICT DO NOTHING",
+        [(child, p, relation, weight) for p in parents],
     )
 
 

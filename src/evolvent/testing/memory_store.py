@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import OPEN, make, refused
+from evolvent.testing.memory_credit import OPEN, close_to, make, refused
 
 Factory = Callable[..., Memory]
 
@@ -151,6 +151,92 @@ def secrets_are_masked(factory: Factory) -> None:
         assert "[secret]" in memory.get(a).body
 
 
+# ------------------------------------------------------------------------------------------------ many keys
+_ASKED = ("How many flights left Newark in May?", "How many seats did the flights have that left Boston in May?")
+
+
+def _with_two_keys(memory: Memory) -> str:
+    """A memory that was merged under a second, other question, among others."""
+    first, second = memory.embedder.embed(_ASKED)
+    assert 0.3 < float(first @ second) < 0.9, "the keys of this check are too near or too far"
+    for i in range(6):
+        memory.remember(f"windy hours at JFK in week {i}", f"SELECT {i}")
+    a = memory.remember(_ASKED[0], "WHERE dep_time IS NOT NULL")
+    assert memory.remember(_ASKED[1], "WHERE dep_time IS NOT NULL", merge=0.3) == a
+    return a
+
+
+def what_was_merged_is_found_by_all_its_keys(factory: Factory) -> None:
+    """One memory under two questions: found by either as by its own, shown once, with one value; reopened as well."""
+    policies = [preset(name, gate=-1.0, margin=2.0, epsilon=0.0, omit=0.0) for name in ("memrl", "rag", "memlift")]
+    with make(factory) as memory:
+        a = _with_two_keys(memory)
+        assert memory.remember(_ASKED[1], "WHERE dep_time IS NOT NULL") == a, "its second key is not known again"
+        for task in _ASKED:
+            memory.settle(memory.recall(task, k=2), 1.0)
+        assert memory.get(a).n == 2 and len(memory.items(None)) == 7 and memory.health()["items"] == 7
+        assert [key["key"] for key in memory.explain(a).to_dict()["keys"]] == list(_ASKED)
+        assert set(memory.values_as_of(memory.recall(_ASKED[1]))) == {item.id for item in memory.items()}
+    with make(factory) as memory:
+        for policy in policies:
+            for task in _ASKED:
+                r = memory.recall(task, k=7, policy=policy)
+                assert len(set(r.ids)) == len(r.ids) == 7, f"not each memory once: {r.ids}"
+                found = {item.id: item for item in r.items}[a]
+                close_to(found.similarity, 1.0, f"similarity to one of its keys under {r.policy}")
+                close_to(found.relevance, 1.0, f"relevance to one of its keys under {r.policy}")
+                told = {row["id"]: row["similarity"] for row in memory.explain(r).to_dict()["pool"]}
+                assert told[a] == found.similarity
+        assert sorted(memory.recall("any", k=9, policy="random").ids) == sorted(i.id for i in memory.items())
+        assert memory.verify() == [] and memory.rebuild_values() == 0
+
+
+def keys_leave_recall_with_their_memory(factory: Factory) -> None:
+    """No key finds what was archived or replaced; a rollback takes back a key, and undo brings it again."""
+
+    def near(memory: Memory) -> list[str]:
+        r = memory.recall(_ASKED[1], k=20, policy=preset("rag", gate=-1.0))
+        return [item.id for item in r.items if item.similarity > 0.99]
+
+    with make(factory) as memory:
+        before = memory.recall(_ASKED[0])
+        a = _with_two_keys(memory)
+        at = memory.recall(_ASKED[0])
+        b = memory.remember(_ASKED[0], "another lesson")
+        assert memory.remember(_ASKED[1], "another lesson", merge=0.3) == b and near(memory) == [a, b]
+        back = memory.rollback(at, "without the last lesson").act
+        assert near(memory) == [a]
+        memory.undo(back or "", "with it")
+        assert near(memory) == [a, b]
+        memory.archive(b, "wrong")
+        assert near(memory) == [a]
+        memory.restore([b], "right")
+        key = memory.explain(b).to_dict()["keys"][1]["id"]
+        with refused("undoing a merge"):
+            memory.undo(memory.explain(b).to_dict()["audit"][0]["id"], "no such act")
+        memory.archive(key, "it does not belong to this question")
+        assert near(memory) == [a] and b in memory.recall(_ASKED[0], k=20).ids
+        memory.remember("another question", "a better lesson", supersedes=a)
+        assert near(memory) == []
+        memory.rollback(before, "without all of it")
+        assert memory.recall(_ASKED[1], k=20).ids == [] and memory.verify() == []
+
+
+def many_keys_take_no_place_from_others(factory: Factory) -> None:
+    """A lesson said under hundreds of like questions is one memory: the others are still found."""
+    with make(factory) as memory:
+        others = {memory.remember(f"quiet hours at JFK in week {i}", f"SELECT {i}") for i in range(4)}
+        words = [f"{a}{b}" for a in "abcdefghij" for b in "klmnopqrst"]
+        rows = [{"key": f"flights {w} of {w * 2} in May", "body": "the lesson", "merge": 0.0} for w in words]
+        (a,) = set(memory.remember_many(rows))
+        for name in ("rag", "memlift", "random"):
+            policy = preset(name, gate=-1.0, margin=2.0, epsilon=0.0, omit=0.0, pool=5)
+            r = memory.recall("flights ak of akak in May", k=5, policy=policy)
+            assert sorted(r.ids) == sorted({a, *others}), f"{r.policy}: {r.ids}"
+        drawn = [memory.recall("any", k=1, policy="random").ids[0] for _ in range(60)]
+        assert drawn.count(a) < 35, f"a memory with many keys was drawn {drawn.count(a)} times of 60, not about 12"
+
+
 # ------------------------------------------------------------------------------------------------ isolation
 def scopes_do_not_see_each_other(factory: Factory) -> None:
     """Recall, ids, receipts, idempotency keys and values belong to one scope."""
@@ -253,6 +339,9 @@ CHECKS = (
     a_failed_write_writes_nothing,
     texts_that_cannot_be_stored_are_refused,
     secrets_are_masked,
+    what_was_merged_is_found_by_all_its_keys,
+    keys_leave_recall_with_their_memory,
+    many_keys_take_no_place_from_others,
     scopes_do_not_see_each_other,
     another_embedder_is_refused,
     a_store_reopens_as_it_was,

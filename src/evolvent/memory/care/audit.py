@@ -14,6 +14,7 @@ from evolvent.memory.care import duplicates, history
 from evolvent.memory.engines.store import marks
 from evolvent.memory.health import SOLVE, health
 from evolvent.memory.items import memory_id, receipt_id
+from evolvent.memory.keys import OWN
 
 _GROWTH_STEPS = 40
 _CHUNK = 500
@@ -114,7 +115,7 @@ def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
     """The newest memories without an outcome."""
     return _told(
         bank,
-        "WHERE m.scope_id = ? AND m.status = 'active' AND coalesce(v.n, 0) = 0 ORDER BY m.seq DESC LIMIT ?",
+        f"WHERE m.scope_id = ? AND m.status = 'active' AND {OWN} AND coalesce(v.n, 0) = 0 ORDER BY m.seq DESC LIMIT ?",
         (top,),
     )
 
@@ -160,11 +161,14 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
     """Active memories that were written under the influence of one that is not to be trusted, nearest first."""
     roots: dict[int, str] = {}
     for source in untrusted:
-        rows = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? AND source = ?", (bank.scope_id, source))
+        rows = bank.store.rows(
+            f"SELECT seq FROM memory m WHERE scope_id = ? AND source = ? AND {OWN}", (bank.scope_id, source)
+        )
         roots |= {seq: f"source {source}" for (seq,) in rows}
     roots |= {int(id_[1:]): "harmful" for id_ in harmful}
     rows = bank.store.rows(
-        "SELECT seq FROM memory WHERE scope_id = ? AND status = 'quarantined' ORDER BY seq", (bank.scope_id,)
+        f"SELECT seq FROM memory m WHERE scope_id = ? AND status = 'quarantined' AND {OWN} ORDER BY seq",
+        (bank.scope_id,),
     )
     roots |= {seq: "quarantined" for (seq,) in rows}
     reached: dict[int, tuple[int, int]] = {seq: (seq, 0) for seq in sorted(roots)}
@@ -265,7 +269,7 @@ def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
             "SELECT m.source, count(*) AS memories, count(*) FILTER (WHERE m.status = 'active') AS active, "
             "count(*) FILTER (WHERE m.status = 'quarantined') AS quarantined, "
             "count(*) FILTER (WHERE v.n > 0) AS tried, avg(v.q) FILTER (WHERE v.n > 0) AS mean_value "
-            f"FROM memory m {SOLVE} WHERE m.scope_id = ? GROUP BY m.source ORDER BY m.source",
+            f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY m.source ORDER BY m.source",
             (bank.policy.objective, bank.scope_id),
         )
     }
@@ -290,13 +294,14 @@ def _growth(bank: Bank) -> dict[str, list[float]]:
     times = {
         name: np.sort(
             np.array(
-                [
-                    row[0]
-                    for row in bank.store.rows(f"SELECT created_at FROM {table} WHERE scope_id = ?", (bank.scope_id,))
-                ]
+                [row[0] for row in bank.store.rows(f"SELECT created_at FROM {rows} scope_id = ?", (bank.scope_id,))]
             )
         )
-        for name, table in (("memories", "memory"), ("receipts", "recall"), ("outcomes", "outcome"))
+        for name, rows in (
+            ("memories", f"memory m WHERE {OWN} AND"),
+            ("receipts", "recall WHERE"),
+            ("outcomes", "outcome WHERE"),
+        )
     }
     ends = [float(end) for at in times.values() if len(at) for end in (at[0], at[-1])]
     if not ends:

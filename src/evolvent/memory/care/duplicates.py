@@ -12,6 +12,7 @@ import numpy as np
 from evolvent.memory.bank import Bank
 from evolvent.memory.engines.store import marks
 from evolvent.memory.items import memory_id
+from evolvent.memory.keys import OWN
 
 _BLOCK = 2048
 _HEAD = 64  # dimensions of the first look at a pair
@@ -34,7 +35,8 @@ def find(bank: Bank, *, near: float = 0.95, body: float = 0.9, top: int = 20) ->
         ``complete`` is false when there were more near pairs of keys than could be looked at.
     """
     same = bank.store.rows(
-        "SELECT body_hash, count(*) FROM memory WHERE scope_id = ? AND status = 'active' GROUP BY body_hash, kind "
+        f"SELECT body_hash, count(*) FROM memory m WHERE scope_id = ? AND status = 'active' AND {OWN} "
+        "GROUP BY body_hash, kind "
         "HAVING count(DISTINCT key_hash) > 1 ORDER BY count(*) DESC, body_hash",
         (bank.scope_id,),
     )
@@ -56,7 +58,8 @@ def find(bank: Bank, *, near: float = 0.95, body: float = 0.9, top: int = 20) ->
 
 def _with_body(bank: Bank, digest: str) -> list[str]:
     rows = bank.store.rows(
-        "SELECT seq FROM memory WHERE scope_id = ? AND status = 'active' AND body_hash = ? ORDER BY seq LIMIT 20",
+        f"SELECT seq FROM memory m WHERE scope_id = ? AND status = 'active' AND body_hash = ? AND {OWN} "
+        "ORDER BY seq LIMIT 20",
         (bank.scope_id, digest),
     )
     return [memory_id(seq) for (seq,) in rows]
@@ -101,7 +104,8 @@ def _limited(pairs: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 def _active(bank: Bank) -> tuple[list[int], list[str], list[str]]:
     rows = bank.store.rows(
-        "SELECT seq, body_hash, key_hash FROM memory WHERE scope_id = ? AND status = 'active' ORDER BY seq",
+        "SELECT seq, body_hash, key_hash FROM memory m WHERE scope_id = ? AND status = 'active' "
+        f"AND {OWN} ORDER BY seq",
         (bank.scope_id,),
     )
     return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]

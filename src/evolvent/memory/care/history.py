@@ -90,14 +90,18 @@ def undoable(bank: Bank, number: int) -> Done:
 
 
 def _unknown(bank: Bank, number: int, acts: Mapping[int, Done], where: str) -> BadInput:
-    row = bank.store.row("SELECT verb, target FROM audit WHERE seq = ? AND scope_id = ?", (number, bank.scope_id))
+    row = bank.store.row(
+        "SELECT verb, target, detail FROM audit WHERE seq = ? AND scope_id = ?", (number, bank.scope_id)
+    )
     if row is None:
         return BadInput("no such line in the log", got=f"a{number}", expected=_known(acts), where=where)
     if row[0] in STATUS_VERBS:
         whole = min(seq for seq in acts if seq > number)
         do = f"undo a{whole}, or restore {row[1]} alone"
         return BadInput("this line is part of an act", got=f"a{number}", expected=f"a{whole}", where=where, do=do)
-    return BadInput("this cannot be undone", got=f"a{number}, {row[0]}", expected=_known(acts), where=where)
+    key = json.loads(row[2]).get("key") if row[0] == "merge" else ""
+    do = f"archive {key}, and {row[1]} is no longer found by that key" if key else ""
+    return BadInput("this cannot be undone", got=f"a{number}, {row[0]}", expected=_known(acts), where=where, do=do)
 
 
 def _known(acts: Mapping[int, Done]) -> str:

@@ -24,6 +24,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.care import compact
 from evolvent.memory.engines import schema
 from evolvent.memory.items import memory_id, receipt_id
+from evolvent.memory.keys import OWN
 from evolvent.memory.policies import Policy, to_dict
 from evolvent.memory.relevance import SHARED_BY, words
 from evolvent.memory.text import content_hash
@@ -155,6 +156,12 @@ def _memories(bank: Bank) -> Iterator[Row]:
         "OR superseded_by = seq"
     ):
         yield memory_id(seq), f"{status} by {newer}", "the memory that replaced it"
+    for seq, owner in bank.store.rows(
+        "SELECT m.seq, o.seq FROM provenance a JOIN memory m ON m.seq = a.child JOIN memory o ON o.seq = a.parent "
+        "WHERE a.weight = 0 AND ((m.scope_id, m.body_hash, m.kind, m.polarity) <> "
+        f"(o.scope_id, o.body_hash, o.kind, o.polarity) OR a.relation <> 'merged' OR NOT ({OWN.replace('m.', 'o.')}))"
+    ):
+        yield memory_id(seq), f"a key of {memory_id(owner)}, which says something else", "equal bodies"
     for name, body in bank.store.rows("SELECT name, body FROM meta"):
         try:
             json.loads(body)

@@ -86,7 +86,7 @@ CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
   parent INTEGER NOT NULL REFERENCES memory(seq),
   relation TEXT NOT NULL CHECK(relation IN ('retrieved', 'merged', 'revised')),
-  weight REAL NOT NULL DEFAULT 1.0,
+  weight REAL NOT NULL DEFAULT 1.0,            -- 0: the child is one more key of the parent (keys.py)
   PRIMARY KEY(child, parent, relation),
   CHECK(parent < child)) WITHOUT ROWID;        -- older to newer only: no cycle can be written
 CREATE INDEX provenance_parent ON provenance(parent);

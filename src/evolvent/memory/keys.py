@@ -1,0 +1,68 @@
+"""More keys of one memory: what was merged under a clearly different key is found by that key too.
+
+Such a key is a row of ``memory`` with its own number, vector and words, and the body, kind and polarity of the memory;
+a link of provenance with weight 0 says whose key it is. Searching treats it like any other row; what is found counts
+for the memory, which alone is shown, has a value and earns credit. When the memory leaves recall, its keys find
+nothing; a key that is archived (by its number, or by a rollback) finds nothing either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from evolvent.memory.engines.store import Connection, among
+
+# keys at least this similar are found by the same questions: the second one is not kept
+SAME_KEY = 0.98
+
+# a condition on table m: a memory, not one more key of another
+OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.weight = 0)"
+# joins to table m the memory that a row is one more key of, as o; rows of which are in recall
+_OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.weight = 0 LEFT JOIN memory o ON o.seq = a.parent"
+_IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"
+
+WITH_BODY = (
+    f"SELECT m.seq, coalesce(o.seq, m.seq), m.key_hash FROM memory m {_OWNER} "
+    f"WHERE m.scope_id=? AND m.body_hash=? AND m.kind=? AND m.polarity=? AND {_IN_USE} ORDER BY m.seq"
+)
+
+
+def ask(db: Connection, rows: Sequence[int]) -> Iterable[tuple]:
+    """Ask whose keys these are: ``(row, memory, key)``, without those of memories that left recall."""
+    return among(
+        db,
+        f"SELECT m.seq, coalesce(o.seq, m.seq), k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash {_OWNER} "
+        f"WHERE {_IN_USE} AND m.seq IN ({{}})",
+        rows,
+    )
+
+
+def best(rows: Sequence[int], cosine: np.ndarray, memory: Mapping[int, int]) -> tuple[list[int], np.ndarray]:
+    """The first row of each memory, as places in ``rows``, and the highest cosine of its rows.
+
+    Args:
+        rows: best first.
+        cosine: of each row, ``[N]``.
+        memory: by row; rows that are missing there are left out.
+
+    Returns:
+        Places, and cosines float64 ``[memories]``.
+    """
+    first: dict[int, int] = {}
+    highest: dict[int, float] = {}
+    for place, row in enumerate(rows):
+        if row in memory:
+            first.setdefault(memory[row], place)
+            highest[memory[row]] = max(highest.get(memory[row], -2.0), float(cosine[place]))
+    return list(first.values()), np.array(list(highest.values()), np.float64)
+
+
+def of(db: Connection, seq: int) -> list[tuple]:
+    """All keys of a memory, its own first: ``(row, key, status)``."""
+    return db.execute(
+        "SELECT m.seq, k.body, m.status FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.seq = ? "
+        "OR m.seq IN (SELECT child FROM provenance WHERE parent = ? AND weight = 0) ORDER BY m.seq",
+        (seq, seq),
+    ).fetchall()
