@@ -42,7 +42,8 @@ def test_happo_splits_up(tmp_path):
 def test_hatrpo_splits_up(tmp_path):
     settings = without(ONE_STEP, "lr") | {"delta": 0.05, "critic_epochs": 2}
     summary, rows = train("hatrpo", tmp_path, env="split:n=4,noise=2", ids=False, steps=256 * 25, **settings)
-    assert summary["sampled"]["value"] >= 0.85
+    assert sum(row["return"] for row in rows[-5:]) / 5 >= 0.85  # of 1,280 attempts
+    assert summary["sampled"]["value"] >= 0.7  # of 32
     assert all(row["kl_max"] <= 0.05 for row in rows)
     assert max(row["kl_max"] for row in rows) > 0.01
     assert sum(row["accepted"] for row in rows) / len(rows) > 0.8

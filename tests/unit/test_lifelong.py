@@ -161,6 +161,21 @@ def test_a_stopped_run_resumes_with_the_same_numbers(tmp_path, stop_after):
         assert (stable(folder.path), [(i.key, i.body, i.value, i.n) for i in memory.items()]) == expected
 
 
+def test_a_run_with_other_tasks_than_now_is_not_resumed_by_its_numbers(tmp_path):
+    """An earlier version attempted held-out tasks as often as they came: its steps are not those of the plan."""
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory, Live(plain=True) as live:
+        run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live)
+        path = folder.path / "metrics.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        rows[3]["task"] = rows[2]["task"]
+        before = "".join(json.dumps(row) + "\n" for row in rows)
+        path.write_text(before)
+        with pytest.raises(BadInput, match="others now"):
+            run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live, resume=True)
+        assert path.read_text() == before
+
+
 def test_values_choose_among_admissible_commands_without_a_model(tmp_path):
     folder, memory = start(tmp_path / "run", "memrl")
     with closing(folder), memory:

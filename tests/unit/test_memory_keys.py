@@ -111,3 +111,13 @@ def test_keys_in_the_files_beside_a_store(tmp_path, search):
             r = memory.recall(f"key {i}", k=5)
             assert r.ids[0] == ids[i] and r.items[0].similarity == 1.0 and len(set(r.ids)) == 5
         assert memory.verify() == []
+
+
+def test_whoever_descends_from_a_key_or_follows_it_does_so_of_its_memory(tmp_path):
+    with opened(tmp_path / "a.db") as memory:
+        first = memory.remember("north", "wear a hat")
+        memory.remember("north-east", "wear a hat", merge=0.6)
+        child = memory.remember("east", "take a coat", parents=["m2"])
+        assert memory.get(child).parents == (first,)
+        memory.remember("a little east", "wear a cap", supersedes="m2")
+        assert memory.get(first).status == "superseded"

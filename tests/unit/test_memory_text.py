@@ -130,3 +130,9 @@ def test_text_and_number_checks():
         with pytest.raises(BadInput):
             finite(bad, what="x", where="t", lo=0.0, hi=1.0)
     assert content_hash("a") != content_hash("b") and len(content_hash("é🚀")) == 32
+
+
+@pytest.mark.parametrize("text", ["sk-" * 40_000, "a." * 60_000 + "://", "b-" * 40_000 + "://u:", "sk-a-" * 30_000])
+def test_a_long_text_is_searched_in_one_pass(text):
+    """What a degenerate answer looks like; with a pattern that starts anew at every place this takes minutes."""
+    assert mask_secrets(text) == text

@@ -125,3 +125,10 @@ def test_names_say_it_where_random_play_earns_nothing(agents, sides):
 )
 def test_other_names_say_nothing(agents):
     check_one_side(CONFIG, agents, watched(np.zeros((25, 4, 2))))
+
+
+def test_agents_that_earn_the_same_are_a_team_whatever_they_are_called():
+    reward_TBA = np.repeat(walks(np.random.default_rng(0), 1), 2, axis=2)
+    check_one_side(CONFIG, ["red", "blue"], watched(reward_TBA))
+    with pytest.raises(BadInput, match="no team"):
+        check_one_side(CONFIG, ["red", "blue"], watched(np.zeros_like(reward_TBA)))

@@ -168,13 +168,23 @@ def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
             where="--resume", do="leave these flags out, or start a new run",
         )  # fmt: skip
     for path, (_, new) in changed.items():
-        done = max((row.get(may[path], 0) for row in folder.read_metrics()), default=0)
-        if new < done:
+        done, endless = _done(folder, may[path])
+        if new < done and not (endless and new == 0):
             raise BadInput(
                 "the run has done more than that", got=f"{_flag(path)} {new}", expected=f"at least {done}",
                 where=str(folder.path), do="give a larger total, or start a new run",
             )  # fmt: skip
     return changed
+
+
+def _done(folder: RunFolder, column: str) -> tuple[float, bool]:
+    """How far a run is by a column of its metrics, in the unit of the setting, and whether 0 of it is no limit."""
+    column_N = [row[column] for row in folder.read_metrics() if column in row]
+    if column == "t":
+        return max(column_N, default=0.0) / 60, True
+    if column == "sampled_tokens":  # of single updates
+        return sum(column_N), True
+    return max(column_N, default=0), False
 
 
 def _flag(path: str) -> str:

@@ -121,6 +121,12 @@ class Bank:
             raise BadInput("unknown memory", got=id_, expected=f"a memory of scope {self.scope!r}", where=where)
         return seq
 
+    def owner_seq(self, id_: str, where: str) -> int:
+        """The row of a memory; where a number is one more key of a memory (``memory/keys.py``), that memory's."""
+        seq = self.memory_seq(id_, where)
+        owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND weight=0", (seq,))
+        return seq if owner is None else owner[0]
+
     def receipt_seq(self, id_: str, where: str) -> int:
         """The row of a receipt of this scope."""
         seq = parse_id(id_, "r", "receipt", where)

@@ -13,7 +13,7 @@ MASK = "[secret]"
 
 _FORMATS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
-    re.compile(r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]+-)*[A-Za-z0-9_]{16,}\b"),
+    re.compile(r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]{1,64}-){0,6}[A-Za-z0-9_]{16,}\b"),
     re.compile(r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}\b"),
     re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|\bglpat-[A-Za-z0-9_-]{16,}"),
     re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
@@ -24,7 +24,7 @@ _FORMATS = (
 )
 # user:password@ of an address; {password}, $PASSWORD, %s and <password> are no passwords
 _ADDRESS = re.compile(
-    r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@\"'`]*:)((?:[^\s@/\"'`{}$<>%]|%[0-9a-f]{2}){3,})(@)",
+    r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://[^\s:/@\"'`]*:)((?:[^\s@/\"'`{}$<>%]|%[0-9a-f]{2}){3,})(@)",
 )
 _HEADER = re.compile(
     r"(?i)(\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+)([\w\-./+=~]{8,})",

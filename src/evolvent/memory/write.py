@@ -68,7 +68,7 @@ def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[in
             expected="a Recall, a receipt's id or a sequence of memory ids",
             where=where,
         )
-    return [bank.memory_seq(p, where) for p in parents], None
+    return list(dict.fromkeys(bank.owner_seq(p, where) for p in parents)), None
 
 
 def _draft(
@@ -88,7 +88,7 @@ def _draft(
     if value is not None:
         lo, hi = value_bounds(bank.policy, bank.reward_range)
         value = finite(value, what="value", where=where, lo=lo, hi=hi)
-    old = None if supersedes is None else bank.memory_seq(supersedes, where)
+    old = None if supersedes is None else bank.owner_seq(supersedes, where)
     return Draft(
         key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old,
         tuple(dict.fromkeys(parents[0])), parents[1],

@@ -79,6 +79,7 @@ class LanguageRun:
         }
         self.generator = torch.Generator()
         self.update = self.attempts = self.sampled = 0
+        self._waited = False
         self._last: list[Episode] = []
         self._telling: tuple[int, list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
@@ -154,7 +155,8 @@ class LanguageRun:
 
     def early(self, updates: int) -> bool:
         """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
-        return self.update < updates and self._used() < 0.5
+        self._waited = self._waited or self.update >= updates or self._used() >= 0.5
+        return not self._waited
 
     def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
         """One attempt by one agent, within the budgets of the plan."""
@@ -298,6 +300,7 @@ class LanguageRun:
         if newest is not None:
             state = checkpoint.load(newest, self._all_parts())
             self.update, self.attempts, self.sampled = (int(state[k]) for k in ("update", "attempts", "sampled"))
+            self._waited = bool(state.get("waited"))  # a larger budget does not begin an early stage anew
             self.folder.truncate(self.attempts)
             for row in self.folder.read_metrics():
                 self._health.look(row)  # what was said is not said again
@@ -330,7 +333,7 @@ class LanguageRun:
         return weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
 
     def _save(self) -> None:
-        state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled}
+        state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled, "waited": self._waited}
         checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
 
     def _used(self) -> float:

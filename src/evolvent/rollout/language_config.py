@@ -79,7 +79,7 @@ class CriticPlan(Plan):
 class LanguageConfig:
     """Settings that every learner of language models has."""
 
-    EXTENDABLE = (("updates", "update"), ("plan.minutes", ""), ("plan.sampled", ""))
+    EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
 
     env: str = "arithmetic:largest"
     """Environment with its options, e.g. babyai:GoToRedBallNoDists or overcooked:tomato-salad."""

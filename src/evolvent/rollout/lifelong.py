@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import rng, seed_tree
@@ -56,6 +58,7 @@ def run_stream(
     started = time.perf_counter()
     done = int(memory.meta_get("cursor") or 0) if resume else 0
     if resume:
+        _check_plan(stream, env, folder, done)
         folder.truncate(done)
         live.note(f"resuming after step {done}")
     heading = ""
@@ -95,6 +98,19 @@ def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
         for index, task in enumerate(tasks):
             step += 1
             yield _Item(step, phase, number, task, len(tasks), index)
+
+
+def _check_plan(stream: Stream, env: Env, folder: RunFolder, done: int) -> None:
+    """Whether the steps that were done are the first ones of the plan: an earlier version repeated held-out tasks."""
+    rows = [row for row in folder.read_metrics() if row["step"] <= done]
+    plan = [(item.phase, item.task.id) for item in _plan(stream, env)]
+    for row, expected in zip_longest(rows, plan[: len(rows)]):
+        if expected is None or (row["phase"], row["task"]) != expected:
+            raise BadInput(
+                "the tasks of this run are others now", got=f"step {row['step']}: {row['phase']} {row['task']}",
+                expected="nothing more" if expected is None else " ".join(expected), where=str(folder.path),
+                do="go on with the version that its config.json names, or start a new run; nothing was changed",
+            )  # fmt: skip
 
 
 def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live) -> None:

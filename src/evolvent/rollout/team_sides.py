@@ -56,6 +56,11 @@ class Rewards:
             return first, "the rewards of all agents always add up to the same"
         return None
 
+    def alike(self) -> bool:
+        """Whether all agents earned the same in every step, and not nothing: a team, whatever its agents are called."""
+        reward_NA, _ = self._rows()
+        return bool((reward_NA == reward_NA[:, :1]).all() and reward_NA.any())
+
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
         """All joint steps, ``[N, A]``, and the number of the attempt that each belongs to."""
         done_TB = np.stack(self._done_TB)
@@ -76,7 +81,7 @@ def check_one_side(config: Any, agents: Sequence[str], rewards: Rewards) -> None
     Raises:
         BadInput: names the sides.
     """
-    found = _named_sides(agents) or rewards.sides()
+    found = (None if rewards.alike() else _named_sides(agents)) or rewards.sides()
     if found is None or config.plan.opposed:
         return
     first, said = found
