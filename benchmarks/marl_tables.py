@@ -114,6 +114,15 @@ def returns(rows: Sequence[Row]) -> list[str]:
     return out[:-1]
 
 
+def navigation(rows: Sequence[Row]) -> list[str]:
+    """The returns, and whose settings they are."""
+    return [
+        "Whose settings: MAT has those its authors released for particle worlds, HAPPO and MAPPO those that HARL "
+        "tuned for this task, which are their defaults but for the sizes of a rollout, HATRPO its defaults, IPPO those "
+        "of MAPPO. The table compares them as they come; nothing was tuned here.", "", *returns(rows),
+    ]  # fmt: skip
+
+
 def robots(rows: Sequence[Row]) -> list[str]:
     """The returns, what standing still earns, and where the published curves are."""
     most = max(row["steps"] for row in rows)
@@ -180,7 +189,7 @@ def variance(rows: Sequence[Row]) -> list[str]:
 
 SECTIONS: tuple[tuple[str, str, Callable[[Sequence[Row]], list[str]]], ...] = (
     ("marl_games", "Permutation and split", games),
-    ("marl_spread", "Cooperative navigation, five algorithms", returns),
+    ("marl_spread", "Cooperative navigation, five algorithms", navigation),
     ("marl_mujoco", "Robots shared out among agents", robots),
     ("marl_few_shot", "Trained with three agents, played with more", few_shot),
     ("marl_baseline", "The baseline of least variance", variance),
