@@ -61,9 +61,7 @@ SECTIONS = (
         "language_arithmetic",
         "Rules that compare attempts, on equal tokens",
         "Which of three digits is the largest? A run ends with the update in which it has sampled its tokens; `dapo` "
-        "draws tasks again until its groups differ. Two rows are of code that has changed since and are to be "
-        "repeated: `dapo` drew a whole batch again where now it draws what is missing, and `rloo` paid for a "
-        "divergence that held the rounding of the sampler.",
+        "draws tasks again for groups that do not differ.",
     ),
     Section(
         "language_worlds",
