@@ -169,7 +169,7 @@ def improve(
     """One step of plain policy gradient; what was seen, for the log."""
     view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active, centre=False).flatten(0, 1)
     action = batch.action.flatten(0, 1)
-    weight, each = (1.0, 1) if actors.shared else (own_means(view.active, adv.shape[1]).to(adv.device), adv.shape[1])
+    weight, each = (1.0, 1) if actors.shared else (own_means(adv, view.active), adv.shape[1])
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         seen = view[rows]

@@ -145,5 +145,5 @@ def learn_values(
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
         lambda rows: values_of(critics, obs[rows]), adam, target, passes, old_value=old, clip=config.clip,
-        grad_clip=config.grad_clip, weight=1.0 if config.shared else own_means(None, target.shape[1]).to(target.device),
+        grad_clip=config.grad_clip, weight=1.0 if config.shared else own_means(target),
     )  # fmt: skip

@@ -19,20 +19,19 @@ def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
     return torch.where(mask, x, torch.zeros_like(x)).sum() / mask.sum().clamp(min=1)
 
 
-def own_means(mask: Tensor | None, agents: int) -> Tensor:
+def own_means(like: Tensor, mask: Tensor | None = None) -> Tensor:
     """Weights ``[A]`` that turn a mean over all agents into the sum of each agent's own mean.
 
     Separate actors learn from this: in a mean over all of them each one's gradient would be 1/A of its own, and the
     step of an Adam shrinks where gradients come near its eps.
 
     Args:
+        like: ``[rows, A]``, any tensor of a number for each entry.
         mask: bool ``[rows, A]``, what counts; ``None`` = everything.
-        agents: A.
     """
     if mask is None:
-        return torch.full((agents,), float(agents))
-    count = mask.sum(0)
-    return mask.sum() / count.clamp(min=1)
+        return like.new_full(like.shape[-1:], like.shape[-1])
+    return mask.sum() / mask.sum(0).clamp(min=1)
 
 
 def normalised(

@@ -51,7 +51,7 @@ def improve_together(
     """
     seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     adv = adv_TBA.flatten(0, 1)
-    weight, each = (1.0, 1) if actors.shared else (own_means(seen.active, adv.shape[1]).to(adv.device), adv.shape[1])
+    weight, each = (1.0, 1) if actors.shared else (own_means(adv, seen.active), adv.shape[1])
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
