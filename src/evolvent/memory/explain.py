@@ -20,6 +20,12 @@ _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
 
+def items_of(bank: Bank, status: str | None) -> list[Item]:
+    """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
+    condition, args = (keys.OWN, ()) if status is None else (f"m.status = ? AND {keys.OWN}", (status,))
+    return items(bank, condition, args)
+
+
 def items(bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve") -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
     rows = bank.store.rows(

@@ -18,7 +18,6 @@ from evolvent.memory.care.act import Mended
 from evolvent.memory.care.verify import Finding
 from evolvent.memory.engines.store import Progress, Search, open_store
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
-from evolvent.memory.keys import OWN
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.text import clean_word
@@ -256,8 +255,7 @@ class Memory:
 
     def items(self, status: str | None = "active") -> list[Item]:
         """Memories of a status (None: of any), oldest first."""
-        condition, args = (OWN, ()) if status is None else (f"m.status = ? AND {OWN}", (status,))
-        return explain.items(self._bank, condition, args)
+        return explain.items_of(self._bank, status)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
