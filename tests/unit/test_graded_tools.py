@@ -344,7 +344,7 @@ def test_the_record_holds_calls_as_nodes_and_the_conversation_as_it_was(tmp_path
         "observation", "action", "tool", "observation", "action", "tool", "observation", "action"
     ]  # fmt: skip
     tool = list(episode.nodes)[2]
-    assert tool.data == {"name": "multiply", "arguments": {"a": 4, "b": 4}} and tool.text == "16"
+    assert tool.data == {"name": "multiply", "arguments": {"a": 4, "b": 4}, "outcome": "ok"} and tool.text == "16"
     assert episode.outcomes == ["ok", "unknown"] and episode.stop == "env"
     context = "".join(map(chr, episode.context_ids(2)))
     question = next(episode.nodes).text

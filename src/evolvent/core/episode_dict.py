@@ -7,7 +7,7 @@ Schema 2. What is not known is left out: ``finish`` and ``turn`` of a decision, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeIs, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 
@@ -165,5 +165,5 @@ def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
     return new
 
 
-def _are(values: object, kind: type) -> TypeIs[list[Any]]:
+def _are(values: object, kind: type) -> TypeGuard[list[Any]]:
     return isinstance(values, list) and all(isinstance(value, kind) for value in cast("list[object]", values))
