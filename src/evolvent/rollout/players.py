@@ -275,6 +275,10 @@ def _advance(player: Player, said: Said | None) -> Ask | Episode | EnvError:
 
 def _see(episode: Episode, env: Env, turn: Turn, speaker: Speaker, *, fresh: bool) -> np.ndarray:
     """Record what is seen; returns the whole context."""
-    ids = speaker.first(env, turn) if fresh else speaker.more(env, turn, int(episode.token_ids[-1]))
+    ids = (
+        speaker.first(env, turn)
+        if fresh
+        else speaker.more(env, turn, int(episode.step_tokens(episode.n_steps - 1)[-1]))
+    )
     node = episode.observe(turn.observation, token_ids=ids, parent=-1 if fresh else None)
     return ids if fresh else episode.tokens_to(node)
