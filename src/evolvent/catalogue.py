@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from evolvent.core import outside
+from evolvent.core.credit_rule import CreditRule, rule_of
 from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.outside import closest
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,58 @@ def benchmark(name: str) -> ModuleType:
     return _load("bench", name, "benchmark", "")
 
 
-def credit_rule(name: str) -> ModuleType:
-    """The module of a credit rule; raises ``BadInput`` like ``algorithm``."""
-    return _load("credit", name, "credit rule", "see `evolvent list credit`")
+def credit_rule(name: str) -> CreditRule:
+    """The rule called ``name``.
+
+    Args:
+        name: a module of ``credit/``, also without its level where that is unambiguous (``group_std``); ``file.py`` or
+            ``file.py:assign``; ``package.module:assign``; or what an installed package brings (``evolvent.credit``).
+
+    Raises:
+        BadInput: no such rule (names the closest), it does not load (with the file's own error), or declares no level.
+    """
+    at = outside.pointer(name)
+    if at is not None:
+        module, attribute, found = outside.load(at, "a credit rule", ("assign",))
+        return rule_of(name, found, module, str(at.file or at.home), whole=attribute == "assign")
+    own = sorted(_modules("credit"))
+    if name in own:
+        module = importlib.import_module(f"evolvent.credit.{name}")
+        return rule_of(name, module.assign, module, "", whole=True)
+    if short := [rule for rule in own if rule.partition("_")[2] == name]:
+        if len(short) == 1:
+            return credit_rule(short[0])
+        raise BadInput("several credit rules have that name", got=name, expected=" or ".join(short), where="--rule")
+    others = outside.brought("credit")
+    if name not in others:
+        hint = outside.closest(name, [*own, *others])
+        raise BadInput(
+            "unknown credit rule",
+            got=name,
+            expected=hint,
+            where="--rule",
+            do="see `evolvent list credit`, or give file.py",
+        )
+    found = others[name].load("a credit rule")
+    module = found if isinstance(found, ModuleType) else inspect.getmodule(found)
+    function = getattr(found, "assign", found)
+    return rule_of(name, function, module, getattr(module, "__file__", "") or name, whole=found is module)
 
 
-def closest(name: str, known: Sequence[str]) -> str:
-    """A hint for an error: the closest known name, or all of them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
+def rule_with_settings(text: str) -> tuple[CreditRule, Any]:
+    """A rule and its configuration from ``NAME:key=value,key=value`` or ``file.py:assign,key=value``.
+
+    Raises:
+        BadInput: as ``credit_rule``, or a setting that the rule does not have.
+    """
+    at = outside.pointer(text)
+    if at is None:
+        name, _, settings = text.partition(":")
+    else:
+        name, settings = (f"{at.home}:{at.name}" if at.name else at.home), at.options
+    rule = credit_rule(name)
+    # a comma separates settings only where "key=" follows
+    return rule, rule.settings(filter(None, re.split(r",(?=\s*\w+\s*=)", settings)))
 
 
 def _load(package: str, name: str, what: str, do: str) -> ModuleType:

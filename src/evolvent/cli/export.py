@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -140,39 +138,14 @@ def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
     """The rule by its name in ``credit/``, or the one that trained."""
     if not text:
         return _trained(manifest)
-    name, _, settings = text.partition(":")
-    rules = {e.name: e.constants for e in catalogue.entries("credit") if e.constants.get("RECORD") != "rollout"}
-    known = {rule: _LEVELS[told["LEVEL"]] for rule, told in rules.items() if told.get("LEVEL") in _LEVELS}
-    if name not in known:
+    rule, config = catalogue.rule_with_settings(text)
+    if rule.RECORD == "rollout" or rule.LEVEL not in _LEVELS:
         raise BadInput(
-            "unknown credit rule", got=name, expected=catalogue.closest(name, sorted(known)), where="--rule",
-            do="see `evolvent list credit`: rules for tokens, steps and agents",
+            "this credit rule pays nothing that verl trains", got=f"{text} ({rule.LEVEL}, {rule.RECORD})",
+            expected="a rule over episodes for tokens, steps or agents", where="--rule",
+            do="see `evolvent list credit`",
         )  # fmt: skip
-    module = catalogue.credit_rule(name)
-    config = _settings(module, settings)
-    return _Rule(text, known[name], lambda e: module.assign(e, config) if config is not None else module.assign(e))
-
-
-def _settings(module: ModuleType, text: str) -> Any:
-    """The rule's settings, the published ones where nothing is said; ``None`` for a rule without any."""
-    if not hasattr(module, "Config"):
-        if text:
-            raise BadInput("this rule has no settings", got=text, where="--rule")
-        return None
-    known = [f.name for f in dataclasses.fields(module.Config)]
-    values: dict[str, Any] = {}
-    for pair in filter(None, re.split(r",(?=\s*\w+\s*=)", text)):
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or name not in known:
-            expected = catalogue.closest(name, known)
-            raise BadInput(
-                "no such setting of the rule", got=pair, expected=expected, where=f"--rule {module.__name__}"
-            )
-        try:
-            values[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            values[name] = value
-    return module.Config(**values)
+    return _Rule(text, _LEVELS[rule.LEVEL], lambda e: rule.assign(e, config))
 
 
 def _trained(manifest: dict[str, Any]) -> _Rule:

@@ -35,9 +35,9 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs import _tools
-from evolvent.envs._file import run_file
 from evolvent.envs._text import check_request, playing
 
 Row = Mapping[str, Any]
@@ -53,8 +53,7 @@ def make(variant: str) -> Graded:
         BadInput: no such file, it does not run, or lacks prompts or reward.
     """
     path, where = source(variant), f"graded:{variant}"
-    stamp = path.stat()
-    module, rows = _run_file(path, (stamp.st_mtime_ns, stamp.st_size), where)
+    module, rows = _run_file(path, stamp(path), where)
     grade = getattr(module, "reward", None)
     if not callable(grade):
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
@@ -195,13 +194,11 @@ class Graded:
 
 
 @functools.lru_cache(maxsize=8)
-def _run_file(path: Path, stamp: tuple[int, int], where: str) -> tuple[ModuleType, list[Row]]:
+def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleType, list[Row]]:
     """The file as a module, and its rows; run anew only where it has changed: attempts share what it builds."""
-    module = run_file(path, stamp, where)
-    try:
+    module = run_file(path, version, where)
+    with own_faults(str(path), "the file does not run"):
         rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
-    except Exception as error:
-        raise BadInput("the file does not run", got=f"{type(error).__name__}: {error}", where=where) from error
     return module, _checked(rows, where)
 
 

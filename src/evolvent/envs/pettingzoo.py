@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.outside import run_file, stamp
 from evolvent.envs import closest
-from evolvent.envs._file import run_file
 from evolvent.envs._parallel import ParallelSolo
 
 
@@ -96,8 +96,7 @@ def _file(name: str) -> ModuleType:
         raise BadInput(
             "no such file", got=str(path), expected="a Python file with parallel_env", where=f"pettingzoo:{name}"
         )
-    stamp = path.stat()
-    return run_file(path.resolve(), (stamp.st_mtime_ns, stamp.st_size), f"pettingzoo:{name}")
+    return run_file(path.resolve(), stamp(path), f"pettingzoo:{name}")
 
 
 def _module(name: str) -> ModuleType:

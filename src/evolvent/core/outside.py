@@ -1,0 +1,188 @@
+"""What stands outside the package: a Python file, a name in a module, what an installed package brings.
+
+``file.py``, ``file.py:name`` and ``package.module:name`` point at it, each with options after a comma where those are
+taken (``file.py:make,size=3``). An installed package brings things by entry points of the groups ``evolvent.algos``,
+``evolvent.envs`` and ``evolvent.credit``. A file is run when it is loaded: use only what you trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+import zlib
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from evolvent.core.errors import BadInput, EvolventError
+
+_FILE = re.compile(r"(?P<home>[^:]+\.py)(?::(?P<name>\w*))?(?:,(?P<options>.*))?", re.S)
+_MODULE = re.compile(r"(?P<home>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+):(?P<name>[A-Za-z_]\w*)(?:,(?P<options>.*))?", re.S)
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """``home`` is a file or a module; ``name`` what is meant in it, ``""`` where that is not said."""
+
+    home: str
+    name: str
+    options: str
+
+    @property
+    def file(self) -> Path | None:
+        """The file, absolute; ``None`` for a module."""
+        return Path(self.home).expanduser().resolve() if self.home.endswith(".py") else None
+
+
+def pointer(text: str) -> Pointer | None:
+    """What ``text`` points at, where it is written like something outside the package."""
+    found = _FILE.fullmatch(text) or _MODULE.fullmatch(text)
+    return Pointer(found["home"], found["name"] or "", found["options"] or "") if found else None
+
+
+def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str, Any]:
+    """The module, the name and the object that a pointer means.
+
+    Args:
+        at: where it is.
+        what: it is, for errors: "a credit rule".
+        names: looked for in this order where the pointer names nothing.
+
+    Raises:
+        BadInput: no such file, module or name, or the file does not run.
+    """
+    module = _module(at, f"a Python file with {what}")
+    name = at.name or next((name for name in names if hasattr(module, name)), "")
+    if not name or not hasattr(module, name):
+        own = [key for key, value in vars(module).items() if _is_own(key, value, module)]
+        raise BadInput(
+            f"the name of {what} is not in the file" if name else f"the file has nothing that is {what} by its name",
+            got=name or f"{at.home} with {', '.join(own) or 'nothing'}",
+            expected=closest(name, own) if name else " or ".join(names), where=at.home,
+            do=f"define it, or name what is there: {at.home}:NAME",
+        )  # fmt: skip
+    return module, name, getattr(module, name)
+
+
+def closest(name: str, known: Sequence[str]) -> str:
+    """A hint for an error: the closest known name, or all of them."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+@functools.lru_cache(maxsize=8)
+def run_file(path: Path, version: tuple[int, int], where: str) -> ModuleType:
+    """The file as a module; run anew only where its ``version`` (``stamp``) has changed: copies share what it builds.
+
+    Raises:
+        BadInput: it does not run; says on which of its lines.
+    """
+    name = re.sub(r"\W", "_", f"{where.partition(':')[0]}_{path.stem}_{zlib.crc32(bytes(path)):08x}")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look
+    try:
+        with own_faults(str(path), "the file does not run"):
+            spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(spec.name, None)
+        raise
+    return module
+
+
+@contextlib.contextmanager
+def own_faults(home: str, what: str) -> Generator[None]:
+    """An exception of the user's code becomes an error with its own words, its file and its line."""
+    try:
+        yield
+    except (EvolventError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise BadInput(what, got=f"{type(error).__name__}: {error}", where=_line_of(error, home)) from error
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """What changes when a file does: time and size."""
+    told = path.stat()
+    return told.st_mtime_ns, told.st_size
+
+
+# -------------------------------------------------------------------------------------------- installed packages
+@dataclass(frozen=True)
+class Brought:
+    """Something that an installed package brings: its name here, the package, and where it stands."""
+
+    name: str
+    package: str
+    entry: importlib.metadata.EntryPoint
+
+    def load(self, what: str) -> Any:
+        """The object.
+
+        Raises:
+            BadInput: it does not load; names the package and the exception.
+        """
+        try:
+            return self.entry.load()
+        except EvolventError:
+            raise
+        except Exception as error:
+            raise BadInput(
+                f"{what} of an installed package does not load", got=f"{type(error).__name__}: {error}",
+                where=f"{self.name} of {self.package} ({self.entry.value}): {_line_of(error, self.package)}",
+                do=f"repair or remove the package {self.package}",
+            ) from error  # fmt: skip
+
+
+def brought(group: str) -> dict[str, Brought]:
+    """What installed packages bring under ``evolvent.<group>``, by name; the first of two with one name."""
+    found: dict[str, Brought] = {}
+    for entry in importlib.metadata.entry_points(group=f"evolvent.{group}"):
+        package = entry.dist.name if entry.dist else "an unknown package"
+        found.setdefault(entry.name, Brought(entry.name, package, entry))
+    return dict(sorted(found.items()))
+
+
+# ---------------------------------------------------------------------------------------------------------- inside
+def _module(at: Pointer, expected: str) -> ModuleType:
+    path = at.file
+    if path is not None:
+        if not path.is_file():
+            raise BadInput("no such file", got=at.home, expected=expected, where=str(path.parent))
+        return run_file(path, stamp(path), "outside")
+    try:
+        with own_faults(at.home, "the module does not run"):
+            return importlib.import_module(at.home)
+    except BadInput as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and cause.name and at.home.startswith(cause.name):
+            do = "install it, or put its folder on PYTHONPATH"
+            raise BadInput("no such module", got=cause.name, expected=expected, where=at.home, do=do) from cause
+        raise
+
+
+def _is_own(name: str, value: object, module: ModuleType) -> bool:
+    own = getattr(value, "__module__", None) == module.__name__
+    return name[0] != "_" and (inspect.isfunction(value) or inspect.isclass(value)) and own
+
+
+def _line_of(error: Exception, home: str) -> str:
+    """Where an exception arose: the innermost line of ``home``, or of anything."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename == home] or frames[-1:]
+    if not inside:
+        return home
+    return f"{inside[-1].filename}, line {inside[-1].lineno}, in {inside[-1].name}"
