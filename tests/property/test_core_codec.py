@@ -104,7 +104,7 @@ def test_broken_files_say_where(tmp_path):
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
         ('{"schema": 1}', "lacks a field"),
-        ('{"schema": 2}', "another schema"),
+        ('{"schema": 3}', "newer version of evolvent: schema 3, this one reads up to 2"),
     ]:
         path.write_text(good + "\n" + line + "\n")
         with pytest.raises(BadInput, match=message) as caught:

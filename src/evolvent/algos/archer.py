@@ -101,9 +101,11 @@ def _answers(run: LanguageRun, drawn: list[Situation], update: int) -> list[Epis
     ]
     answered: list[Episode] = []
     for request, said in zip(requests, Acting(run.model, config.act, config.temperature)(requests), strict=True):
-        episode = Episode("replayed", env=env.name, seed=request.seed, meta={"finish": [said.finish]})
-        episode.observe("", token_ids=request.prompt, parent=-1)
-        episode.act(said.text, token_ids=said.token_ids, logp=said.logp, choices=request.choices)
+        episode = Episode("replayed", env=env.name, seed=request.seed)
+        episode.observe("", token_ids=request.tokens, parent=-1)
+        episode.act(
+            said.text, token_ids=said.token_ids, logp=said.logp, choices=request.choice_tokens, finish=said.finish
+        )
         for name, column in said.notes.items():
             episode.note(name, column)
         episode.end(truncated=True)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from evolvent.core import episode_dict
 from evolvent.core.checks import check_text, choices_of, finite, tokens
 from evolvent.core.errors import BadInput
-from evolvent.core.nodes import KINDS as KINDS
+from evolvent.core.nodes import FINISH, KINDS
 from evolvent.core.nodes import MemoryUse as MemoryUse
 from evolvent.core.nodes import Node as Node
 from evolvent.core.strict_json import plain
@@ -33,8 +33,16 @@ class Episode:
         env: name of the environment.
         seed: what the environment needs to repeat it.
         group: episodes to be compared with one another (same task, same start) share a name.
-        meta: JSON values; tuples become lists.
+        meta: free JSON values, read by people; tuples become lists.
         id: unique name, random where none is given: pass it where runs must be byte-identical.
+
+    Attributes:
+        turn: which turn of the environment the decisions from now on belong to; ``None`` = nobody says.
+        offers_tools: the environment has tools, called or not.
+        budget_tokens: tokens that the attempt was granted, as it was told; ``None`` = no such promise.
+        rewards_by_kind: rewards besides the task's own, see ``core.reward_kinds``.
+        terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``.
+        final_value: a critic's value of the last observation, where the attempt was cut off.
     """
 
     def __init__(
@@ -52,10 +60,17 @@ class Episode:
             check_text(value, name)
         self.task_id, self.env, self.seed, self.group = task_id, env, int(seed), group
         self.meta: dict[str, Any] = plain(dict(meta or {}), "Episode(meta=…)")
+        self.turn: int | None = None
+        self.offers_tools = False
+        self.budget_tokens: int | None = None
+        self.rewards_by_kind: dict[str, float | list[float]] = {}
         self.terminated = self.truncated = self.ended = False
         self.success: bool | None = None
         self.valid = True
-        self.source = ""
+        self.source = self.stop = ""
+        self.answer: str | None = None
+        self.final_choices: list[list[int]] = []
+        self.final_value: float | None = None
         # per node
         self._kind, self._parent = array("b"), array("i")
         self._agent: list[str] = []
@@ -63,6 +78,7 @@ class Episode:
         self._data: dict[int, dict[str, Any]] = {}
         # one entry per decision
         self._step_node, self._reward, self._n_tokens = array("i"), array("d"), array("i")
+        self._finish, self._turn = array("b"), array("i")
         # one entry per sampled token
         self._token_ids, self._logp = array("i"), array("f")
         self._notes: dict[str, np.ndarray] = {}
@@ -92,9 +108,10 @@ class Episode:
         logp: ArrayLike = (),
         reward: float = 0.0,
         choices: Sequence[ArrayLike] = (),
+        finish: str = "",
         parent: int | None = None,
     ) -> int:
-        """A decision, which is one step.
+        """A decision, which is one step, of turn ``self.turn``.
 
         Args:
             text: the action as the environment received it.
@@ -103,16 +120,21 @@ class Episode:
             logp: ``[K]`` natural log-probabilities as sampled, or empty where not known (stored as NaN).
             reward: what followed it, finite; more can come later by ``add_reward``.
             choices: token ids of every action that was allowed, the one taken among them; empty = any text was.
+            finish: "stop", or "length" where the completion was cut off; empty where not known.
             parent: index of the node it follows; the last node by default.
         """
         ids, logps = tokens(token_ids, logp)
         value, options = finite(reward, "Episode.act"), choices_of(choices, ids)
+        if finish not in FINISH:
+            raise BadInput("unknown finish", got=finish, expected=FINISH, where="Episode.act")
         node = self._node(1, text, agent, parent)
         if options:
             self._data[node] = {"choices": options}
         self._step_node.append(node)
         self._reward.append(value)
         self._n_tokens.append(len(ids))
+        self._finish.append(FINISH.index(finish))
+        self._turn.append(-1 if self.turn is None else self.turn)
         self._token_ids.frombytes(ids.tobytes())
         self._logp.frombytes(logps.tobytes())
         return node
@@ -123,11 +145,17 @@ class Episode:
         arguments: Mapping[str, Any],
         result: str,
         *,
+        outcome: str = "",
         agent: str = "agent",
         parent: int | None = None,
     ) -> int:
-        """A tool that ``agent`` called, with JSON arguments and the text that came back."""
+        """A tool that ``agent`` called, with JSON arguments and the text that came back.
+
+        ``outcome`` says how the call went ("ok", "raised", "unknown", …); empty where nobody says.
+        """
         data = {"name": name, "arguments": plain(arguments, f"Episode.tool({name!r})")}
+        if outcome:
+            data["outcome"] = outcome
         node = self._node(2, result, agent, parent)
         self._data[node] = data
         return node
@@ -189,15 +217,27 @@ class Episode:
         success: bool | None = None,
         source: str = "env",
         valid: bool = True,
+        stop: str = "",
+        answer: str | None = None,
+        choices: Sequence[ArrayLike] = (),
     ) -> None:
-        """Close the attempt: by the task's own rules or by a limit; ``valid=False`` means not to be learned from.
+        """Close the attempt.
 
-        ``success`` is ``None`` where nobody judged it; ``source`` says who did.
+        Args:
+            terminated: by the task's own rules.
+            truncated: by a limit.
+            success: ``None`` where nobody judged it.
+            source: who judged it.
+            valid: False = not to be learned from.
+            stop: why it stopped: the limit that was reached, or what the environment says; empty where not known.
+            answer: the final answer; empty where none could be read, ``None`` where nobody says.
+            choices: token ids of every action that was allowed where it was cut off; empty = any text was.
         """
         if self.ended:
             raise BadInput("episode ended twice", where=f"Episode {self.id}", do="call end() once, after the last node")
         self.ended, self.terminated, self.truncated = True, bool(terminated), bool(truncated)
         self.success, self.source, self.valid = None if success is None else bool(success), source, bool(valid)
+        self.stop, self.answer, self.final_choices = stop, answer, [tokens(ids, ())[0].tolist() for ids in choices]
 
     # --------------------------------------------------------------------------------------------------- read
     @property
@@ -229,6 +269,22 @@ class Episode:
     def agents_T(self) -> list[str]:
         """Who made each decision."""
         return [self._agent[node] for node in self._step_node]
+
+    @property
+    def finish_T(self) -> list[str]:
+        """How each decision's completion ended: "stop", "length", or empty where not known."""
+        return [FINISH[how] for how in self._finish]
+
+    @property
+    def turn_T(self) -> np.ndarray:
+        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 where nobody says."""
+        return np.array(self._turn, dtype=np.int32)
+
+    @property
+    def outcomes(self) -> list[str] | None:
+        """How each call of a tool went, in order; ``None`` where no tools were offered."""
+        told = [data["outcome"] for data in self._data.values() if "outcome" in data]
+        return told if told or self.offers_tools else None
 
     @property
     def step_nodes_T(self) -> np.ndarray:
@@ -341,7 +397,7 @@ class Episode:
         """The inverse of ``to_dict``; ``columns`` are the arrays left out by ``inline_tokens=False``, or longer ones.
 
         Raises:
-            BadInput: another schema version, or a record that breaks a rule of building.
+            BadInput: a newer schema, or a record that breaks a rule of building.
         """
         return episode_dict.from_dict(cls, record, columns)
 

@@ -82,7 +82,7 @@ def play(
     turn = env.reset(task, task.seed if world is None else world)
     record = Recorder(env, task, turn, seed=seed, group=group)
     episode, team = record.episode, manner.team.speaking
-    sight, n_turns, stop = Sight(env, manner, episode, recalls=experience is not None), 0, ""
+    sight, stop = Sight(env, manner, episode, recalls=experience is not None), ""
     while not turn.done:
         said: dict[str, str] = {}
         for member in team:
@@ -91,7 +91,7 @@ def play(
             examples = recalls.recall(turn, sight.key(turn), draws) if recalls else ""
             prompt = sight.prompt(member, turn, said, examples)
             choices = allowed(manner.renderer, turn.admissible or ()) if acts else ()
-            room, stop = _room(record, manner.budget, n_turns, prompt, choices)
+            room, stop = _room(record, manner.budget, prompt, choices)
             if stop:
                 break
             answer = yield Request(prompt, draws, room, env.stop, choices, member.weights)  # ACT
@@ -99,7 +99,7 @@ def play(
             if recalls:
                 action, answer = recalls.choose(turn, answer, draws, episode)
             said[member.name] = action
-            record.decision(member.name, action, answer, choices, n_turns)
+            record.decision(member.name, action, answer, choices)
             sight.said(answer)
         if stop:
             if experience:
@@ -108,14 +108,13 @@ def play(
         before, turn = turn, env.step(said[team[-1].name])  # STEP
         sight.follows(before, turn, said)
         record.outcome(turn, said[team[-1].name], team[-1].name)
-        n_turns += 1
     if turn.truncated and not stop:
         sight.prompt(team[0], turn, {})
-    if stop or turn.truncated:  # an agent that writes freely comes next, or else the one that acts
-        record.cut(allowed(manner.renderer, (turn.admissible or ()) if len(team) == 1 else ()))
+    # where it was cut off, an agent that writes freely comes next, or else the one that acts
+    commands = turn.admissible or () if (stop or turn.truncated) and len(team) == 1 else ()
     if experience:
         experience.ended(turn)
-    return record.ends(turn, stop)
+    return record.ends(turn, stop, allowed(manner.renderer, commands))
 
 
 def allowed(renderer: Renderer, commands: Sequence[str]) -> tuple[Prompt, ...]:
@@ -131,14 +130,14 @@ def allowed(renderer: Renderer, commands: Sequence[str]) -> tuple[Prompt, ...]:
     return ids
 
 
-def _room(record: Recorder, budget: Budget, n_turns: int, prompt: Prompt, choices: Sequence[Prompt]) -> tuple[int, str]:
+def _room(record: Recorder, budget: Budget, prompt: Prompt, choices: Sequence[Prompt]) -> tuple[int, str]:
     """Tokens that the next answer may have, and the limit that is reached, if one is.
 
     Raises:
         EnvError: a limit before anything was said.
     """
     n_tokens, seen = record.episode.n_tokens, 0 if isinstance(prompt, str) else len(prompt)
-    stop = budget.spent(n_turns, n_tokens)
+    stop = budget.spent(record.n_turns, n_tokens)
     tokens = [0 if isinstance(ids, str) else len(ids) for ids in choices]
     wanted = max(tokens, default=budget.answer or record.env.max_tokens)
     room = min(wanted, *budget.left(n_tokens, seen))

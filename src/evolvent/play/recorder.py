@@ -16,57 +16,58 @@ from evolvent.core.reward_kinds import keep_reward
 class Recorder:
     """The record of an attempt that begins with ``turn``.
 
-    ``finish`` says of each answer how it ended: one that was cut off is ``"length"``. The answer of the attempt is the
-    last action, as the environment read it where it tells (``info["action"]``), or null where it is empty. What the
-    environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``; calls of tools
-    that it tells of, ``info["call"]``, are nodes.
+    The answer of the attempt is the last action, as the environment read it where it tells (``info["action"]``). What
+    the environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``; that there are
+    tools, ``info["tools"]``, and calls of them, ``info["call"]``, stand in the record.
     """
 
     def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
-        self.env = env
-        self.episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
+        self.env, self.n_turns = env, 0
+        self.episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind})
+        self._answer: str | None = None
         self._notes: list[tuple[int, Mapping[str, np.ndarray]]] = []
-        self._paid: list[Mapping[str, Any]] = []
-        self._turns: list[int] = []
+        self._paid: list[tuple[int, Mapping[str, Any]]] = []
         self._call(turn, "agent")
 
-    def decision(self, agent: str, text: str, answer: Completion, choices: Sequence[Prompt], turn: int) -> None:
-        """What an agent said in a turn of the environment."""
+    def decision(self, agent: str, text: str, answer: Completion, choices: Sequence[Prompt]) -> None:
+        """What an agent said; allowed actions are kept as tokens where there are such."""
         tokens = [ids for ids in choices if not isinstance(ids, str)] if len(answer.token_ids) else []
-        self.episode.act(text, agent=agent, token_ids=answer.token_ids, logp=answer.logp, choices=tokens)
-        self.episode.meta["finish"].append(answer.finish)
+        self.episode.turn = self.n_turns
+        self.episode.act(
+            text, agent=agent, token_ids=answer.token_ids, logp=answer.logp, choices=tokens, finish=answer.finish
+        )
         self._notes.append((len(answer.token_ids), answer.notes))
-        self._turns.append(turn)
 
     def outcome(self, turn: Turn, action: str, agent: str) -> None:
         """What the environment made of an action."""
         self._call(turn, agent)
         self.episode.add_reward(turn.reward)
-        self.episode.meta["answer"] = str(turn.info.get("action", action)) or None
-        self._paid.append(turn.info.get("rewards", {}))
+        self._answer = str(turn.info.get("action", action))
+        self._paid.append((self.episode.n_steps - 1, turn.info.get("rewards", {})))
+        self.n_turns += 1
 
-    def cut(self, choices: Sequence[Prompt]) -> None:
-        """The attempt is cut off where these actions were allowed."""
-        self.episode.meta["choices"] = [np.asarray(ids).tolist() for ids in choices if not isinstance(ids, str)]
+    def ends(self, turn: Turn, stop: str, choices: Sequence[Prompt]) -> Episode:
+        """Close the record.
 
-    def ends(self, turn: Turn, stop: str) -> Episode:
-        """Close the record; ``stop`` is the limit that was reached, if one was."""
-        episode = self.episode
+        Args:
+            turn: where it ended.
+            stop: the limit that was reached, if one was.
+            choices: what was allowed where it was cut off.
+        """
         self._keep_notes()
         self._keep_paid()
-        episode.meta["stop"], episode.meta["turns"] = stop or str(turn.info.get("stop", "env")), self._turns
-        episode.end(
-            terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
-        )
-        return episode
+        self.episode.end(
+            terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid,
+            stop=stop or str(turn.info.get("stop", "env")), answer=self._answer,
+            choices=[ids for ids in choices if not isinstance(ids, str)],
+        )  # fmt: skip
+        return self.episode
 
     def _call(self, turn: Turn, agent: str) -> None:
-        if "tools" in turn.info:
-            self.episode.meta["calls"] = []
+        self.episode.offers_tools |= "tools" in turn.info
         call = turn.info.get("call")
         if call:
-            self.episode.tool(call["name"], call["arguments"], call["result"], agent=agent)
-            self.episode.meta.setdefault("calls", []).append(call["outcome"])
+            self.episode.tool(call["name"], call["arguments"], call["result"], outcome=call["outcome"], agent=agent)
 
     def _keep_notes(self) -> None:
         """Notes are kept where every decision has them: free words and choices are not told the same of."""
@@ -83,7 +84,7 @@ class Recorder:
             self.episode.note("action_logp", np.concatenate(columns))
 
     def _keep_paid(self) -> None:
-        """Keep the kinds of reward that the environment told after each turn: whose action it was has been paid.
+        """Keep the kinds of reward that the environment told after each turn: those who act are paid.
 
         A kind that comes with every turn has a number for each decision; one that comes with the last alone is the
         attempt's.
@@ -92,16 +93,16 @@ class Recorder:
             EnvError: a kind that comes now and then.
             BadInput: something that is not a finite number.
         """
-        paid, acted = self._paid, {turn: at for at, turn in enumerate(self._turns)}
-        for kind in dict.fromkeys(kind for told in paid for kind in told):
-            values = [told[kind] for told in paid if kind in told]
+        paid = self._paid
+        for kind in dict.fromkeys(kind for _, told in paid for kind in told):
+            values = [(at, told[kind]) for at, told in paid if kind in told]
             if len(values) == len(paid):
-                column_T: list[Any] = [0.0] * len(self._turns)
-                for turn, value in enumerate(values):
-                    column_T[acted[turn]] = value
+                column_T: list[Any] = [0.0] * self.episode.n_steps
+                for at, value in values:
+                    column_T[at] = value
                 keep_reward(self.episode, kind, column_T)
-            elif len(values) == 1 and kind in paid[-1]:
-                keep_reward(self.episode, kind, values[0])
+            elif len(values) == 1 and kind in paid[-1][1]:
+                keep_reward(self.episode, kind, values[0][1])
             else:
                 raise EnvError(
                     "a kind of reward that comes now and then", got=f"{kind!r} {len(values)} times, {len(paid)} turns",

@@ -181,7 +181,7 @@ def _said(origin: Episode, step: int, request: Request) -> Completion:
     taken = [i for i, choice in enumerate(request.choices) if np.array_equal(choice, ids)]
     notes = {name: column[span] for name, column in origin.notes.items()}
     text = next(node.text for node in origin.nodes if node.step == step)
-    finish, choice = origin.meta["finish"][step], taken[0] if taken else -1
+    finish, choice = origin.finish_T[step], taken[0] if taken else -1
     return Completion(text, ids, origin.logp[span], finish=finish, choice=choice, notes=notes)
 
 

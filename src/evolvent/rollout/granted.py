@@ -51,7 +51,7 @@ def check_budgets(budgets: Sequence[int]) -> None:
 
 
 def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
-    """Attempts under each of ``budgets`` in turn; ``meta["budget"]`` says which. Make a new one for every update."""
+    """Attempts under each of ``budgets`` in turn; ``budget_tokens`` says which. Make a new one for every update."""
     turns = itertools.cycle(budgets)
 
     def player(env: Env, task: Task, seed: int, group: str) -> Player:
@@ -60,7 +60,7 @@ def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
     def _attempt(env: Env, task: Task, seed: int, group: str, budget: int) -> Player:
         manner = replace(run.manner, renderer=Granting(run.manner.renderer, budget))
         episode = yield from play(env, task, manner, seed=seed, group=group)
-        episode.meta["budget"] = budget
+        episode.budget_tokens = budget
         return episode
 
     return player
