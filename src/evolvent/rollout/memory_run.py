@@ -16,7 +16,7 @@ from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy
 from evolvent.models.served import Served
-from evolvent.play.attempt import Manner
+from evolvent.play.attempt import Budget, Manner
 from evolvent.play.experience import Use
 from evolvent.play.renderers import Plain, Text
 from evolvent.play.workflow import SOLO, workflow
@@ -24,6 +24,23 @@ from evolvent.rollout.account import rate
 from evolvent.rollout.attempt import Agent, attempt
 from evolvent.rollout.lifelong import Stream, note, run_stream
 from evolvent.rollout.sources import pinned
+
+
+@dataclass(frozen=True)
+class Playing:
+    """How attempts go: nothing here belongs to a memory."""
+
+    agents: tuple[str, ...] = ()
+    """Several agents on the one model, such as planner solver: each NAME or NAME<A+B (reads A and B alone), either with
+    ": what it is told"; the last one acts and has the memory. None: one agent."""
+    transcript: bool = False
+    """Agents also see what was shown and said in earlier turns."""
+    answer: int = 0
+    """Tokens of one answer; 0 = what the environment asks for."""
+    turns: int = 0
+    """Turns of one attempt; 0 = as many as the environment allows."""
+    tokens: int = 0
+    """Sampled tokens of one attempt; 0 = no limit."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +71,7 @@ class MemoryConfig:
     """Sampling temperature of free text; 0 is greedy."""
     value_gate: float = 0.85
     """Cosine above which another situation's experience counts when values choose (a scale of the embedder's)."""
-    agents: tuple[str, ...] = ()
-    """Several agents on the one model, such as planner solver: each NAME or NAME<A+B (reads A and B alone), either with
-    ": what it is told"; the last one acts and has the memory."""
+    playing: Playing = Playing()
 
 
 def run_memory_system(
@@ -144,9 +159,11 @@ def _opened(
         if model is None and how == "both":  # nobody reads
             how = "values"
         engine, renderer = answering(model, config.temperature)
-        team = workflow(config.agents) if config.agents else SOLO
+        play = config.playing
+        team = workflow(play.agents) if play.agents else SOLO
+        budget = Budget(turns=play.turns, tokens=play.tokens, answer=play.answer)
         use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
-        agent = Agent(engine, "none" if model is None else model.name, use, Manner(renderer, team))
+        agent = Agent(engine, "none" if model is None else model.name, use, Manner(renderer, team, budget, play.transcript))
         yield env, agent, memory
 
 
