@@ -163,7 +163,8 @@ def _opened(
         team = workflow(play.agents) if play.agents else SOLO
         budget = Budget(turns=play.turns, tokens=play.tokens, answer=play.answer)
         use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
-        agent = Agent(engine, "none" if model is None else model.name, use, Manner(renderer, team, budget, play.transcript))
+        manner = Manner(renderer, team, budget, play.transcript)
+        agent = Agent(engine, "none" if model is None else model.name, use, manner)
         yield env, agent, memory
 
 
