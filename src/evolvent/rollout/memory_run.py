@@ -27,9 +27,11 @@ from evolvent.rollout.sources import pinned
 
 
 @dataclass(frozen=True)
-class Playing:
-    """How attempts go: nothing here belongs to a memory."""
+class Plan:
+    """How a run goes about it: nothing here belongs to a memory system."""
 
+    control: bool = True
+    """Also try the stream's tasks once without memory."""
     agents: tuple[str, ...] = ()
     """Several agents on the one model, such as planner solver: each NAME or NAME<A+B (reads A and B alone), either with
     ": what it is told"; the last one acts and has the memory. None: one agent."""
@@ -60,8 +62,6 @@ class MemoryConfig:
     """Tasks in the stream."""
     heldout: int = 24
     """Held-out tasks, tried before and after learning and never learned from."""
-    control: bool = True
-    """Also try the stream's tasks once without memory."""
     use: Literal["auto", "context", "values", "both", "none"] = "auto"
     """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both; auto:
     values where there are admissible commands, context elsewhere."""
@@ -71,7 +71,7 @@ class MemoryConfig:
     """Sampling temperature of free text; 0 is greedy."""
     value_gate: float = 0.85
     """Cosine above which another situation's experience counts when values choose (a scale of the embedder's)."""
-    playing: Playing = Playing()
+    plan: Plan = Plan()
 
 
 def run_memory_system(
@@ -103,7 +103,7 @@ def run_memory_system(
     with _opened(config, policy, folder, live, model) as (env, agent, memory):
         stream = Stream(
             algo=algo, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
-            control=config.control and agent.use.how != "none", attempts=attempts,
+            control=config.plan.control and agent.use.how != "none", attempts=attempts,
         )  # fmt: skip
         return run_stream(stream, env, agent, memory, folder, live, resume=resume)
 
@@ -159,11 +159,11 @@ def _opened(
         if model is None and how == "both":  # nobody reads
             how = "values"
         engine, renderer = answering(model, config.temperature)
-        play = config.playing
-        team = workflow(play.agents) if play.agents else SOLO
-        budget = Budget(turns=play.turns, tokens=play.tokens, answer=play.answer)
+        plan = config.plan
+        team = workflow(plan.agents) if plan.agents else SOLO
+        budget = Budget(turns=plan.turns, tokens=plan.tokens, answer=plan.answer)
         use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
-        manner = Manner(renderer, team, budget, play.transcript)
+        manner = Manner(renderer, team, budget, plan.transcript)
         agent = Agent(engine, "none" if model is None else model.name, use, manner)
         yield env, agent, memory
 
