@@ -38,6 +38,12 @@ class Task:
     repeats: str = ""
 
 
+def members(protocol: type) -> list[str]:
+    """The attributes and methods that a Protocol asks for."""
+    methods = [name for name, value in vars(protocol).items() if callable(value) and name[0] != "_"]
+    return [*protocol.__annotations__, *methods]
+
+
 def distinct(tasks: Sequence[Task]) -> list[Task]:
     """The tasks without those that repeat another one, in order."""
     found: dict[str, Task] = {}
