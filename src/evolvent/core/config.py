@@ -114,6 +114,14 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
     if not dataclasses.is_dataclass(cls):
         raise BadInput("not a configuration class", got=cls, expected="a dataclass", where=where)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    hints = get_type_hints(cls)
+    if "plan" in fields and isinstance(
+        d.get("plan", {}), Mapping
+    ):  # a setting that stood beside the plan before it moved there: folders of earlier versions
+        moved = {f.name for f in dataclasses.fields(hints["plan"])} & d.keys() - fields.keys()
+        if moved:
+            plan = {**d.get("plan", {}), **{name: d[name] for name in moved}}
+            d = {**{name: value for name, value in d.items() if name not in moved}, "plan": plan}
     for name in d:
         if name not in fields:
             close = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
@@ -123,7 +131,6 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in d:
             raise BadInput("field is missing", got=sorted(d), expected=name, where=where)
-    hints = get_type_hints(cls)
     return cast("T", cls(**{name: _value(hints[name], value, f"{where}.{name}") for name, value in d.items()}))
 
 

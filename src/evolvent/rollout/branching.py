@@ -5,9 +5,9 @@ task is made first; its entropies say how many of the ``group`` start afresh. Th
 on may branch once; what is left of the budget in the end are attempts from the task. Which attempts part where depends
 on the seed and on what was sampled, never on who answered first.
 
-A branch is a whole attempt: its record begins with the decisions of the one it came from, tokens and log-probabilities
-as sampled there, and ``meta["branch"]`` says ``of`` which attempt (its number at this task), at which ``turn``, with
-how many ``tokens``. The environment is brought there by the same actions from the same seed; it has to show the same.
+A branch is a whole attempt: it begins with the decisions of the one it came from, tokens and log-probabilities as
+sampled there. Both stand in one record, their beginning once (``core.branches``). The environment is brought there by
+the same actions from the same seed; it has to show the same.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from statistics import fmean
 
 import numpy as np
 
+from evolvent.core.branches import Branch, branches, graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.core.protocols import Env, Task
+from evolvent.core.protocols import Completion, Env, Request, Task
 from evolvent.core.seeding import rng
 from evolvent.formulas.branching import branch_score, whole_attempts
+from evolvent.play.together import Player
 from evolvent.rollout.language import LanguageRun
-from evolvent.rollout.players import Ask, Player, Said
 
 FIRST = 20
 """Tokens of a turn whose entropy counts."""
@@ -62,6 +63,7 @@ class _Made:
     def __init__(self, run: LanguageRun) -> None:
         self.run = run
         self.episodes: dict[tuple[int, int], Episode] = {}
+        self.jobs: dict[tuple[int, int], _Job] = {}
 
     def make(self, jobs: Sequence[_Job]) -> None:
         """Make some more, side by side."""
@@ -70,7 +72,7 @@ class _Made:
         order = iter(jobs)
 
         def player(env: Env, task: Task, seed: int, group: str) -> Player:
-            return self._one(next(order), self.run.player(env, task, seed, group))
+            return self._one(next(order), self.run.attempt(env, task, seed, group))
 
         self.run.collect(player, which=[(job.task, job.number) for job in jobs])
 
@@ -79,17 +81,29 @@ class _Made:
             episode = yield from player
         else:
             episode = yield from branched(player, job.origin, job.turns)
-            shared = int(episode.tokens_per_step_T[: job.turns].sum())
-            episode.meta["branch"] = {"of": job.of, "turn": job.turns, "tokens": shared}
         self.episodes[job.task, job.number] = episode
+        self.jobs[job.task, job.number] = job
         return episode
+
+    def attempts(self) -> list[Episode]:
+        """All of them in order, those that parted as branches of one record."""
+        place: dict[tuple[int, int], tuple[Episode, int]] = {}
+        for key, episode in sorted(self.episodes.items(), key=lambda item: item[0]):
+            job = self.jobs[key]
+            place[key] = (episode, 0)
+            if job.origin is not None:
+                tree, of = place[job.task, job.of]
+                place[key] = tree, graft(tree, episode, of=of, steps=job.turns)
+        views = {id(tree): branches(tree) for tree, _ in place.values()}
+        return [views[id(tree)][number] for tree, number in place.values()]
 
 
 def collect_branching(run: LanguageRun, how: Branching) -> tuple[list[Episode], dict[str, float]]:
     """``group`` attempts at each of ``prompts`` tasks, some of which share a beginning.
 
     Returns:
-        The attempts, task by task; and ``branched``, the share that are branches.
+        The attempts, task by task, those that share a beginning as branches of one record; and ``branched``, the share
+        that parted from another.
 
     Raises:
         BadInput: decisions without entropies: whole actions by likelihood.
@@ -115,8 +129,8 @@ def collect_branching(run: LanguageRun, how: Branching) -> tuple[list[Episode], 
         made.make(jobs)
         turns += 1
     made.make([_Job(n, g) for n in tasks for g in range(used[n], budget)])
-    episodes = [made.episodes[number] for number in sorted(made.episodes)]
-    return episodes, {"branched": fmean("branch" in e.meta for e in episodes)}
+    episodes = made.attempts()
+    return episodes, {"branched": fmean(isinstance(e, Branch) and e.number > 0 for e in episodes)}
 
 
 def _goes_on(made: _Made, turns: int) -> bool:
@@ -159,13 +173,13 @@ def branched(player: Player, origin: Episode, turns: int) -> Player:
         EnvError: it is asked something else than ``origin`` was, or is paid something else.
     """
     try:
-        ask = next(player)
+        request = next(player)
         for step in range(turns):
-            _check_same(ask, origin, step)
-            ask = player.send(_said(origin, step, ask))
-        _check_same(ask, origin, turns)
+            _check_same(request, origin, step)
+            request = player.send(_said(origin, step, request))
+        _check_same(request, origin, turns)
         while True:
-            ask = player.send((yield ask))
+            request = player.send((yield request))
     except StopIteration as done:
         episode: Episode = done.value
     if episode.n_steps <= turns or not np.array_equal(episode.rewards_T[:turns], origin.rewards_T[:turns]):
@@ -173,21 +187,22 @@ def branched(player: Player, origin: Episode, turns: int) -> Player:
     return episode
 
 
-def _said(origin: Episode, step: int, ask: Ask) -> Said:
+def _said(origin: Episode, step: int, request: Request) -> Completion:
     """What was answered at a decision of the record."""
     end = int(origin.tokens_per_step_T[: step + 1].sum())
     span = slice(end - int(origin.tokens_per_step_T[step]), end)
     ids = origin.token_ids[span]
-    taken = [i for i, choice in enumerate(ask.choices) if np.array_equal(choice, ids)]
+    taken = [i for i, choice in enumerate(request.choices) if np.array_equal(choice, ids)]
     notes = {name: column[span] for name, column in origin.notes.items()}
     text = next(node.text for node in origin.nodes if node.step == step)
-    return Said(text, ids, origin.logp[span], origin.finish_T[step], taken[0] if taken else -1, notes)
+    finish, choice = origin.finish_T[step], taken[0] if taken else -1
+    return Completion(text, ids, origin.logp[span], finish=finish, choice=choice, notes=notes)
 
 
-def _check_same(ask: Ask, origin: Episode, step: int) -> None:
-    if not np.array_equal(ask.context, origin.context_ids(step)):
+def _check_same(request: Request, origin: Episode, step: int) -> None:
+    if not np.array_equal(request.prompt, origin.context_ids(step)):
         raise _differs(origin, step, "another situation")
-    if [choice.tolist() for choice in ask.choices] != origin.choices(step):
+    if [np.asarray(choice).tolist() for choice in request.choices] != origin.choices(step):
         raise _differs(origin, step, "other commands")
 
 
