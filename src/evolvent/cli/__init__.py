@@ -37,7 +37,7 @@ _COMMANDS = {
     "eval": "evolvent.cli.judge",
     "compare": "evolvent.cli.judge",
     "credit": "evolvent.cli.credit",
-    "check": "evolvent.cli.check",
+    "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory",
     "export": "evolvent.cli.export",
     "bench": "evolvent.cli.judge",

@@ -12,6 +12,9 @@ from tyro.conf import Positional
 from evolvent import catalogue, envs
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import Live
+from evolvent.testing.credit import check_credit
+from evolvent.testing.env import check_env
+from evolvent.testing.team_env import check_team_env
 
 _WHERE = "evolvent check"
 
@@ -43,9 +46,6 @@ def check(
 
 
 def _env(name: str, n: int, seed: int) -> list[str]:
-    from evolvent.testing.env import check_env
-    from evolvent.testing.team_env import check_team_env
-
     if envs.find(name, _WHERE).shape in ("make_solo", "make_team"):
         return check_team_env(lambda copies: envs.load_team(name, copies), n_envs=n, seed=seed, ends=False)
     with closing(envs.load(name)) as env:
@@ -53,8 +53,6 @@ def _env(name: str, n: int, seed: int) -> list[str]:
 
 
 def _credit(name: str) -> list[str]:
-    from evolvent.testing.credit import check_credit
-
     rule, config = catalogue.rule_with_settings(name)
     source = rule.source
     if not hasattr(source, "assign"):  # a function that says its level itself
