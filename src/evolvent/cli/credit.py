@@ -156,10 +156,13 @@ def _show(books: Sequence[Book], title: str, top: int, live: Live) -> None:
 
 
 def _why(made: Book) -> str:
+    if not any(one.share for one in made.units):
+        return "every unit got 0: the record holds nothing that this rule could tell apart (memories left out, returns)"
     gap = made.total - made.paid
     return (
         f"its total is {abs(gap):.4g} {'more' if gap > 0 else 'less'} than what was paid; "
-        "a rule that compares attempts, discounts, or reads other rewards does not hand out the reward itself"
+        "a rule that compares attempts, counts a reward at every step before it, discounts, or reads other rewards "
+        "does not hand out the reward itself"
     )
 
 
