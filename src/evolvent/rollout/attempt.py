@@ -13,7 +13,7 @@ from evolvent.core.protocols import Env, Model, Task, Turn
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.formulas.returns import discounted
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy
+from evolvent.memory.policies import preset
 from evolvent.memory.recall import Recall, Recalled
 from evolvent.rollout.act import Chosen, choose_by_value, command_prior, command_values, write_answer
 from evolvent.rollout.players import keep_call
@@ -117,7 +117,7 @@ def _act(env: Env, turn: Turn, agent: Agent, memory: Memory | None, *, seed: int
     key = turn.key or turn.observation
     recall = None
     if memory is not None and agent.use != "none":
-        policy = neighbours(agent.value_gate) if agent.use == "values" else None
+        policy = preset("neighbours", gate=agent.value_gate) if agent.use == "values" else None
         recall = memory.recall(key, policy=policy, seed=seed, frozen=not learn, is_test=not learn)
     items = recall.items if recall else ()
     if turn.admissible is None:
@@ -138,11 +138,6 @@ def _act(env: Env, turn: Turn, agent: Agent, memory: Memory | None, *, seed: int
         memory.shown(recall, shown)
         chosen = Chosen(chosen.action, shown, chosen.completion, chosen.seconds)
     return _Step(key, chosen, recall)
-
-
-def neighbours(gate: float, count: int = 32) -> Policy:
-    """The recall of experiences for action values: the most similar, without choosing among them."""
-    return Policy(name="neighbours", rank="similarity", k=count, pool=count, gate=gate, update="ema", omit=0.0)
 
 
 def _choose_command(
