@@ -26,10 +26,10 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.optimal_baseline import number_columns
 from evolvent.learn.ppo import improve_together
+from evolvent.learn.team_batch import Batch
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint_q import JointQ
-from evolvent.rollout.steps import Batch
 from evolvent.rollout.team import open_team
 from evolvent.rollout.team_eval import acting
 

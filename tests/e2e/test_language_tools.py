@@ -58,8 +58,11 @@ def test_a_run_with_tools_repeats_itself_and_goes_on_where_it_broke_off(tmp_path
     assert max(row["gap"] for row in updates) < 1e-4, "results are in the context of what was trained"
     assert all(0 < row["calls_mean"] <= 2 for row in updates)
     assert any(0 < row["failed_calls_mean"] < 1 for row in updates)
-    assert {how for attempt in attempts for how in attempt["meta"]["calls"]} >= {"ok", "unknown"}
-    assert {attempt["meta"]["stop"] for attempt in attempts} == {"env", "turns"}
+    assert {row["outcome"] for attempt in attempts for row in attempt["nodes"] if row["kind"] == "tool"} >= {
+        "ok",
+        "unknown",
+    }
+    assert {attempt["ends"][0]["stop"] for attempt in attempts} == {"env", "turns"}
     page = (tmp_path / "whole" / "report.html").read_text()
     assert "calls that came back with an error" in page and "Result: &lt;|im_end|&gt;" in page
 

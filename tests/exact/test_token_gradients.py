@@ -169,12 +169,13 @@ def attempts(draw, agents=("solver", "checker")):
     steps = draw(st.integers(1, 5))
     number = st.floats(-3, 3, width=32)
     cut = draw(st.booleans())
-    ep = Episode("t", id="e", meta={"final_value": draw(number)} if cut else None)
+    ep = Episode("t", id="e")
     for t in range(steps):
         n = draw(st.integers(1, 5))
         ep.act("x", token_ids=range(n), reward=draw(number), agent=agents[t % len(agents)])
     ep.note("value", draw(st.lists(number, min_size=ep.n_tokens, max_size=ep.n_tokens)))
     ep.end(terminated=not cut, truncated=cut)
+    ep.final_value = draw(number) if cut else None
     return ep
 
 
@@ -234,16 +235,16 @@ def test_reading_the_notes_is_the_same_as_a_critic(ep, gamma, trace):
 
         def values(e, level=level):
             value = e.notes["value"] if level == "token" else e.notes["value"][first_of(e)]
-            return np.append(value, e.meta.get("final_value", 99.0))
+            return np.append(value, 99.0 if e.final_value is None else e.final_value)
 
         got = of(module, ep, level, gamma=gamma, trace=trace, critic=values)
         assert got == pytest.approx(of(module, ep, level, gamma=gamma, trace=trace), abs=1e-9)
 
 
 # ------------------------------------------------------------------------------------------- where turns end
-def spoken(agents, meta=None):
-    ep = Episode("t", id="e", meta=meta)
-    for agent in agents:
+def spoken(agents, turns=None):
+    ep = Episode("t", id="e")
+    for agent, ep.turn in zip(agents, turns or [None] * len(agents), strict=True):
         ep.act("x", agent=agent, token_ids=[1])
     ep.note("value", np.zeros(len(agents)))
     ep.end(terminated=True)
@@ -251,30 +252,30 @@ def spoken(agents, meta=None):
 
 
 @pytest.mark.parametrize(
-    ("agents", "meta", "ends"),
+    ("agents", "turns", "ends"),
     [
         ("abab", None, [0, 1, 0, 1]),
         ("abcab", None, [0, 0, 1, 0, 1]),
         ("aaa", None, [1, 1, 1]),
         ("abba", None, [0, 1, 0, 1]),
         ("", None, []),
-        ("aabb", {"turns": [0, 0, 0, 1]}, [0, 0, 1, 1]),
-        ("ab", {"turns": [4, 9]}, [1, 1]),
+        ("aabb", [0, 0, 0, 1], [0, 0, 1, 1]),
+        ("ab", [4, 9], [1, 1]),
     ],
 )
-def test_where_turns_end(agents, meta, ends):
-    assert turn_ends(spoken(agents, meta), "here").astype(int).tolist() == ends
+def test_where_turns_end(agents, turns, ends):
+    assert turn_ends(spoken(agents, turns), "here").astype(int).tolist() == ends
 
 
-@pytest.mark.parametrize("turns", [[0], [0, 1, 1], [1, 0], ["a", "b"], 3])
+@pytest.mark.parametrize("turns", [[0, None], [None, 3], [1, 0]])
 def test_turns_that_do_not_fit(turns):
     with pytest.raises(BadInput, match="turns"):
-        agent_sequential.assign([spoken("ab", {"turns": turns})])
+        agent_sequential.assign([spoken("ab", turns)])
 
 
 # --------------------------------------------------------------------------------------------------- bad input
-def record(*, tokens=(2, 1), cut=False, meta=None, logp=(-1.0, -1.0, -1.0), **notes):
-    ep = Episode("t", id="e", meta=meta)
+def record(*, tokens=(2, 1), cut=False, final_value=None, logp=(-1.0, -1.0, -1.0), **notes):
+    ep = Episode("t", id="e")
     at = 0
     for n in tokens:
         ep.act("x", token_ids=range(n), logp=logp[at : at + n] if logp else ())
@@ -282,6 +283,7 @@ def record(*, tokens=(2, 1), cut=False, meta=None, logp=(-1.0, -1.0, -1.0), **no
     for name, values in notes.items():
         ep.note(name, values)
     ep.end(terminated=not cut, truncated=cut)
+    ep.final_value = final_value
     return ep
 
 
@@ -294,7 +296,7 @@ KNOWN = [0.1, 0.2, 0.3]
         (token_bad, record(), "no 'value'"),
         (token_ntpo, record(value=[0.1, np.nan, 0.3]), "NaN"),
         (token_sequential, record(value=KNOWN, cut=True), "final_value"),
-        (agent_sequential, record(value=KNOWN, cut=True, meta={"final_value": "none"}), "final_value"),
+        (agent_sequential, record(value=KNOWN, cut=True, final_value=np.nan), "final_value"),
         (token_bad, record(value=KNOWN, tokens=(2, 0, 1)), "no tokens"),
         (token_soft_bellman, record(expected_q=KNOWN), "no 'kl'"),
         (token_entropy_weight, record(), "no 'entropy'"),
@@ -318,13 +320,14 @@ def test_a_critic_that_does_not_fit(values):
 
 
 def test_a_bootstrap_is_not_read_where_the_task_ended():
-    over = record(value=KNOWN, meta={"final_value": 50.0})
+    over = record(value=KNOWN, final_value=50.0)
     assert token_bad.assign([over]).values("token")[-1] == pytest.approx(-0.3)
     # over by the rules in the very step in which the time was up: over
-    both = Episode("t", id="e", meta={"final_value": 50.0})
+    both = Episode("t", id="e")
     both.act("x", token_ids=[1])
     both.note("value", [0.3])
     both.end(terminated=True, truncated=True)
+    both.final_value = 50.0
     for module, level in ((token_bad, "token"), (agent_sequential, "step"), (step_gae, "step")):
         assert of(module, both, level) == pytest.approx([-0.3])
 

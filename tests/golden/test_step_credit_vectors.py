@@ -167,7 +167,7 @@ def test_length_budget_advantages(monkeypatch):
     )  # fmt: skip
     group = attempts([1, 0, 1, 1], [5, 5, 5, 5])
     for ep, budget in zip(group, (512, 512, 1024, 1024), strict=True):
-        ep.meta["budget"] = budget
+        ep.budget_tokens = budget
     adv = step_length_budget.assign(group).values("step")
     assert adv == pytest.approx([0.093264, -1.988076, 0.452741, 0.452741], abs=1e-5)
 

@@ -20,9 +20,9 @@ from evolvent.credit import (
 from evolvent.formulas import entropy, soft
 
 
-def episode(actions, rewards, *, agents=None, id="e", group="g", meta=None, cut=False, logp=None, **notes):
+def episode(actions, rewards, *, agents=None, id="e", group="g", cut=False, final_value=None, logp=None, **notes):
     """An attempt with ``actions[t]`` tokens in decision t and flat notes."""
-    ep = Episode("t", id=id, group=group, meta=meta)
+    ep = Episode("t", id=id, group=group)
     at = 0
     for t, (n, r) in enumerate(zip(actions, rewards, strict=True)):
         lps = [-1.0] * n if logp is None else logp[at : at + n]
@@ -31,6 +31,7 @@ def episode(actions, rewards, *, agents=None, id="e", group="g", meta=None, cut=
     for name, values in notes.items():
         ep.note(name, values)
     ep.end(terminated=not cut, truncated=cut)
+    ep.final_value = final_value
     return ep
 
 
@@ -62,7 +63,7 @@ def test_action_level_reads_the_value_of_the_first_token():
 
 
 def test_a_cut_attempt_bootstraps():
-    ep = episode(**TWO_TURNS, cut=True, meta={"final_value": 2.0})
+    ep = episode(**TWO_TURNS, cut=True, final_value=2.0)
     done = episode(**TWO_TURNS)
     for rule in (token_bad, token_ntpo, token_sequential):
         config = rule.Config(gamma=0.9, trace=0.0)
@@ -89,7 +90,7 @@ def backed_up(rule):
         new, adv = {}, {}
         for (s, w), (n, after) in WORDS.items():
             column = [start(s), *(value[s, w, j] for j in range(1, n))]
-            final = {} if after is None else {"meta": {"final_value": float(start(after))}, "cut": True}
+            final = {} if after is None else {"final_value": float(start(after)), "cut": True}
             ep = episode([n], [float(after is None)], value=column, **final)
             adv[s, w] = rule.assign([ep], config).values("token")
             for j in range(n):
@@ -205,7 +206,7 @@ def test_soft_targets():
     ep = episode([2, 1], [0.3, 1.0], **notes)
     got = token_soft_bellman.assign([ep], token_soft_bellman.Config(beta=0.1)).values("token")
     assert got == pytest.approx([0.690317, 0.940999, 1.0], abs=1e-5)
-    cut = episode([2, 1], [0.3, 1.0], cut=True, meta={"final_value": 0.5}, **notes)
+    cut = episode([2, 1], [0.3, 1.0], cut=True, final_value=0.5, **notes)
     assert token_soft_bellman.assign([cut]).values("token")[2] == pytest.approx(1.0 + 0.99 * 0.5)
 
 

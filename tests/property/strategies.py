@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evolvent.core.episode import Episode
+from evolvent.core.reward_kinds import keep_reward
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 json_values = st.recursive(
@@ -20,7 +21,10 @@ def episodes(draw, max_nodes: int = 8) -> Episode:
     """An arbitrary episode: ragged, possibly empty, with unknown log-probabilities and branches."""
     ep = Episode(draw(text), env=draw(text), seed=draw(st.integers(-5, 5)), group=draw(text), id=draw(text))
     ep.meta = draw(st.dictionaries(text, json_values, max_size=2))
+    ep.offers_tools = draw(st.booleans())
+    ep.budget_tokens = draw(st.none() | st.integers(1, 99))
     for _ in range(draw(st.integers(0, max_nodes))):
+        ep.turn = draw(st.none() | st.integers(0, 9))
         parent = draw(st.none() | st.integers(-1, ep.n_nodes - 1))
         match draw(st.sampled_from(["observe", "act", "act", "act", "tool", "recall", "component"])):
             case "observe":
@@ -34,11 +38,12 @@ def episodes(draw, max_nodes: int = 8) -> Episode:
                 others = draw(st.just(()) | st.just((ids_K, np.array([7, 8], np.int32))))
                 ep.act(
                     draw(text), agent=draw(names), token_ids=ids_K, logp=logp_K, reward=draw(rewards), choices=others,
-                    parent=parent,
+                    finish=draw(st.sampled_from(["", "stop", "length"])), parent=parent,
                 )  # fmt: skip
             case "tool":
                 arguments = draw(st.dictionaries(text, json_values, max_size=2))
-                ep.tool(draw(text), arguments, draw(text), agent=draw(names), parent=parent)
+                outcome = draw(st.sampled_from(["", "ok", "raised"]))
+                ep.tool(draw(text), arguments, draw(text), outcome=outcome, agent=draw(names), parent=parent)
             case "recall":
                 ids = draw(st.lists(st.sampled_from(["m1", "m2", "m3", "m4", "ž"]), unique=True))
                 cut = draw(st.integers(0, len(ids)))
@@ -50,5 +55,13 @@ def episodes(draw, max_nodes: int = 8) -> Episode:
         ep.note(name, draw(st.lists(st.floats(width=32), min_size=ep.n_tokens, max_size=ep.n_tokens)))
     if draw(st.booleans()):
         flags = {"terminated": draw(st.booleans()), "truncated": draw(st.booleans()), "valid": draw(st.booleans())}
-        ep.end(success=draw(st.none() | st.booleans()), source=draw(text), **flags)
+        told = {
+            "stop": draw(text),
+            "answer": draw(st.none() | text),
+            "choices": draw(st.lists(st.just([1, 2]), max_size=2)),
+        }
+        ep.end(success=draw(st.none() | st.booleans()), source=draw(text), **flags, **told)
+        ep.final_value = draw(st.none() | st.floats(width=32))
+    for kind in draw(st.lists(st.sampled_from(["format", "progress"]), unique=True)):
+        keep_reward(ep, kind, draw(rewards | st.lists(rewards, min_size=ep.n_steps, max_size=ep.n_steps)))
     return ep

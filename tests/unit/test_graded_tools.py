@@ -284,7 +284,7 @@ def attempts(spec, n):
 def test_calls_of_several_attempts_overlap(tmp_path, tool, threads, how):
     spec = made(tmp_path, more=SLOW)
     episodes = run_players(attempts(spec, 3), says(lambda c: "1" if "Result" in c else f"{tool}(me)"), **how)
-    assert all(e.meta["calls"] == ["ok"] for e in episodes)
+    assert all(e.outcomes == ["ok"] for e in episodes)
     assert len(set(sys.modules["graded_my_task"].HERE)) == threads, "async tools share a loop, others have threads"
 
 
@@ -298,8 +298,8 @@ def test_a_slow_tool_holds_up_nobody_but_its_own_attempt(tmp_path):
 
     model = says(lambda c: "0" if "Result" in c or "Error" in c else next(first))
     episodes = run_players(attempts(spec, 3), model, workers=3, heard=heard)
-    assert sorted(len(e.meta["calls"]) for e in episodes) == [0, 0, 1]
-    assert ["ok"] in [e.meta["calls"] for e in episodes]
+    assert sorted(len(e.outcomes) for e in episodes) == [0, 0, 1]
+    assert ["ok"] in [e.outcomes for e in episodes]
 
 
 @pytest.mark.parametrize("tool", ["hang", "ahang"])
@@ -344,8 +344,8 @@ def test_the_record_holds_calls_as_nodes_and_the_conversation_as_it_was(tmp_path
         "observation", "action", "tool", "observation", "action", "tool", "observation", "action"
     ]  # fmt: skip
     tool = list(episode.nodes)[2]
-    assert tool.data == {"name": "multiply", "arguments": {"a": 4, "b": 4}} and tool.text == "16"
-    assert episode.meta["calls"] == ["ok", "unknown"] and episode.meta["stop"] == "env"
+    assert tool.data == {"name": "multiply", "arguments": {"a": 4, "b": 4}, "outcome": "ok"} and tool.text == "16"
+    assert episode.outcomes == ["ok", "unknown"] and episode.stop == "env"
     context = "".join(map(chr, episode.context_ids(2)))
     question = next(episode.nodes).text
     error = "Error: no tool divide; there is multiply, look, fail, afail"
@@ -418,7 +418,7 @@ def test_a_team_sees_what_was_said_before_a_result(tmp_path):
     team = workflow(["planner: Think.", "solver: Solve."])
     lines = iter(["use multiply", "multiply(4, 4)", "say it", "16"])
     (episode,) = run_players([converse(env, task, Letters(), team, seed=0, group="g")], says(lambda c: next(lines)))
-    assert episode.meta["calls"] == ["ok"]
+    assert episode.outcomes == ["ok"]
     assert [node.agent for node in episode.nodes if node.kind == "tool"] == ["solver"], "who acts, calls"
     last = "".join(map(chr, episode.context_ids(3)))
     assert task.text in last and "multiply(4, 4)" in last and "Result: 16" in last and "say it" in last
@@ -438,7 +438,7 @@ def test_a_memory_agent_sees_the_conversation_too(tmp_path):
     agent = memory_attempt.Agent(Scripted(), use="none")
     done = memory_attempt.attempt(env, env.tasks("train", 1, 0)[0], agent, None, seed=0)
     assert asked[1].endswith(f"{asked[0][-len('Q: 1 * 1 =A:') :].strip()} multiply(3, 3)\nResult: 9\nA:")
-    assert done.episode.meta["calls"] == ["ok"]
+    assert done.episode.outcomes == ["ok"]
 
 
 # ------------------------------------------------------------------------------------------------ the example

@@ -266,22 +266,23 @@ def test_a_replay_keeps_what_beat_its_group_while_it_is_fresh_and_survives_a_che
 
 def test_attempts_with_a_fault_are_no_example():
     def one(*, ids=(1, 2), text="done", finish="stop", answer="done", truncated=False, calls=None):
-        episode = Episode("task", group="g", meta={"finish": [finish], "answer": answer})
+        episode = Episode("task", group="g")
         episode.observe("seen", token_ids=[0], parent=-1)
-        episode.act(text, token_ids=ids, logp=[-1.0] * len(ids))
-        episode.end(terminated=not truncated, truncated=truncated)
-        if calls is not None:
-            episode.meta["calls"] = calls
+        episode.act(text, token_ids=ids, logp=[-1.0] * len(ids), finish=finish)
+        episode.offers_tools = calls is not None
+        for outcome in calls or ():
+            episode.tool("look", {}, "", outcome=outcome)
+        episode.end(terminated=not truncated, truncated=truncated, answer=answer)
         return episode
 
     twenty = list(range(20))
     assert not faulty(one()) and not faulty(one(ids=twenty * 9))
     for other in (
-        {"ids": twenty * 10}, {"text": "d\ufffdne"}, {"finish": "length"}, {"truncated": True}, {"answer": None},
-        {"answer": None, "calls": []},
+        {"ids": twenty * 10}, {"text": "d\ufffdne"}, {"finish": "length"}, {"truncated": True}, {"answer": ""},
+        {"answer": "", "calls": []},
     ):  # fmt: skip
         assert faulty(one(**other)), other
-    assert not faulty(one(answer=None, calls=["ok"])), "a tool was called: a failure to learn from"
+    assert not faulty(one(answer="", calls=["ok"])), "a tool was called: a failure to learn from"
     assert [uses(one()), uses(one(calls=[])), uses(one(calls=["ok", "raised"]))] == [1, 0, 2]
     assert repeats([1, 2, 1, 2, 1], n=2) == 2 and repeats([1], n=2) == 0
 
@@ -314,7 +315,7 @@ def test_spear_replays_from_its_second_update_on(model, tmp_path):
     _, episodes, ledger = seen[1]
     replayed = ledger.values("step")[ledger.episode_index("step") >= len(episodes) - int(second["replayed"])]
     assert (replayed >= 0).all() and "replay_gap" in second
-    assert max(e.meta["rewards"]["tools"] for e in seen[0][1]) == pytest.approx(0.5), "five turns, before it fades"
+    assert max(e.rewards_by_kind["tools"] for e in seen[0][1]) == pytest.approx(0.5), "five turns, before it fades"
 
 
 # ------------------------------------------------------------------------------------------------ spa
@@ -331,7 +332,7 @@ def test_the_estimator_finds_the_turn_that_matters():
     estimator.keep(seen)
     assert after < 0.01 < before
     assert sum(rewards_of(episodes[0], "progress")) == pytest.approx(1.0, abs=0.2)
-    assert "executed" not in episodes[0].meta["rewards"], "any text was allowed: the environment has to say"
+    assert "executed" not in episodes[0].rewards_by_kind, "any text was allowed: the environment has to say"
 
 
 def test_a_world_that_does_not_pay_what_a_system_needs_is_named(model, tmp_path):
@@ -369,10 +370,10 @@ def test_rloo_pays_nothing_for_the_divergence_at_the_start_and_something_later(m
 def test_hbpo_grants_every_budget_equally_often_and_says_so(model, tmp_path):
     _, seen, _ = start("hbpo", settings("hbpo", model, group=4, budgets=(5, 9)), tmp_path / "run")
     for _, episodes, _ in seen:
-        assert [e.meta["budget"] for e in episodes] == [5, 9] * 4
+        assert [e.budget_tokens for e in episodes] == [5, 9] * 4
         words = tiny_language.tokenizer()
         for e in episodes:
-            assert f"(Answer within {e.meta['budget']} tokens.)" in words.decode(e.context_ids(0).tolist())
+            assert f"(Answer within {e.budget_tokens} tokens.)" in words.decode(e.context_ids(0).tolist())
 
 
 def test_evol_rl_votes_with_all_and_learns_from_a_share(model, tmp_path):
@@ -380,7 +381,7 @@ def test_evol_rl_votes_with_all_and_learns_from_a_share(model, tmp_path):
     for _, episodes, ledger in seen:
         scored = {i for i, x in zip(ledger.episode_index("step"), ledger.values("step"), strict=True) if np.isfinite(x)}
         assert scored == {0, 1, 4, 5}
-        assert {e.meta["answer"] for e in episodes} <= {"open the microwave", "close the microwave"} | {None} | {
+        assert {e.answer for e in episodes} <= {"open the microwave", "close the microwave"} | {""} | {
             "put the pancake in the microwave"
         }
 

@@ -10,9 +10,9 @@ from evolvent.rollout.language_eval import random_play, summarise
 
 
 def attempt(reward, group, *, success=False, finish=("stop",), valid=True):
-    ep = Episode(f"task {group}", group=group, meta={"finish": list(finish)})
-    for _ in finish:
-        ep.act("x", token_ids=[1, 2])
+    ep = Episode(f"task {group}", group=group)
+    for how in finish:
+        ep.act("x", token_ids=[1, 2], finish=how)
     ep.add_reward(reward)
     ep.end(terminated=True, success=success, valid=valid)
     return ep

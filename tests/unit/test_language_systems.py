@@ -131,11 +131,10 @@ def test_a_forced_token_is_worth_what_it_leads_to(folder):
         two.observe("Which?", token_ids=context, parent=-1)
         two.act("ax", token_ids=actions[0], logp=[-1.0, 0.0], choices=actions, reward=reward)
     two.observe("Which?", token_ids=context, parent=-1)
-    two.meta["choices"] = [ids.tolist() for ids in actions]
-    two.end(truncated=True)
+    two.end(truncated=True, choices=actions)
     values.note([two])
     target = token_soft_bellman.assign([two], token_soft_bellman.Config(gamma=0.5)).values("token")
-    start_value = two.meta["final_value"]
+    start_value = two.final_value
     assert start_value == pytest.approx(0.0, abs=1e-6)  # values are 0 at first, and the policy is the prior
     # the second token of "ax" is forced: its value is the reward and what follows, and so is the first one's target
     np.testing.assert_allclose(two.notes["value"], [0.0, 0.0, 0.0, 3.0], atol=1e-6)
@@ -253,7 +252,7 @@ def test_a_team_is_recorded_agent_by_agent(folder, tmp_path):
         "marft", settings("marft", folder, updates=1, interval=0, agents=names, plan={"record": 99}), tmp_path / "run"
     )
     e = Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes()))
-    assert e.agents_T == ["planner", "solver", "checker"] and e.meta["turns"] == [0, 0, 0]
+    assert e.agents_T == ["planner", "solver", "checker"] and e.turn_T.tolist() == [0, 0, 0]
     seen = {node.agent: node.text for node in e.nodes if node.kind == "observation"}
     said = {node.agent: node.text for node in e.nodes if node.step is not None}
     assert seen["solver"] == seen["planner"] == e.task_id.split("/")[-1]
@@ -272,7 +271,7 @@ def test_free_words_and_choices_stand_side_by_side(folder, tmp_path):
     n = int(e.tokens_per_step_T[0])
     np.testing.assert_allclose(e.notes["action_logp"][:n], e.logp[:n].sum(), rtol=1e-5)
     assert -np.log(len(e.choices(1))) * 50 < e.notes["action_logp"][n] <= 0
-    assert e.meta["turns"] == [t // 2 for t in range(e.n_steps)] and e.rewards_T[0] == 0.0
+    assert e.turn_T.tolist() == [t // 2 for t in range(e.n_steps)] and e.rewards_T[0] == 0.0
 
 
 def tiny_text(folder, ids):

@@ -111,7 +111,7 @@ def attempts(outcomes):
     made = []
     for task, earned in outcomes.items():
         for reward in earned:
-            episode = Episode(task, group=task, meta={"finish": ["stop"]})
+            episode = Episode(task, group=task)
             episode.act("x", token_ids=[1])
             episode.add_reward(reward)
             episode.end(terminated=True, success=reward > 0)

@@ -8,9 +8,9 @@ from joint_cases import case, loud, team_of
 
 from evolvent.algos import pmat
 from evolvent.core.errors import BadInput
+from evolvent.learn.team_batch import View
 from evolvent.models.joint import JointPolicy
 from evolvent.models.plackett_luce import Ranker, draw_order, order_logp
-from evolvent.rollout.steps import View
 
 torch.set_num_threads(1)
 

@@ -75,10 +75,10 @@ def text(ids):
 
 def test_fresh_prompts_and_what_is_recorded():
     (episode,) = run_players([attempt(Countdown())], says_what_it_sees)
-    assert episode.success and episode.terminated and episode.total_reward == 3.0 and episode.meta["stop"] == "env"
+    assert episode.success and episode.terminated and episode.total_reward == 3.0 and episode.stop == "env"
     assert [text(episode.context_ids(t)) for t in range(3)] == ["Count.\n3", "Count.\n2", "Count.\n1"]
     assert text(episode.token_ids) == "321" and episode.notes["entropy"].tolist() == [0.5] * 3
-    assert episode.meta["finish"] == ["stop"] * 3 and episode.group == "g"
+    assert episode.finish_T == ["stop"] * 3 and episode.group == "g"
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -100,7 +100,7 @@ def test_choices_are_recorded_and_followed():
 )
 def test_a_budget_truncates_and_says_so(budget, stop, steps):
     (episode,) = run_players([attempt(Countdown(), budget=budget)], says_what_it_sees)
-    assert (episode.meta["stop"], episode.n_steps) == (stop, steps)
+    assert (episode.stop, episode.n_steps) == (stop, steps)
     assert episode.truncated and not episode.terminated
     last = list(episode.nodes)[-1]
     assert last.kind == "observation" and text(episode.tokens_to(last.index)) == f"Count.\n{3 - steps}"
@@ -108,7 +108,7 @@ def test_a_budget_truncates_and_says_so(budget, stop, steps):
 
 def test_a_conversation_ends_where_the_context_does():
     (episode,) = run_players([attempt(Countdown(), transcript=True, budget=Budget(context=11))], says_what_it_sees)
-    assert episode.meta["stop"] == "context" and episode.n_steps == 1 and episode.truncated
+    assert episode.stop == "context" and episode.n_steps == 1 and episode.truncated
     assert text(episode.tokens_to(episode.n_nodes - 1)) == "Count.\n33;2"
 
 
@@ -214,9 +214,9 @@ def test_what_the_environment_pays_besides_and_the_answer_are_kept():
     env = Told(lambda n: {"rewards": {"form": n / 4} | ({"tests": 0.5} if n == 3 else {}), "action": f"read {n}"})
     (episode,) = run_players([attempt(env)], says_what_it_sees)
     assert rewards_of(episode, "form").tolist() == [0.25, 0.5, 0.75] and reward_total(episode, "tests") == 0.5
-    assert episode.meta["answer"] == "read 3" and episode.total_reward == 3.0
+    assert episode.answer == "read 3" and episode.total_reward == 3.0
     (plain,) = run_players([attempt(Countdown())], says_what_it_sees)
-    assert plain.meta["answer"] == "1" and reward_kinds(plain) == []
+    assert plain.answer == "1" and reward_kinds(plain) == []
 
 
 def test_a_kind_of_reward_that_comes_now_and_then_is_the_fault_of_the_environment():

@@ -40,7 +40,7 @@ def test_what_does_not_fit_is_refused_when_kept_and_when_read(values):
     with pytest.raises(BadInput, match="'format' do not fit the episode"):
         keep_reward(ep, "format", values)
     assert reward_kinds(ep) == []
-    ep.meta["rewards"] = {"format": values}
+    ep.rewards_by_kind = {"format": values}
     with pytest.raises(BadInput, match="'format' do not fit the episode"):
         rewards_of(ep, "format")
 
@@ -52,9 +52,6 @@ def test_what_is_missing_is_named():
         rewards_of(ep, "format")
     with pytest.raises(BadInput, match="one for every decision is needed"):
         rewards_of(ep, "thrift")
-    ep.meta["rewards"] = [1, 2, 3]
-    with pytest.raises(BadInput, match="not by kind"):
-        reward_total(ep, "format")
 
 
 def test_one_decision_is_no_whole_attempt():
@@ -63,4 +60,4 @@ def test_one_decision_is_no_whole_attempt():
     ep.act("x")
     keep_reward(ep, "format", [0.25])
     assert rewards_of(ep, "format").tolist() == [0.25]
-    assert ep.meta["rewards"] == {"format": [0.25]}
+    assert ep.rewards_by_kind == {"format": [0.25]}

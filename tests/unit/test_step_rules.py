@@ -116,7 +116,7 @@ def test_an_attempt_counts_once_however_many_turns_it_took(rule):
         for i, ret in enumerate((2.0, 0.5, -1.0, 0.5, 3.0)):
             n = turns_of(i)
             ep = attempt(str(i), [0.0] * (n - 1) + [ret], tokens=60 // n, kinds={"format": [1.0 / n] * n})
-            ep.meta.update(budget=40 + 10 * (i % 2), answer="ab"[i % 2])
+            ep.budget_tokens, ep.answer = 40 + 10 * (i % 2), "ab"[i % 2]
             group.append(ep)
         return rule.assign(group, config)
 
@@ -251,7 +251,7 @@ def test_splitting_a_thought_earns_nothing():
 def test_budgets_pay_for_brevity():
     group = [attempt(str(n), [1.0], tokens=n) for n in (20, 60)] + [attempt("wrong", [0.0], tokens=5)]
     for ep in group:
-        ep.meta["budget"] = 40
+        ep.budget_tokens = 40
     adv = step_length_budget.assign(group, step_length_budget.Config(limit=100, alpha=0.01)).values("step")
     paid = np.array([np.cos(0.2 * np.pi), np.cos(0.3 * np.pi) - 0.2, 0])
     want = paid.mean() - paid[0] + (paid - paid.mean()) / paid.std(ddof=1)
@@ -259,13 +259,13 @@ def test_budgets_pay_for_brevity():
     right = [1.0, 0.1, -0.2]  # partial, shaped, penalised: what is right is what the environment says is
     shaped = [attempt(str(r), [r], tokens=n) for r, n in zip(right, (20, 60, 5), strict=True)]
     for ep, success in zip(shaped, (True, True, False), strict=True):
-        ep.meta["budget"], ep.success = 40, success
+        ep.budget_tokens, ep.success = 40, success
     found = step_length_budget.assign(shaped, step_length_budget.Config(limit=100, alpha=0.01)).values("step")
     assert found == pytest.approx(want)
     shaped[0].success = None
     with pytest.raises(BadInput, match="nobody said whether the attempt is right"):
         step_length_budget.assign(shaped)
-    group[1].meta["budget"] = 0
+    group[1].budget_tokens = 0
     with pytest.raises(BadInput, match="no length budget"):
         step_length_budget.assign(group)
 
@@ -274,15 +274,14 @@ def test_the_majority_earns_and_the_unusual_among_it_most():
     def said(name, answer, text):
         ep = Episode("t", group="g", id=name)
         ep.act(text)
-        ep.end(terminated=True)
-        ep.meta["answer"] = answer
+        ep.end(terminated=True, answer=answer)
         return ep
 
     where = {"up": [3.0, 0.0], "up again": [1.0, 0.1], "left": [0.0, 1.0], "down": [-1.0, 0.0], "": [1.0, 1.0]}
     config = step_majority_novelty.Config(embed=lambda texts: np.array([where[t] for t in texts]))
     group = [
         said("a", "7", "up"), said("b", "7", "up again"), said("c", "7", "left"), said("d", "8", "down"),
-        said("e", None, ""),
+        said("e", "", ""),
     ]  # fmt: skip
     adv = step_majority_novelty.assign(group, config).values("step")
     assert np.argmax(adv) == 2
@@ -299,7 +298,7 @@ def test_the_majority_earns_and_the_unusual_among_it_most():
             step_majority_novelty.assign(group, step_majority_novelty.Config(embed=nonsense))
     with pytest.raises(BadInput, match="needs an embedder"):
         step_majority_novelty.assign(group)
-    del group[0].meta["answer"]
+    group[0].answer = None
     with pytest.raises(BadInput, match="does not say what it answered"):
         step_majority_novelty.assign(group, config)
 

@@ -11,8 +11,8 @@ from evolvent.algos import happo, hatrpo
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.learn.ppo import improve_together
 from evolvent.learn.score_norms import score_norms
+from evolvent.learn.team_batch import Batch, View
 from evolvent.models.actors import Actors, Perceptron
-from evolvent.rollout.steps import Batch, View
 
 torch.set_num_threads(1)
 T, B, A, D = 6, 8, 3, 5

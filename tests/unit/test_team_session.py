@@ -20,9 +20,9 @@ from evolvent.credit import agent_gae
 from evolvent.envs.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
+from evolvent.learn.team_batch import View
 from evolvent.models.actors import Actors
 from evolvent.rollout import team as team_session
-from evolvent.rollout.steps import View
 from evolvent.rollout.team import Plan
 from evolvent.rollout.team_eval import acting, baselines
 from run_folders import begin

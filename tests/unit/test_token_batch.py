@@ -16,11 +16,11 @@ TOKENS = [[5, 6, 7], [8], [5, 5]]
 
 
 def episode(name, *, agents=("a", "b", "a"), valid=True, finish=None, truncated=False, group="g", notes=True):
-    ep = Episode("task", id=name, group=group, meta={} if finish is None else {"finish": finish})
-    for agent, context, tokens in zip(agents, CONTEXTS, TOKENS, strict=True):
+    ep = Episode("task", id=name, group=group)
+    for agent, context, tokens, how in zip(agents, CONTEXTS, TOKENS, finish or ("", "", ""), strict=True):
         ep.observe("seen", token_ids=context, parent=-1)
         logp = [-0.5 * k for k in range(1, len(tokens) + 1)]
-        ep.act("act", agent=agent, token_ids=tokens, logp=logp, choices=[tokens, [3, 3]])
+        ep.act("act", agent=agent, token_ids=tokens, logp=logp, choices=[tokens, [3, 3]], finish=how)
     ep.end(terminated=not truncated, truncated=truncated, valid=valid)
     if notes:
         ep.note("entropy", np.arange(6))
@@ -132,7 +132,7 @@ def test_bad_input():
         token_batch([ep], ledger, level="memory")
     with pytest.raises(BadInput, match="no credit per token"):
         token_batch([ep], ledger, level="token", unit="action")
-    with pytest.raises(BadInput, match="meta"):
+    with pytest.raises(BadInput, match="finish="):
         token_batch([ep], ledger, level="step", truncated="leave_out")
     with pytest.raises(BadInput, match="count, leave_out"):
         token_batch([ep], ledger, level="step", truncated="drop")

@@ -37,7 +37,7 @@ def test_values_are_noted_before_each_token_and_where_an_attempt_was_cut_off():
     seen = TokenCritic(features, 3, seed=1).note(both)
     assert [len(e.notes["value"]) for e in both] == [4, 6] and len(seen.value_K) == 10
     assert seen.value_K.tolist() == pytest.approx(np.concatenate([e.notes["value"] for e in both]).tolist(), abs=1e-6)
-    assert "final_value" in both[1].meta and "final_value" not in both[0].meta
+    assert both[1].final_value is not None and both[0].final_value is None
     assert [len(r.context) for r in features.rows] == [2, 3, 3, 4, 9]
 
 

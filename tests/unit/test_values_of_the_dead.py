@@ -10,11 +10,11 @@ from evolvent.core.rollout import Rollout
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.credit import agent_gae
 from evolvent.learn.critic import own_targets
+from evolvent.learn.team_batch import Batch, View
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Critic
 from evolvent.models.joint import JointPolicy
 from evolvent.models.joint_q import JointQ
-from evolvent.rollout.steps import Batch, View
 
 torch.set_num_threads(1)
 T, B, A, D = 4, 6, 2, 6

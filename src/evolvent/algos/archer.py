@@ -101,9 +101,9 @@ def _answers(run: LanguageRun, drawn: list[Situation], update: int) -> list[Epis
     ]
     answered: list[Episode] = []
     for ask, said in zip(asks, Acting(run.model, config.act, config.temperature)(asks), strict=True):
-        episode = Episode("replayed", env=env.name, seed=ask.seed, meta={"finish": [said.finish]})
+        episode = Episode("replayed", env=env.name, seed=ask.seed)
         episode.observe("", token_ids=ask.context, parent=-1)
-        episode.act(said.text, token_ids=said.token_ids, logp=said.logp, choices=ask.choices)
+        episode.act(said.text, token_ids=said.token_ids, logp=said.logp, choices=ask.choices, finish=said.finish)
         for name, column in said.notes.items():
             episode.note(name, column)
         episode.end(truncated=True)

@@ -36,10 +36,10 @@ from evolvent.learn.critic import fit_critic, own_targets
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, normalised, own_means
 from evolvent.learn.optimal_baseline import choice_columns, policy_of
+from evolvent.learn.team_batch import Batch, View
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors
 from evolvent.models.joint_q import JointQ
-from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team

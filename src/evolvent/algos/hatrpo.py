@@ -34,10 +34,10 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic, team_targets
 from evolvent.learn.losses import masked_mean, normalised
+from evolvent.learn.team_batch import Batch, Own, View
 from evolvent.learn.trust_region import Step, trust_region_step
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
-from evolvent.rollout.steps import Batch, Own, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team

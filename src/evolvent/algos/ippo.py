@@ -31,9 +31,9 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.critic import fit_critic, own_targets
 from evolvent.learn.losses import normalised, own_means
 from evolvent.learn.ppo import improve_together
+from evolvent.learn.team_batch import Batch, View
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
-from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team

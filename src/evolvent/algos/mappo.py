@@ -41,10 +41,10 @@ from evolvent.learn.critic import fit_critic, team_targets
 from evolvent.learn.losses import normalised
 from evolvent.learn.optimal_baseline import choice_columns, number_columns
 from evolvent.learn.ppo import improve_together
+from evolvent.learn.team_batch import Batch, View
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint_q import JointQ
-from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act, acting
 from evolvent.rollout.team_frozen import evaluate_team

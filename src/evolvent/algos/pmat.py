@@ -32,10 +32,10 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.critic import own_targets
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
+from evolvent.learn.team_batch import Batch, View
 from evolvent.learn.value_norm import ValueNorm
 from evolvent.models.joint import Acted, JointPolicy
 from evolvent.models.plackett_luce import Ranker, draw_order, order_logp
-from evolvent.rollout.steps import Batch, View
 from evolvent.rollout.team import TeamConfig, TeamRun, open_team
 from evolvent.rollout.team_eval import Act
 from evolvent.rollout.team_frozen import evaluate_team

@@ -106,20 +106,19 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 def uses(episode: Episode) -> int:
     """How often a tool was called; decisions where the world does not tell."""
-    calls = episode.meta.get("calls")
-    return episode.n_steps if calls is None else len(calls)
+    return episode.n_steps if episode.outcomes is None else len(episode.outcomes)
 
 
 def faulty(episode: Episode) -> bool:
     """Cut off, repetitive, garbled, or without an answer and without a tool: not to be learned from."""
-    if episode.truncated or "length" in episode.meta["finish"]:
+    if episode.truncated or "length" in episode.finish_T:
         return True
     answers = np.split(episode.token_ids, np.cumsum(episode.tokens_per_step_T)[:-1])
     if any(repeats(ids.tolist(), n=20) >= 10 for ids in answers):
         return True
     if any("\ufffd" in node.text for node in episode.nodes if node.step is not None):
         return True
-    return episode.meta.get("answer") is None and not episode.meta.get("calls")
+    return not episode.answer and not episode.outcomes
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

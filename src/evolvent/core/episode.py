@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 
 from evolvent.core import episode_dict
 from evolvent.core.checks import check_text, choices_of, finite, tokens
+from evolvent.core.context import RunningContext
 from evolvent.core.errors import BadInput
-from evolvent.core.nodes import KINDS as KINDS
+from evolvent.core.nodes import FINISH, KINDS
 from evolvent.core.nodes import MemoryUse as MemoryUse
 from evolvent.core.nodes import Node as Node
 from evolvent.core.strict_json import plain
@@ -33,8 +34,16 @@ class Episode:
         env: name of the environment.
         seed: what the environment needs to repeat it.
         group: episodes to be compared with one another (same task, same start) share a name.
-        meta: JSON values; tuples become lists.
+        meta: free JSON values, read by people; tuples become lists.
         id: unique name, random where none is given: pass it where runs must be byte-identical.
+
+    Attributes:
+        turn: which turn of the environment the decisions from now on belong to; ``None`` = nobody says.
+        offers_tools: the environment has tools, called or not.
+        budget_tokens: tokens that the attempt was granted, as it was told; ``None`` = no such promise.
+        rewards_by_kind: rewards besides the task's own, see ``core.reward_kinds``.
+        terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``.
+        final_value: a critic's value of the last observation, where the attempt was cut off.
     """
 
     def __init__(
@@ -52,22 +61,31 @@ class Episode:
             check_text(value, name)
         self.task_id, self.env, self.seed, self.group = task_id, env, int(seed), group
         self.meta: dict[str, Any] = plain(dict(meta or {}), "Episode(meta=…)")
+        self.turn: int | None = None
+        self.offers_tools = False
+        self.budget_tokens: int | None = None
+        self.rewards_by_kind: dict[str, float | list[float]] = {}
         self.terminated = self.truncated = self.ended = False
         self.success: bool | None = None
         self.valid = True
-        self.source = ""
+        self.source = self.stop = ""
+        self.answer: str | None = None
+        self.final_choices: list[list[int]] = []
+        self.final_value: float | None = None
         # per node
         self._kind, self._parent = array("b"), array("i")
         self._agent: list[str] = []
         self._text: list[str] = []
         self._data: dict[int, dict[str, Any]] = {}
         # one entry per decision
-        self._step_node, self._reward, self._n_tokens = array("i"), array("d"), array("i")
+        self._step_node, self._reward, self._token_end = array("i"), array("d"), array("q")
+        self._finish, self._turn = array("b"), array("i")
         # one entry per sampled token
         self._token_ids, self._logp = array("i"), array("f")
         self._notes: dict[str, np.ndarray] = {}
         # tokens of the context: those of each node, by node
         self._seen_ids, self._seen_span = array("i"), dict[int, tuple[int, int]]()
+        self._context = RunningContext()
 
     # -------------------------------------------------------------------------------------------------- build
     def observe(self, text: str, *, agent: str = "agent", token_ids: ArrayLike = (), parent: int | None = None) -> int:
@@ -92,9 +110,10 @@ class Episode:
         logp: ArrayLike = (),
         reward: float = 0.0,
         choices: Sequence[ArrayLike] = (),
+        finish: str = "",
         parent: int | None = None,
     ) -> int:
-        """A decision, which is one step.
+        """A decision, which is one step, of turn ``self.turn``.
 
         Args:
             text: the action as the environment received it.
@@ -103,18 +122,23 @@ class Episode:
             logp: ``[K]`` natural log-probabilities as sampled, or empty where not known (stored as NaN).
             reward: what followed it, finite; more can come later by ``add_reward``.
             choices: token ids of every action that was allowed, the one taken among them; empty = any text was.
+            finish: "stop", or "length" where the completion was cut off; empty where not known.
             parent: index of the node it follows; the last node by default.
         """
         ids, logps = tokens(token_ids, logp)
         value, options = finite(reward, "Episode.act"), choices_of(choices, ids)
+        if finish not in FINISH:
+            raise BadInput("unknown finish", got=finish, expected=FINISH, where="Episode.act")
         node = self._node(1, text, agent, parent)
         if options:
             self._data[node] = {"choices": options}
         self._step_node.append(node)
         self._reward.append(value)
-        self._n_tokens.append(len(ids))
+        self._finish.append(FINISH.index(finish))
+        self._turn.append(-1 if self.turn is None else self.turn)
         self._token_ids.frombytes(ids.tobytes())
         self._logp.frombytes(logps.tobytes())
+        self._token_end.append(len(self._token_ids))
         return node
 
     def tool(
@@ -123,11 +147,17 @@ class Episode:
         arguments: Mapping[str, Any],
         result: str,
         *,
+        outcome: str = "",
         agent: str = "agent",
         parent: int | None = None,
     ) -> int:
-        """A tool that ``agent`` called, with JSON arguments and the text that came back."""
+        """A tool that ``agent`` called, with JSON arguments and the text that came back.
+
+        ``outcome`` says how the call went ("ok", "raised", "unknown", …); empty where nobody says.
+        """
         data = {"name": name, "arguments": plain(arguments, f"Episode.tool({name!r})")}
+        if outcome:
+            data["outcome"] = outcome
         node = self._node(2, result, agent, parent)
         self._data[node] = data
         return node
@@ -189,15 +219,27 @@ class Episode:
         success: bool | None = None,
         source: str = "env",
         valid: bool = True,
+        stop: str = "",
+        answer: str | None = None,
+        choices: Sequence[ArrayLike] = (),
     ) -> None:
-        """Close the attempt: by the task's own rules or by a limit; ``valid=False`` means not to be learned from.
+        """Close the attempt.
 
-        ``success`` is ``None`` where nobody judged it; ``source`` says who did.
+        Args:
+            terminated: by the task's own rules.
+            truncated: by a limit.
+            success: ``None`` where nobody judged it.
+            source: who judged it.
+            valid: False = not to be learned from.
+            stop: why it stopped: the limit that was reached, or what the environment says; empty where not known.
+            answer: the final answer; empty where none could be read, ``None`` where nobody says.
+            choices: token ids of every action that was allowed where it was cut off; empty = any text was.
         """
         if self.ended:
             raise BadInput("episode ended twice", where=f"Episode {self.id}", do="call end() once, after the last node")
         self.ended, self.terminated, self.truncated = True, bool(terminated), bool(truncated)
         self.success, self.source, self.valid = None if success is None else bool(success), source, bool(valid)
+        self.stop, self.answer, self.final_choices = stop, answer, [tokens(ids, ())[0].tolist() for ids in choices]
 
     # --------------------------------------------------------------------------------------------------- read
     @property
@@ -231,6 +273,22 @@ class Episode:
         return [self._agent[node] for node in self._step_node]
 
     @property
+    def finish_T(self) -> list[str]:
+        """How each decision's completion ended: "stop", "length", or empty where not known."""
+        return [FINISH[how] for how in self._finish]
+
+    @property
+    def turn_T(self) -> np.ndarray:
+        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 where nobody says."""
+        return np.array(self._turn, dtype=np.int32)
+
+    @property
+    def outcomes(self) -> list[str] | None:
+        """How each call of a tool went, in order; ``None`` where no tools were offered."""
+        told = [data["outcome"] for data in self._data.values() if "outcome" in data]
+        return told if told or self.offers_tools else None
+
+    @property
     def step_nodes_T(self) -> np.ndarray:
         """Node index of each decision: int32 ``[T]``."""
         return np.array(self._step_node, dtype=np.int32)
@@ -238,7 +296,7 @@ class Episode:
     @property
     def tokens_per_step_T(self) -> np.ndarray:
         """Number of tokens of each decision: int32 ``[T]``."""
-        return np.array(self._n_tokens, dtype=np.int32)
+        return np.diff(np.array(self._token_end, np.int32), prepend=np.int32(0))
 
     @property
     def token_ids(self) -> np.ndarray:
@@ -256,21 +314,21 @@ class Episode:
         return {name: column.copy() for name, column in self._notes.items()}
 
     def context_ids(self, step: int) -> np.ndarray:
-        """Tokens that the model saw before decision ``step``: int32 ``[P]``."""
+        """Tokens that the model saw before decision ``step``: int32 ``[P]``, read-only."""
         before = self._parent[self._step_node[step]]
         return np.empty(0, np.int32) if before < 0 else self.tokens_to(before)
 
     def tokens_to(self, node: int) -> np.ndarray:
-        """Tokens of the observations and decisions from the root down to ``node``, itself included: int32 ``[P]``."""
-        starts = np.concatenate([[0], np.cumsum(self._n_tokens)])
-        parts = [np.empty(0, np.int32)]
-        for index in self.branch(node):
-            if self._kind[index] == 1:
-                at = bisect_left(self._step_node, index)
-                parts.append(np.array(self._token_ids[starts[at] : starts[at + 1]], dtype=np.int32))
-            elif index in self._seen_span:
-                parts.append(np.array(self._seen_ids[slice(*self._seen_span[index])], dtype=np.int32))
-        return np.concatenate(parts)
+        """Tokens of the observations and decisions from the root down to ``node``, itself included.
+
+        Int32 ``[P]``, read-only. Asked at every turn it costs no more than the tokens that were added since.
+        """
+        self._check_index(node, "Episode.tokens_to")
+        return self._context.to(node, self._parent, self._own_tokens)
+
+    def step_tokens(self, step: int) -> np.ndarray:
+        """Token ids of decision ``step``: int32 ``[K]``."""
+        return np.array(self._own_tokens(self._step_node[step]), dtype=np.int32)
 
     def choices(self, step: int) -> list[list[int]]:
         """Token ids of every action that decision ``step`` was chosen from; empty where any text was allowed."""
@@ -289,7 +347,7 @@ class Episode:
     @property
     def token_step(self) -> np.ndarray:
         """Decision that each token belongs to: int32 ``[K]``."""
-        return np.repeat(np.arange(self.n_steps, dtype=np.int32), self._n_tokens)
+        return np.repeat(np.arange(self.n_steps, dtype=np.int32), self.tokens_per_step_T)
 
     @property
     def memory_uses(self) -> list[MemoryUse]:
@@ -341,7 +399,7 @@ class Episode:
         """The inverse of ``to_dict``; ``columns`` are the arrays left out by ``inline_tokens=False``, or longer ones.
 
         Raises:
-            BadInput: another schema version, or a record that breaks a rule of building.
+            BadInput: a newer schema, or a record that breaks a rule of building.
         """
         return episode_dict.from_dict(cls, record, columns)
 
@@ -376,6 +434,13 @@ class Episode:
         self._agent.append(agent)
         self._text.append(text)
         return index
+
+    def _own_tokens(self, node: int) -> array[int]:
+        """The tokens that ``node`` adds to the context."""
+        if self._kind[node] == 1:
+            step = bisect_left(self._step_node, node)
+            return self._token_ids[self._token_end[step - 1] if step else 0 : self._token_end[step]]
+        return self._seen_ids[slice(*self._seen_span.get(node, (0, 0)))]
 
     def _check_index(self, node: int, where: str) -> None:
         if not 0 <= node < len(self._text):

@@ -1,9 +1,13 @@
-"""An ``Episode`` as strict JSON types, and back; ``core.codec`` puts them into files."""
+"""An ``Episode`` as strict JSON types, and back; ``core.codec`` puts them into files.
+
+Schema 2. What is not known is left out: ``finish`` and ``turn`` of a decision, ``outcome`` of a tool's call, ``stop``,
+``answer``, ``choices`` and ``final_value`` of an end. Schema 1 kept these under keys of ``meta``; it is read as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 
@@ -13,7 +17,9 @@ from evolvent.core.strict_json import escape, unescape
 if TYPE_CHECKING:
     from evolvent.core.episode import Episode
 
-SCHEMA = 1
+SCHEMA = 2
+_HEAD = ("id", "task_id", "env", "seed", "group", "meta")
+_FLAGS = ("terminated", "truncated", "success", "source", "valid")
 
 
 def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
@@ -21,13 +27,17 @@ def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
     at = seen = 0
     ids, logp, seen_ids, count = episode.token_ids, episode.logp, episode.seen_ids, episode.tokens_per_step_T
-    rewards = episode.rewards_T
+    rewards, finish, turn = episode.rewards_T, episode.finish_T, episode.turn_T
     for node in episode.nodes:
         row: dict[str, Any] = {"kind": node.kind, "text": node.text, "agent": node.agent, "parent": node.parent}
         row.update(node.data)
         if node.step is not None:
             n = int(count[node.step])
             row["reward"] = float(rewards[node.step])
+            if finish[node.step]:
+                row["finish"] = finish[node.step]
+            if turn[node.step] >= 0:
+                row["turn"] = int(turn[node.step])
             if inline_tokens:
                 row["token_ids"] = ids[at : at + n].tolist()
                 row["logp"] = logp[at : at + n].tolist()
@@ -41,58 +51,119 @@ def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
                 row["n_tokens"] = n
             seen += n
         nodes.append(row)
-    head = {name: getattr(episode, name) for name in ("id", "task_id", "env", "seed", "group", "meta")}
-    flags = {name: getattr(episode, name) for name in ("terminated", "truncated", "success", "source", "valid")}
-    record = {"schema": SCHEMA, **head, "end": flags if episode.ended else None, "nodes": nodes}
-    if episode.notes:
-        record["notes"] = {n: c.tolist() if inline_tokens else None for n, c in episode.notes.items()}
-    return escape(record)
+    record = {"schema": SCHEMA, **{name: getattr(episode, name) for name in _HEAD}}
+    record |= {"ends": [_end(episode)] if episode.ended else [], "nodes": nodes}
+    known = {
+        "offers_tools": episode.offers_tools or None, "budget_tokens": episode.budget_tokens,
+        "rewards": episode.rewards_by_kind or None,
+        "notes": {n: c.tolist() if inline_tokens else None for n, c in episode.notes.items()} or None,
+    }  # fmt: skip
+    return escape(record | {name: value for name, value in known.items() if value is not None})
+
+
+def _end(episode: Episode) -> dict[str, Any]:
+    known = {
+        "stop": episode.stop or None, "answer": episode.answer, "choices": episode.final_choices or None,
+        "final_value": episode.final_value,
+    }  # fmt: skip
+    flags = {name: getattr(episode, name) for name in _FLAGS}
+    return {"leaf": episode.n_nodes - 1} | flags | {name: value for name, value in known.items() if value is not None}
 
 
 def from_dict(
     cls: type[Episode], record: Mapping[str, Any], columns: Mapping[str, np.ndarray] | None = None
 ) -> Episode:
     """See ``Episode.from_dict``."""
-    if record.get("schema") != SCHEMA:
-        raise BadInput(
-            "episode was written with another schema",
-            got=record.get("schema"),
-            expected=SCHEMA,
-            where="Episode.from_dict",
-            do="read it with the version of evolvent that wrote it",
-        )
-    d: dict[str, Any] = unescape(dict(record))
+    d: dict[str, Any] = unescape(dict(_upgraded(record)))
     ep = cls(d["task_id"], env=d["env"], seed=d["seed"], group=d["group"], meta=d["meta"], id=d["id"])
-    at = seen = 0
+    ep.offers_tools, ep.budget_tokens = d.get("offers_tools", False), d.get("budget_tokens")
+    ep.rewards_by_kind = d.get("rewards", {})
     arrays: Mapping[str, Any] = columns or {}
+    at = seen = 0
     for row in d["nodes"]:
-        kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
-        elsewhere = bool(arrays) and "n_tokens" in row
-        if kind == "action":
-            ids, logps = row.get("token_ids", ()), row.get("logp", ())
-            if elsewhere:
-                span = slice(at, at := at + row["n_tokens"])
-                ids, logps = arrays["token_ids"][span], arrays["logp"][span]
-            ep.act(
-                text, agent=who, token_ids=ids, logp=logps, reward=row["reward"], choices=row.get("choices", ()),
-                parent=parent,
-            )  # fmt: skip
-        elif kind == "tool":
-            ep.tool(row["name"], row["arguments"], text, agent=who, parent=parent)
-        elif kind == "recall":
-            ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
-        elif kind == "observation":
-            ids = row.get("token_ids", ())
-            if elsewhere:
-                ids = arrays["seen_ids"][seen : (seen := seen + row["n_tokens"])]
-            ep.observe(text, agent=who, token_ids=ids, parent=parent)
-        elif kind == "component":
-            ep.component(text, agent=who, parent=parent)
+        n = row["n_tokens"] if arrays and "n_tokens" in row else 0
+        if row["kind"] == "action":
+            _add(ep, row, {name: arrays[name][at : at + n] for name in ("token_ids", "logp")} if n else row)
+            at += n
         else:
-            raise BadInput("unknown kind of node", got=kind, where="Episode.from_dict")
+            _add(ep, row, {"token_ids": arrays["seen_ids"][seen : seen + n]} if n else row)
+            seen += n
+    ep.turn = None
     notes: Mapping[str, Any] = d.get("notes") or {}
     for name, column in notes.items():
         ep.note(name, arrays[f"note.{name}"][: ep.n_tokens] if column is None else column)
-    if d["end"] is not None:
-        ep.end(**d["end"])
+    for end in d["ends"]:
+        value = end.pop("final_value", None)
+        ep.end(**{name: given for name, given in end.items() if name != "leaf"})
+        ep.final_value = value
     return ep
+
+
+def _add(ep: Episode, row: Mapping[str, Any], tokens: Mapping[str, Any]) -> None:
+    kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
+    if kind == "action":
+        ep.turn = row.get("turn")
+        ep.act(
+            text, agent=who, token_ids=tokens.get("token_ids", ()), logp=tokens.get("logp", ()), reward=row["reward"],
+            choices=row.get("choices", ()), finish=row.get("finish", ""), parent=parent,
+        )  # fmt: skip
+    elif kind == "tool":
+        ep.tool(row["name"], row["arguments"], text, outcome=row.get("outcome", ""), agent=who, parent=parent)
+    elif kind == "recall":
+        ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
+    elif kind == "observation":
+        ep.observe(text, agent=who, token_ids=tokens.get("token_ids", ()), parent=parent)
+    elif kind == "component":
+        ep.component(text, agent=who, parent=parent)
+    else:
+        raise BadInput("unknown kind of node", got=kind, where="Episode.from_dict")
+
+
+def _upgraded(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record in the present schema."""
+    schema = record.get("schema")
+    if schema == SCHEMA:
+        return record
+    if schema == 1:
+        return _from_schema_1(record)
+    newer = isinstance(schema, int) and schema > SCHEMA
+    raise BadInput(
+        f"the episode was written by a newer version of evolvent: schema {schema}, this one reads up to {SCHEMA}"
+        if newer
+        else "this is no episode of evolvent",
+        got=f"schema {schema!r}", expected=f"1 … {SCHEMA}", where="Episode.from_dict",
+        do="upgrade evolvent" if newer else "read files that evolvent wrote (episodes.jsonl)",
+    )  # fmt: skip
+
+
+def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of ``meta`` to their columns; a value that does not fit its column stays in ``meta``."""
+    meta, nodes = dict(record["meta"]), [dict(row) for row in record["nodes"]]
+    decisions = [row for row in nodes if row["kind"] == "action"]
+    calls = [row for row in nodes if row["kind"] == "tool"]
+    new: dict[str, Any] = {**record, "schema": SCHEMA, "meta": meta, "nodes": nodes}
+    for key, column, kind, rows in (
+        ("finish", "finish", str, decisions), ("turns", "turn", int, decisions), ("calls", "outcome", str, calls),
+    ):  # fmt: skip
+        values = meta.get(key)
+        if _are(values, kind) and len(values) == len(rows):
+            for row, value in zip(rows, meta.pop(key), strict=True):
+                row[column] = value
+            new["offers_tools"] = key == "calls" or new.get("offers_tools", False)
+    for key, column, kind in (("budget", "budget_tokens", int), ("rewards", "rewards", dict)):
+        if isinstance(meta.get(key), kind):
+            new[column] = meta.pop(key)
+    end = new.pop("end")
+    if end is not None:
+        end = {"leaf": len(nodes) - 1, **end}
+        for key, kind in (("answer", str | None), ("stop", str), ("choices", list), ("final_value", int | float)):
+            if key in meta and isinstance(meta[key], kind):
+                end[key] = meta.pop(key)
+        if "answer" in end:
+            end["answer"] = end["answer"] or ""
+    new["ends"] = [] if end is None else [end]
+    return new
+
+
+def _are(values: object, kind: type) -> TypeGuard[list[Any]]:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in cast("list[object]", values))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KINDS = ("observation", "action", "tool", "recall", "component")
+FINISH = ("", "stop", "length")
+"""How a completion ended; empty = not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +16,8 @@ class Node:
     """A view of one node: ``parent`` is -1 at a root, ``step`` the index of the decision (actions only).
 
     ``text`` is the observation, the action, the tool's result, the receipt of the recall or the component's name;
-    ``data`` holds what else a tool call (name, arguments), a recall (shown, omitted, propensity) or an action that was
-    chosen from a list (choices: the token ids of each) carries.
+    ``data`` holds what else a tool call (name, arguments, outcome), a recall (shown, omitted, propensity) or
+    an action that was chosen from a list (choices: the token ids of each) carries.
     """
 
     index: int

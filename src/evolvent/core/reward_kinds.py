@@ -1,6 +1,6 @@
 """Rewards of several kinds: besides the reward of its task an episode may carry others, each with a name.
 
-    episode.meta["rewards"] = {"format": [1.0, 0.0, 1.0], "budget": 0.5}
+    episode.rewards_by_kind = {"format": [1.0, 0.0, 1.0], "budget": 0.5}
 
 A list has one finite number for every decision, a single number belongs to the attempt as a whole. They stand beside
 the reward of ``Episode.act`` and ``add_reward``, which is the task's own and alone makes ``total_reward``: a kind
@@ -10,16 +10,13 @@ counts only where a credit rule or an algorithm asks for it by name. This module
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
-
-KEY = "rewards"
 
 
 def keep_reward(episode: Episode, kind: str, values: ArrayLike) -> None:
@@ -33,15 +30,12 @@ def keep_reward(episode: Episode, kind: str, values: ArrayLike) -> None:
     Raises:
         BadInput: another number of values, or one that is not finite.
     """
-    checked = _checked(episode, kind, values)
-    kinds = dict(_kinds(episode))
-    kinds[kind] = checked.tolist()
-    episode.meta[KEY] = kinds
+    episode.rewards_by_kind[kind] = _checked(episode, kind, values).tolist()
 
 
 def reward_kinds(episode: Episode) -> list[str]:
     """Names of the kinds that an episode carries, in order of keeping."""
-    return list(_kinds(episode))
+    return list(episode.rewards_by_kind)
 
 
 def rewards_of(episode: Episode, kind: str) -> np.ndarray:
@@ -87,7 +81,7 @@ def succeeded(episode: Episode, above: float | None = None) -> bool:
 
 
 def _read(episode: Episode, kind: str) -> np.ndarray:
-    kinds = _kinds(episode)
+    kinds = episode.rewards_by_kind
     if kind not in kinds:
         raise BadInput(
             "the episode does not carry this kind of reward",
@@ -95,13 +89,6 @@ def _read(episode: Episode, kind: str) -> np.ndarray:
             do="core.reward_kinds.keep_reward(episode, kind, values) before the credit is worked out",
         )  # fmt: skip
     return _checked(episode, kind, kinds[kind])
-
-
-def _kinds(episode: Episode) -> Mapping[str, Any]:
-    kinds = episode.meta.get(KEY, {})
-    if not isinstance(kinds, dict):
-        raise BadInput("rewards are not by kind", got=kinds, expected="{name: numbers}", where=_where(episode))
-    return cast("dict[str, Any]", kinds)
 
 
 def _checked(episode: Episode, kind: str, values: Any) -> np.ndarray:
@@ -119,4 +106,4 @@ def _checked(episode: Episode, kind: str, values: Any) -> np.ndarray:
 
 
 def _where(episode: Episode) -> str:
-    return f'Episode {episode.id}, meta["{KEY}"]'
+    return f"Episode {episode.id}, rewards_by_kind"

@@ -2,7 +2,7 @@
 
 Values come from ``episode.notes["value"]``, one number for every sampled token: the critic's value of the prefix
 *before* the token. After an attempt that ended by the task's rules nothing follows and the value is 0; after one that
-was cut off it is ``episode.meta["final_value"]``.
+was cut off it is ``episode.final_value``.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def is_cut(episode: Episode) -> bool:
 
 
 def final_value(episode: Episode, where: str) -> float:
-    """What stands in for all that follows the record: 0, or ``meta["final_value"]`` of an attempt that was cut."""
+    """What stands in for all that follows the record: 0, or ``final_value`` of an attempt that was cut."""
     if not is_cut(episode):
         return 0.0
-    value = episode.meta.get("final_value")
-    if not isinstance(value, int | float) or not np.isfinite(value):
+    value = episode.final_value
+    if value is None or not np.isfinite(value):
         raise BadInput(
             "a truncated episode needs the value of its last observation", got=value,
-            expected='a number in episode.meta["final_value"]', where=f"{where}, episode {episode.id}",
+            expected="a number in Episode.final_value", where=f"{where}, episode {episode.id}",
         )  # fmt: skip
     return float(value)
 

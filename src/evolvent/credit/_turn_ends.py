@@ -12,16 +12,14 @@ def turn_ends(episode: Episode, where: str) -> np.ndarray:
     """Which decisions are the last of their turn: bool ``[T]``; the last of the record always is.
 
     A turn is over before an agent decides again that has decided in it already. Where an agent may decide twice in a
-    turn, or may be absent from one, that rule cannot tell, and ``episode.meta["turns"]`` says it: the number of the
-    turn of every decision, ``[T]``, ascending.
+    turn, or may be absent from one, that rule cannot tell, and ``episode.turn_T`` says it, ascending.
     """
-    given = episode.meta.get("turns")
-    if given is not None:
-        turn_T = np.asarray(given)
-        if turn_T.shape != (episode.n_steps,) or turn_T.dtype.kind not in "iu" or (np.diff(turn_T) < 0).any():
+    turn_T = episode.turn_T
+    if (turn_T >= 0).any():
+        if (turn_T < 0).any() or (np.diff(turn_T) < 0).any():
             raise BadInput(
-                'meta["turns"] does not fit', got=given, expected=f"{episode.n_steps} ascending integers",
-                where=f"{where}, episode {episode.id}",
+                "the turns of the decisions do not ascend", got=turn_T.tolist(), expected="0, 0, 1, … for every one",
+                where=f"{where}, episode {episode.id}", do="set Episode.turn before each act()",
             )  # fmt: skip
     else:
         seen: set[str] = set()

@@ -7,7 +7,7 @@ agent i is that of agent i + 1, which has seen what i wrote. For the i-th of n d
     i = n:  d = r_{t,n} + gamma V_{t+1,1} - V_{t,n}          A_{t,n} = d + gamma trace A_{t+1,1}
 
 so every agent is judged given what those before it really did (the sequential decomposition of the team's advantage).
-A turn ends before an agent decides again that has already decided in it, or where ``episode.meta["turns"]``, the
+A turn ends before an agent decides again that has already decided in it, or where ``episode.turn_T``, the
 number of the turn of every decision, says so; with kappa = gamma it makes no difference where turns end.
 
 Biased by default: gamma < 1, and trace < 1 lets the critic's errors in (cosine 0.994 to 0.9999 with an arbitrary critic
@@ -16,7 +16,7 @@ gamma = 1 and the exact critic for every trace. With gamma = 0.95 and trace = 1 
 kappa = 0.95 too, 0.9985 or more. Needs no group.
 
 Needs ``episode.notes["value"]`` (its first token of each decision; or a critic) and, for truncated attempts,
-``episode.meta["final_value"]``. Credit of decisions stands at level "step", its sum for each agent at level "agent".
+``episode.final_value``. Credit of decisions stands at level "step", its sum for each agent at level "agent".
 
 Deviations: the released code discounts between agents as well; ``Config(kappa=0.99)`` is that. We take 1, the same
 argument that the backup of ``token_bad`` rests on: how many agents a workflow has should not change what it is worth.

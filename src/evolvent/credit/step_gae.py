@@ -11,7 +11,7 @@ test). After termination the next value is 0. After truncation it is the critic'
 attempt stopped, so the critic must give T + 1 values for such an episode. Needs no group.
 
 Without a critic the values noted while sampling are read: ``episode.notes["value"]`` at the first token of each
-decision, and ``episode.meta["final_value"]`` for an attempt that was cut. That is the action-level advantage of
+decision, and ``episode.final_value`` for an attempt that was cut. That is the action-level advantage of
 TWOSOME, which ``token_bad`` is compared with.
 
 Deviations: none; values have to be there, there is no silent V = 0.

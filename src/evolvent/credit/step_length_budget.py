@@ -8,7 +8,7 @@ Paper: Lyu et al. 2025 (*Hierarchical Budget Policy Optimization*, arXiv 2507.15
 The attempts at a task are sampled under several budgets. The first part compares a budget with what it could have
 paid, the second all attempts with one another (ddof 1; 0 in a group of equal rewards). Biased against the return,
 which it does not maximise: it pays for brevity (cosine 0.22 to 0.94 on five random tasks of the exact test, groups of
-three). An attempt carries ``meta["budget"]``, a number of tokens; it is correct when its environment says so, or when
+three). An attempt says ``budget_tokens``; it is correct when its environment says so, or when
 its return is above ``correct_above``. The group is the episodes with one ``group`` (or task).
 
 Deviations: none known.
@@ -67,10 +67,10 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
 
 
 def _budget(episode: Episode) -> float:
-    budget = episode.meta.get("budget")
-    if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+    budget = episode.budget_tokens
+    if budget is None or not budget > 0:
         raise BadInput(
-            "the episode has no length budget", got=budget, expected='meta["budget"], tokens above 0',
+            "the episode has no length budget", got=budget, expected="Episode.budget_tokens above 0",
             where=f"credit.step_length_budget, episode {episode.id}",
         )  # fmt: skip
     return float(budget)

@@ -8,7 +8,7 @@ Paper: Zhou et al. 2025 (*Evolving Language Models without Labels*, arXiv 2509.1
 
 The majority stands in for the truth; novelty keeps the answers that agree from becoming one. Biased against the
 return, which it never looks at (cosine -0.68 to 0.42 on five random tasks of the exact test, groups of three, where
-answers are arbitrary). An attempt carries ``meta["answer"]``: a string, or null where none could be read. Its
+answers are arbitrary). An attempt says its ``answer``: a text, empty where none could be read. Its
 reasoning is the text of its decisions. The group is the episodes with one ``group`` (or task); an attempt without
 others gets 0.
 
@@ -78,10 +78,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
 
 
 def _answer(episode: Episode) -> str | None:
-    answer = episode.meta.get("answer", "")
-    if answer is not None and (not isinstance(answer, str) or answer == ""):
+    if episode.answer is None:
         raise BadInput(
-            "the episode does not say what it answered", got=answer, expected='meta["answer"], a text or null',
+            "the episode does not say what it answered", got=None, expected="Episode.end(answer=…), a text or empty",
             where=f"credit.step_majority_novelty, episode {episode.id}",
         )  # fmt: skip
-    return answer
+    return episode.answer or None

@@ -15,7 +15,7 @@ to 0.9999 with an arbitrary critic in the exact test). With gamma = trace = 1 it
 with gamma = 1 and the exact critic for every trace. With gamma = 0.95 and trace = 1 the cosine is 0.998 to 0.9999;
 ``token_ntpo``, which discounts at every token, has 0.989 to 0.9998. Needs no group.
 
-Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.meta["final_value"]``.
+Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.final_value``.
 
 Deviations: the released buffer lets one accumulator run on through cut attempts; here an attempt that was cut
 bootstraps and ends. ``trace_inside = 1`` is ours: under the released trace, credit inside an action of n tokens decays

@@ -11,7 +11,7 @@ is a baseline only) give a cosine with the true gradient of 0.989 to 0.9998, 0.9
 ``token_bad`` with the same discount between actions; it falls with the length of actions. With gamma = trace = 1 it is
 unbiased and the same as ``token_bad``. Needs no group.
 
-Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.meta["final_value"]``.
+Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.final_value``.
 
 Deviations: an attempt that was cut bootstraps and ends (see ``token_bad``).
 """

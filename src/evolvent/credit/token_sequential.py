@@ -14,7 +14,7 @@ trace = 1 whatever the critic says, and with gamma = 1 and the exact critic for 
 with the true gradient is 0.998 or more for gamma = 0.95, kappa = 1, and 0.989 to 0.9998 for kappa = gamma = 0.95: what
 bends is the discount inside turns (0.993 to 0.9999 for gamma = 1, kappa = 0.95). Needs no group.
 
-Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.meta["final_value"]``.
+Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.final_value``.
 
 Deviations: the released code discounts at every token; ``Config(kappa=0.99)`` is that. We take 1 as in ``token_bad``.
 """

@@ -14,7 +14,7 @@ Biased as a weight of the policy gradient: it trusts the critic and knows one re
 arbitrary critic in the exact test). With exact values, gamma = 1 and beta = 0 it is unbiased. Needs no group.
 
 Needs, noted while sampling, ``notes["expected_q"]`` (sum of pi Q before each token) and ``notes["kl"]``, or a function
-that gives the soft values; for truncated attempts ``meta["final_value"]``, the soft value of the last observation.
+that gives the soft values; for truncated attempts ``final_value``, the soft value of the last observation.
 Two numbers a token are kept instead of three rows of the vocabulary.
 
 Deviations: the released code reads the KL of tokens inside an action one step too late, and keeps one environment's

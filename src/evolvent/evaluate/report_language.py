@@ -206,7 +206,8 @@ def _samples(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _sample(record: Mapping[str, Any]) -> str:
-    success = (record.get("end") or {}).get("success")
+    ends = record.get("ends") or [record.get("end") or {}]  # "end" until schema 2
+    success = ends[0].get("success")
     mark = {True: "✓ ", False: "✗ ", None: ""}[success]
     heading = (
         f"{mark}{str(record.get('task_id', ''))[:80]}, after {record['step']:,} attempts: return {_earned(record):.3g}"

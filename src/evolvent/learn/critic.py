@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from evolvent.credit import agent_gae
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, value_loss
+from evolvent.learn.team_batch import Batch
 from evolvent.learn.value_norm import ValueNorm
-from evolvent.rollout.steps import Batch
 
 
 def own_targets(

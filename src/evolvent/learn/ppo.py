@@ -14,8 +14,8 @@ from torch import Tensor
 
 from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, own_means
+from evolvent.learn.team_batch import Batch
 from evolvent.models.actors import Actors
-from evolvent.rollout.steps import Batch
 
 
 class Settings(Protocol):

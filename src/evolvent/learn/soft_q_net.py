@@ -90,8 +90,8 @@ class SoftQ:
 
         Where a single token can follow nothing is decided, and what it leads to stands in for the copy's opinion: the
         same fixed point, reached without a backup for every forced token.
-        ``meta["final_value"]`` is that of the last observation of an attempt that was cut off, over the actions in
-        ``meta["choices"]`` where there are any.
+        ``final_value`` is that of the last observation of an attempt that was cut off, over the actions in
+        ``final_choices`` where there are any.
         """
         rows = [row for e in episodes for row in self._rows(e)]
         cut = [e for e in episodes if e.truncated and not e.terminated]
@@ -99,7 +99,7 @@ class SoftQ:
         told = self._soft([*rows, *last]).cpu().numpy()
         at = sum(e.n_tokens for e in episodes)
         for e, (expected, kl) in zip(cut, told[:, at:].T.tolist(), strict=True):
-            e.meta["final_value"] = expected - self.settings.beta * kl
+            e.final_value = expected - self.settings.beta * kl
         at = 0
         for e in episodes:
             expected, kl = told[:, at : at + e.n_tokens]
@@ -111,7 +111,7 @@ class SoftQ:
 
     def _pass_forced(self, episode: Episode, rows: Sequence[Row], expected_K: np.ndarray, kl_K: np.ndarray) -> None:
         """Walk back from the end: a forced token is worth what it leads to."""
-        ahead, at = float(episode.meta.get("final_value") or 0.0), episode.n_tokens
+        ahead, at = episode.final_value or 0.0, episode.n_tokens
         for t in reversed(range(episode.n_steps)):
             ahead = float(episode.rewards_T[t]) + self.settings.gamma * ahead
             for k in reversed(range(len(rows[t].tokens))):
@@ -128,7 +128,7 @@ class SoftQ:
     def _last(self, episode: Episode) -> Row:
         """The last observation with any token behind it: what it is worth is read before that token."""
         context = episode.tokens_to(episode.n_nodes - 1)[-self.model.context + 1 :]
-        offered = episode.meta.get("choices") or () if self.constrained else ()
+        offered = episode.final_choices if self.constrained else ()
         choices = tuple(np.array(c, np.int32) for c in offered)
         return Row(context, choices[0][:1] if choices else np.zeros(1, np.int32), choices)
 

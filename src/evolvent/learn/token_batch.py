@@ -170,7 +170,7 @@ def token_batch(
             ``action_logp`` (the same at each of its tokens) or else the sum over its tokens.
         constrained: rows carry the actions that were allowed, so that tokens are judged among those that continue one
             (whole actions always carry them).
-        truncated: completions that were cut off for length (``meta["finish"]``) are trained on like others
+        truncated: completions that were cut off for length (``Episode.finish_T``) are trained on like others
             ("count"), are left out ("leave_out"), or their whole episode is, and any episode that was cut off
             ("leave_out_episode"). What is left out counts in no denominator.
 
@@ -299,11 +299,11 @@ def _left_out(episode: Episode, truncated: str) -> np.ndarray:
             "unknown way with truncated completions", got=truncated, expected="count, leave_out or leave_out_episode",
             where="token_batch",
         )  # fmt: skip
-    finish = episode.meta.get("finish")
-    if not isinstance(finish, list) or len(finish) != episode.n_steps:
+    finish = episode.finish_T
+    if "" in finish:
         raise BadInput(
             "the record does not say how its completions ended", got=finish, where=f"episode {episode.id}",
-            expected=f"meta['finish'], {episode.n_steps} times stop or length", do="use truncated='count'",
+            expected="Episode.act(finish=…), stop or length", do="use truncated='count'",
         )  # fmt: skip
     cut = np.array([how == "length" for how in finish], dtype=bool)
     return cut if truncated == "leave_out" else np.full(len(cut), bool(cut.any()) or episode.truncated)

@@ -62,7 +62,7 @@ class TokenCritic:
     def note(self, episodes: Sequence[Episode]) -> Seen:
         """Value every token of ``episodes`` and the place where a truncated one stopped, and note it in the record.
 
-        ``notes["value"]`` is V before each token; ``meta["final_value"]`` that of the last observation, where an
+        ``notes["value"]`` is V before each token; ``final_value`` that of the last observation, where an
         attempt was cut off.
         """
         rows = [Row(e.context_ids(t), ids) for e in episodes for t, ids in enumerate(token_rows(e))]
@@ -80,7 +80,7 @@ class TokenCritic:
             episode.note("value", value[at : at + episode.n_tokens].cpu().numpy())
             at += episode.n_tokens
         for episode, v in zip(cut, value[at:].tolist(), strict=True):
-            episode.meta["final_value"] = v
+            episode.final_value = v
         return Seen(episodes, features[:at], value[:at])
 
     def learn(

@@ -181,7 +181,7 @@ def _said(origin: Episode, step: int, ask: Ask) -> Said:
     taken = [i for i, choice in enumerate(ask.choices) if np.array_equal(choice, ids)]
     notes = {name: column[span] for name, column in origin.notes.items()}
     text = next(node.text for node in origin.nodes if node.step == step)
-    return Said(text, ids, origin.logp[span], origin.meta["finish"][step], taken[0] if taken else -1, notes)
+    return Said(text, ids, origin.logp[span], origin.finish_T[step], taken[0] if taken else -1, notes)
 
 
 def _check_same(ask: Ask, origin: Episode, step: int) -> None:

@@ -48,7 +48,7 @@ def check_budgets(budgets: Sequence[int]) -> None:
 
 
 def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
-    """Attempts under each of ``budgets`` in turn; ``meta["budget"]`` says which. Make a new one for every update."""
+    """Attempts under each of ``budgets`` in turn; ``budget_tokens`` says which. Make a new one for every update."""
     turns, plan = itertools.cycle(budgets), run.config.plan
     limits = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
 
@@ -60,7 +60,7 @@ def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
         episode = yield from play(
             env, task, speaker, seed=seed, group=group, budget=limits, transcript=plan.transcript
         )  # fmt: skip
-        episode.meta["budget"] = budget
+        episode.budget_tokens = budget
         return episode
 
     return player

@@ -36,7 +36,7 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     returns = np.array([*(e.total_reward for e in valid), *(lowest for _ in broken)], dtype=np.float64)
     tasks = [*(e.task_id for e in valid), *broken]
     low, high = clustered_bootstrap(returns, tasks) if tasks else (np.nan, np.nan)
-    finish = [how for e in valid for how in e.meta.get("finish", ())]
+    finish = [how for e in valid for how in e.finish_T if how]
     groups: dict[str, list[float]] = {}
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
@@ -52,9 +52,9 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     }  # fmt: skip
     for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
         told[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
-    if not any("calls" in e.meta for e in valid):
+    if all(e.outcomes is None for e in valid):
         return told
-    calls = [how not in ("ok", "cut") for e in valid for how in e.meta.get("calls", ())]
+    calls = [how not in ("ok", "cut") for e in valid for how in e.outcomes or ()]
     return told | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
 
 

@@ -98,11 +98,10 @@ def read_pairs(pairs: Pairs, model: LanguageModel, *, chat: bool) -> list[list[E
         pair: list[Episode] = []
         for name in FIELDS[1:]:
             good = name == "chosen"
-            episode = Episode(
-                f"pair-{number}", group=f"pair-{number}", id=f"{number}.{name}", meta={"finish": ["stop"]}
-            )
+            episode = Episode(f"pair-{number}", group=f"pair-{number}", id=f"{number}.{name}")
             episode.observe(prompt, token_ids=context, parent=-1)
-            episode.act(row[name], token_ids=_answer(model, prompt, row[name], context, chat), reward=float(good))
+            ids = _answer(model, prompt, row[name], context, chat)
+            episode.act(row[name], token_ids=ids, reward=float(good), finish="stop")
             episode.end(terminated=True, success=good, source="preference")
             pair.append(episode)
         groups.append(pair)

@@ -78,7 +78,7 @@ class Speaker(Protocol):
 
 @dataclass(frozen=True)
 class Budget:
-    """What one attempt may cost; reaching a limit truncates it, and ``meta["stop"]`` says which."""
+    """What one attempt may cost; reaching a limit truncates it, and ``Episode.stop`` says which."""
 
     turns: int = 0
     """Decisions; 0 = as many as the environment allows."""
@@ -117,14 +117,14 @@ def play(
         transcript: the conversation goes on from turn to turn; otherwise every decision starts from a fresh prompt,
             but where the environment is a conversation itself and shows only its newest message (``conversation``).
 
-    The observation where an attempt was cut off is the last node, so that a critic can value it; ``meta["choices"]``
-    are the tokens of what was allowed there.
-    ``meta["finish"]`` lists how each answer ended; a completion that was cut off is ``"length"``. ``meta["answer"]`` is
-    the last action, as the environment read it where it tells (``info["action"]``), or null where it is empty. What the
-    environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``.
+    The observation where an attempt was cut off is the last node, so that a critic can value it; ``final_choices``
+    are the tokens of what was allowed there. ``finish_T`` says how each completion ended. ``answer`` is the last
+    action, as the environment read it where it tells (``info["action"]``). What the environment pays besides,
+    ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``.
     """
     transcript = transcript or getattr(env, "conversation", False)
-    episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
+    episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind})
+    answer: str | None = None
     turn, stop, notes = env.reset(task, task.seed), "", dict[str, list[np.ndarray]]()
     paid: list[Mapping[str, Any]] = []
     keep_call(episode, turn)
@@ -143,26 +143,24 @@ def play(
             break
         said = yield Ask(context, seed_tree(seed, episode.n_steps), room, env.stop, choices)
         action = said.text.strip() if turn.admissible is None else turn.admissible[said.choice]
-        episode.act(action, token_ids=said.token_ids, logp=said.logp, choices=choices)
-        episode.meta["finish"].append(said.finish)
+        episode.act(action, token_ids=said.token_ids, logp=said.logp, choices=choices, finish=said.finish)
         for name, values in said.notes.items():
             notes.setdefault(name, []).append(values)
         turn = env.step(action)
         episode.add_reward(turn.reward)
-        episode.meta["answer"] = str(turn.info.get("action", action)) or None
+        answer = str(turn.info.get("action", action))
         paid.append(turn.info.get("rewards", {}))
         keep_call(episode, turn)
     if turn.truncated and not stop:
         _see(episode, env, turn, speaker, fresh=not (transcript or turn.follows))
-    if stop or turn.truncated:
-        episode.meta["choices"] = [ids.tolist() for ids in allowed(speaker, turn.admissible or ())]
+    commands = turn.admissible or () if stop or turn.truncated else ()
     for name, columns in notes.items():
         episode.note(name, np.concatenate(columns))
-    episode.meta["stop"] = stop or str(turn.info.get("stop", "env"))
     keep_paid(episode, paid)
     episode.end(
-        terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
-    )
+        terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid,
+        stop=stop or str(turn.info.get("stop", "env")), answer=answer, choices=allowed(speaker, commands),
+    )  # fmt: skip
     return episode
 
 
@@ -189,15 +187,13 @@ def keep_paid(episode: Episode, paid: Sequence[Mapping[str, Any]]) -> None:
 
 
 def keep_call(episode: Episode, turn: Turn, agent: str = "agent") -> None:
-    """Record the call of a tool by ``agent`` that an environment tells of, ``info["call"]``, as a node and its outcome
-    in ``meta["calls"]``; that list is there from the start where ``info["tools"]`` says that there are tools.
+    """Record the call of a tool by ``agent`` that an environment tells of, ``info["call"]``, and, by ``info["tools"]``,
+    that there are tools.
     """
-    if "tools" in turn.info:
-        episode.meta["calls"] = []
+    episode.offers_tools |= "tools" in turn.info
     call = turn.info.get("call")
     if call:
-        episode.tool(call["name"], call["arguments"], call["result"], agent=agent)
-        episode.meta.setdefault("calls", []).append(call["outcome"])
+        episode.tool(call["name"], call["arguments"], call["result"], outcome=call["outcome"], agent=agent)
 
 
 def allowed(speaker: Speaker, commands: Sequence[str]) -> tuple[np.ndarray, ...]:
@@ -279,6 +275,10 @@ def _advance(player: Player, said: Said | None) -> Ask | Episode | EnvError:
 
 def _see(episode: Episode, env: Env, turn: Turn, speaker: Speaker, *, fresh: bool) -> np.ndarray:
     """Record what is seen; returns the whole context."""
-    ids = speaker.first(env, turn) if fresh else speaker.more(env, turn, int(episode.token_ids[-1]))
+    ids = (
+        speaker.first(env, turn)
+        if fresh
+        else speaker.more(env, turn, int(episode.step_tokens(episode.n_steps - 1)[-1]))
+    )
     node = episode.observe(turn.observation, token_ids=ids, parent=-1 if fresh else None)
     return ids if fresh else episode.tokens_to(node)

@@ -46,7 +46,8 @@ from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate import png
 from evolvent.evaluate.live import Live, duration
 from evolvent.learn import checkpoint
-from evolvent.rollout.steps import Batch, Steps, View
+from evolvent.learn.team_batch import Batch, View
+from evolvent.rollout.steps import Steps
 from evolvent.rollout.team_checks import check_minibatches, check_settings
 from evolvent.rollout.team_course import Course
 from evolvent.rollout.team_eval import BASELINES, Act, baselines, play, summarise

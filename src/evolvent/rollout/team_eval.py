@@ -12,8 +12,9 @@ from torch import Tensor
 from evolvent.core.errors import BadInput
 from evolvent.core.team import Frame, TeamEnv, TeamSpec
 from evolvent.formulas.statistics import stratified_bootstrap
+from evolvent.learn.team_batch import View
 from evolvent.models.actors import Actors
-from evolvent.rollout.steps import Steps, View
+from evolvent.rollout.steps import Steps
 
 Act = Callable[[View, bool, torch.Generator], Tensor]
 """(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""

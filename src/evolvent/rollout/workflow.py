@@ -3,7 +3,7 @@
 Source: Flex-MG of MARFT (Liao et al. 2025, arXiv 2504.16129), a Markov game with a dependency function D(i, j): agent j
 reads what agent i said in this turn. D must be without circles; agents speak in an order that follows it (``order``).
 Every agent acts with weights of its own (the adapter of its name) on one base. The reward of a turn is the last
-agent's; ``meta["turns"]`` says which decisions are one turn.
+agent's; ``Episode.turn_T`` says which decisions are one turn.
 """
 
 from __future__ import annotations
@@ -119,13 +119,14 @@ def converse(
         budget: limits; ``turns`` counts those of the environment, the tokens are those of all agents.
         transcript: agents also see what was shown and said in earlier turns.
     """
-    episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind, "finish": []})
+    episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind})
     record, past = _Record(episode), ""
-    turn, turns, stop = env.reset(task, task.seed), list[int](), ""
-    n_turns = 0
+    turn, stop = env.reset(task, task.seed), ""
+    n_turns, final = 0, cast("str | None", None)
     keep_call(episode, turn)
     while not turn.done and not stop:
         said: dict[str, str] = {}
+        episode.turn = n_turns
         for name in team.names:
             acts = name == team.names[-1]
             context = _see(episode, env, turn, speaker, team, name, past, said)
@@ -136,7 +137,6 @@ def converse(
             answer = yield Ask(context, seed_tree(seed, episode.n_steps), room, env.stop, choices, name)
             said[name] = turn.admissible[answer.choice] if choices and turn.admissible else answer.text.strip()
             record.decision(name, said[name], answer, choices)
-            turns.append(n_turns)
         if stop:
             break
         heard = f"{past}{_told(turn.observation, said)}\n"
@@ -144,18 +144,17 @@ def converse(
         past = heard if transcript or turn.follows else ""
         keep_call(episode, turn, team.names[-1])
         episode.add_reward(turn.reward)
-        episode.meta["answer"] = str(turn.info.get("action", said[team.names[-1]])) or None
+        final = str(turn.info.get("action", said[team.names[-1]]))
         n_turns += 1
     if turn.truncated and not stop:
         _see(episode, env, turn, speaker, team, team.names[0], past, {})
-    if stop or turn.truncated:  # an agent that writes freely comes next, or else the one that acts
-        commands = turn.admissible or () if len(team.names) == 1 else ()
-        episode.meta["choices"] = [ids.tolist() for ids in allowed(speaker, commands)]
     record.close()
-    episode.meta["stop"], episode.meta["turns"] = stop or str(turn.info.get("stop", "env")), turns
+    # where it was cut off, an agent that writes freely comes next, or else the one that acts
+    commands = turn.admissible or () if (stop or turn.truncated) and len(team.names) == 1 else ()
     episode.end(
-        terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid
-    )
+        terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid,
+        stop=stop or str(turn.info.get("stop", "env")), answer=final, choices=allowed(speaker, commands),
+    )  # fmt: skip
     return episode
 
 
@@ -167,8 +166,9 @@ class _Record:
         self._notes: list[tuple[int, dict[str, np.ndarray]]] = []
 
     def decision(self, agent: str, text: str, said: Said, choices: tuple[np.ndarray, ...]) -> None:
-        self.episode.act(text, agent=agent, token_ids=said.token_ids, logp=said.logp, choices=choices)
-        self.episode.meta["finish"].append(said.finish)
+        self.episode.act(
+            text, agent=agent, token_ids=said.token_ids, logp=said.logp, choices=choices, finish=said.finish
+        )
         self._notes.append((len(said.token_ids), said.notes))
 
     def close(self) -> None:

@@ -17,10 +17,10 @@ YES_OR_NO = ("executed", "test:a", "test:b", "test:c")
 
 
 def give_kinds(episode: Episode, number: Callable[[str], float], *, budget: int = 2) -> None:
-    """Keep every kind of reward that a rule in ``credit/`` reads, and set ``meta["answer"]`` and ``meta["budget"]``.
+    """Keep every kind of reward that a rule in ``credit/`` reads, and set ``answer`` and ``budget_tokens``.
 
     Args:
-        episode: with all its decisions.
+        episode: that has ended.
         number: an arbitrary number around 0 for a name, always the same.
         budget: tokens granted.
     """
@@ -32,8 +32,8 @@ def give_kinds(episode: Episode, number: Callable[[str], float], *, budget: int 
         keep_reward(episode, kind, [float(number(f"{kind} {past}") > 0) for past in so_far])
     keep_reward(episode, "verdict", [float(np.sign(number(f"verdict {past}"))) for past in so_far])
     said = number(f"answer {' '.join(acted)}")
-    episode.meta["answer"] = None if said > 1.2 else ("yes" if said > 0 else "no")
-    episode.meta["budget"] = budget
+    episode.answer = "" if said > 1.2 else ("yes" if said > 0 else "no")
+    episode.budget_tokens = budget
 
 
 def embed(texts: Sequence[str]) -> np.ndarray:

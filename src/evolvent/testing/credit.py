@@ -101,7 +101,7 @@ def sample_episodes() -> list[Episode]:
 
 def _attempt(rng: np.random.Generator, n: int, *, steps: int, group: str, mask: int, padding: bool = False) -> Episode:
     cut = n % 5 == 0
-    ep = Episode(f"{group} task", group=group, id=f"e{n}", meta={"final_value": 0.2} if cut else None)
+    ep = Episode(f"{group} task", group=group, id=f"e{n}")
     for i, name in enumerate(("planner", "critic")):
         if mask >> i & 1:
             ep.component(name)
@@ -126,8 +126,9 @@ def _attempt(rng: np.random.Generator, n: int, *, steps: int, group: str, mask: 
     noted = np.random.default_rng([n, 7])
     for name in ("entropy", *NOTES):
         ep.note(name, noted.random(ep.n_tokens))
-    give_kinds(ep, lambda name: _number(n, name), budget=2 + n % 2)
     ep.end(terminated=not cut, truncated=cut, success=n % 2 == 0)
+    ep.final_value = 0.2 if cut else None
+    give_kinds(ep, lambda name: _number(n, name), budget=2 + n % 2)
     return ep
 
 

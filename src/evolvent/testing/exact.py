@@ -109,8 +109,8 @@ class SmallTask:
         ep.note("entropy", entropy)
         for name in NOTES:
             ep.note(name, [_arbitrary(self.seed, f"{name}{past[:k]}") for k in range(len(past))])
-        give_kinds(ep, lambda name: _arbitrary(self.seed, name))
         ep.end(terminated=True, success=ep.total_reward > 0)
+        give_kinds(ep, lambda name: _arbitrary(self.seed, name))
         return ep
 
     def critic(self, episode: Episode) -> np.ndarray:

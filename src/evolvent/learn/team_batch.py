@@ -1,0 +1,102 @@
+"""What a team's learner works on: what was seen before each step and done, and the same as a ``Rollout`` for credit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.core.rollout import Rollout
+from evolvent.core.rollout_ledger import RolloutLedger
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a team sees, on the device of the policy; leading axes ``...`` are ``[B]`` or ``[T, B]`` or rows.
+
+    Attributes:
+        obs: float32 ``[..., A, D]``, with the one-hot number of the agent behind it where ids are asked for.
+        state: float32 ``[..., S]``; all observations in a row where the environment has no state.
+        available: bool ``[..., A, N]``, or ``None`` where every choice is always open.
+        active: bool ``[..., A]``, or ``None`` where everybody always lives.
+    """
+
+    obs: Tensor
+    state: Tensor
+    available: Tensor | None = None
+    active: Tensor | None = None
+
+    def __getitem__(self, rows: Tensor | slice | int) -> View:
+        """The same columns, chosen rows of the first axis."""
+        return self._map(lambda column: column[rows])
+
+    def flat(self) -> View:
+        """``[T, B, ...]`` as ``[T*B, ...]``, without a copy."""
+        return self._map(lambda column: column.flatten(0, 1))
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> View:
+        columns = (self.obs, self.state, self.available, self.active)
+        return View(*(None if column is None else change(column) for column in columns))  # type: ignore[arg-type]
+
+
+class Own(NamedTuple):
+    """What one agent saw and did: rows are the T*B joint steps; see ``View`` and ``Batch``."""
+
+    obs: Tensor
+    action: Tensor
+    logp: Tensor
+    available: Tensor | None
+    active: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """T x B joint steps: what was seen and done, and the same as a ``Rollout`` for credit rules.
+
+    Attributes:
+        view: what was seen before each step, ``[T, B, ...]``.
+        action: int64 ``[T, B, A]`` or float32 ``[T, B, A, parts]``.
+        logp: log-probability of each part of the action as sampled, float32 ``[T, B, A, P]``.
+        value: the critic's output when acting, in its own scale, float32 ``[T, B, A]``.
+        kept: further columns an algorithm asked to keep, ``[T, B, ...]``.
+        rollout: numpy view of the same steps, values in units of reward.
+    """
+
+    view: View
+    action: Tensor
+    logp: Tensor
+    value: Tensor
+    kept: dict[str, Tensor]
+    rollout: Rollout
+
+    def credit(self, ledger: RolloutLedger) -> Tensor:
+        """Credit of every step on the policy's device, float32 ``[T, B, A]``, 0 where it is not scored."""
+        return self.tensor(ledger.values("step")).nan_to_num()
+
+    def tensor(self, column: np.ndarray) -> Tensor:
+        """A column of the rollout on the policy's device, float32."""
+        return torch.tensor(column, dtype=torch.float32, device=self.logp.device)
+
+    def of(self, agent: int) -> Own:
+        """One agent's columns of all joint steps, flat; those that are not alive among them."""
+        view = self.view.flat()
+        return Own(
+            view.obs[:, agent].contiguous(),
+            self.action[:, :, agent].flatten(0, 1),
+            self.logp[:, :, agent].flatten(0, 1),
+            None if view.available is None else view.available[:, agent],
+            None if view.active is None else view.active[:, agent],
+        )
+
+    def passes(self, epochs: int, minibatches: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
+        """Rows of the flat batch, ``epochs`` times in ``minibatches`` random parts; one part is a slice: no copy."""
+        n = self.logp.shape[0] * self.logp.shape[1]
+        for _ in range(epochs):
+            if minibatches <= 1:
+                yield slice(None)
+            else:
+                yield from torch.randperm(n, generator=generator, device=self.logp.device).tensor_split(minibatches)
