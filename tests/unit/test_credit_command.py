@@ -80,7 +80,8 @@ def _standing(rule):
     [
         ("step_gae", "needs a critic"), ("token_bad", "value"), ("token_entropy_weight", "token"),
         ("step_progress", "progress"), ("step_test_weighted", "test"), ("step_token_average", "token"),
-        ("memory_ema", "shown memories"), ("memory_omission", "shown memories"), ("component_shapley", "components"),
+        ("memory_omission", "shown memories"), ("memrl", "shown memories"),
+        ("memq", "shown memories"), ("component_shapley", "components"),
         ("step_majority_novelty", "answer"), ("step_length_budget", "budget"),
     ],
 )  # fmt: skip
