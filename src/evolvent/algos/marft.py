@@ -30,11 +30,9 @@ from typing import Any, Literal
 import numpy as np
 
 from evolvent.core.folder import RunFolder
-from evolvent.core.ledger import Ledger
 from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
-from evolvent.learn.token_critic import first_tokens
 from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
 from evolvent.rollout.language_acting import Way
 from evolvent.rollout.language_config import LanguageConfig, check_stages
@@ -92,7 +90,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 seen = critic.note(episodes)
                 ledger = rule.assign(episodes)
             with run.clock("learn"):  # LEARN
-                told = run.improve_critic(critic, seen, _goals(ledger, config), grad_clip=GRAD_CLIP)
+                told = run.improve_critic(critic, seen, ledger, grad_clip=GRAD_CLIP)
                 told |= _mean(
                     [
                         run.improve(
@@ -115,15 +113,10 @@ def _rule(config: Config) -> Rule:
     if config.level == "action":
         by_agent = agent_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
         told = "one advantage a decision, given what the agents before it said"
-        return Rule("marft_a", "step", told, lambda e: agent_sequential.assign(e, by_agent))
+        return Rule.of(agent_sequential, "marft_a", told, by_agent)
     by_token = token_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
     told = "token by token through the agents of a turn"
-    return Rule("marft_t", "token", told, lambda e: token_sequential.assign(e, by_token))
-
-
-def _goals(ledger: Ledger, config: Config) -> np.ndarray:
-    """Advantages where the critic has a value to correct, ``[K]``; NaN elsewhere."""
-    return first_tokens(ledger) if config.level == "action" else ledger.values("token")
+    return Rule.of(token_sequential, "marft_t", told, by_token)
 
 
 def _mean(told: list[dict[str, float]]) -> dict[str, float]:

@@ -34,13 +34,13 @@ from evolvent.learn import checkpoint
 from evolvent.learn.judges import ActionJudge, TokenJudge
 from evolvent.learn.policy_gradient import improve, reference_kl
 from evolvent.learn.token_batch import Unit
-from evolvent.learn.token_critic import Seen, TokenCritic
+from evolvent.learn.token_critic import Seen, TokenCritic, token_targets
 from evolvent.learn.units import Loss
 from evolvent.models import language
 from evolvent.rollout.language_acting import Acting
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_copies import Copies, Played, PlayerOf
-from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
+from evolvent.rollout.language_credit import Discounted, Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_learn import judge_of, told_of_steps, training_batch
@@ -206,13 +206,17 @@ class LanguageRun:
         return critic
 
     def improve_critic(
-        self, critic: TokenCritic, seen: Seen, adv_K: np.ndarray, *, grad_clip: float, epochs: int = 0
+        self, critic: TokenCritic, seen: Seen, ledger: Ledger, *, grad_clip: float, epochs: int = 0
     ) -> dict[str, float]:
-        """Move the critic towards what its values were plus the advantage; NaN = no target. 0 epochs: the policy's."""
-        target, config = adv_K + seen.value_K.double().cpu().numpy(), self.config
+        """Move the critic towards the targets that the rule gave. 0 epochs: as many as the policy's.
+
+        Raises:
+            BadInput: a rule without targets.
+        """
+        config = self.config
         return critic.learn(
-            seen, target, epochs=epochs or config.epochs, minibatches=config.minibatches, grad_clip=grad_clip,
-            generator=self.generator,
+            seen, token_targets(ledger), epochs=epochs or config.epochs, minibatches=config.minibatches,
+            grad_clip=grad_clip, generator=self.generator,
         )  # fmt: skip
 
     def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
@@ -325,7 +329,8 @@ class LanguageRun:
             self.folder.episode(episode)
         if self._telling is not None:
             update, episodes, ledger = self._telling
-            page = credit_page(episodes, ledger, rule, standard_rules(episodes, self.config), self.model.decode, update)
+            others = standard_rules(episodes, rule.config if isinstance(rule.config, Discounted) else None)
+            page = credit_page(episodes, ledger, rule, others, self.model.decode, update)
             write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
 
     def _all_parts(self) -> dict[str, Any]:
