@@ -133,3 +133,20 @@ def test_damaged_or_missing_token_files_are_refused(tmp_path):
     assert caught.value.where == f"{path}:1"
     with pytest.raises(BadInput, match="in another file"):
         decode_episode(path.read_bytes())
+
+
+@quick
+@given(episodes(), st.randoms(use_true_random=False))
+def test_the_context_of_a_node_is_what_stands_on_its_way_whoever_asks_first(episode, random):
+    own = {node.index: [] for node in episode.nodes}
+    at = seen = 0
+    for node in episode.nodes:
+        if node.step is not None:
+            n = int(episode.tokens_per_step_T[node.step])
+            own[node.index], at = episode.token_ids[at : at + n].tolist(), at + n
+        elif n := episode.seen_tokens(node.index):
+            own[node.index], seen = episode.seen_ids[seen : seen + n].tolist(), seen + n
+    order = [*own, *own]
+    random.shuffle(order)
+    for node in order:
+        assert episode.tokens_to(node).tolist() == [i for n in episode.branch(node) for i in own[n]]

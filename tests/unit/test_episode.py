@@ -166,6 +166,44 @@ def test_the_context_of_a_decision_is_the_tokens_on_its_branch():
     assert ep.seen_ids.tolist() == [1, 2, 4, 5, 9] and act == 1
 
 
+class Counting(Episode):
+    """Counts the tokens that are read to make a context."""
+
+    read = 0
+
+    def _own_tokens(self, node):
+        ids = super()._own_tokens(node)
+        self.read += 1 + len(ids)
+        return ids
+
+
+def test_an_attempt_reads_every_token_of_its_context_once():
+    """Of 400 turns as of one: what a turn costs does not grow with those before it."""
+    ep, seen, ids = Counting("task"), [], []
+    for turn in range(400):
+        node = ep.observe("seen", token_ids=[turn, turn])
+        before = ep.tokens_to(node)
+        ids += [turn, turn]
+        seen.append((before, list(ids)))
+        ep.act("said", token_ids=[-turn, 7, 7])
+        ids += [-turn, 7, 7]
+    assert ep.read <= ep.n_nodes + len(ep.seen_ids) + ep.n_tokens
+    assert all(context.tolist() == known for context, known in seen), "what was handed out stays as it was"
+    assert [ep.context_ids(t).tolist() for t in range(400)] == [known for _, known in seen]
+    assert ep.read <= ep.n_nodes + len(ep.seen_ids) + ep.n_tokens, "a node on the way costs nothing"
+    with pytest.raises(ValueError, match="read-only"):
+        ep.context_ids(3)[0] = 1
+
+
+def test_ways_that_part_share_their_beginning():
+    ep = Counting("task")
+    root = ep.observe("seen", token_ids=[1] * 1000)
+    left, right = (ep.act(name, token_ids=[n], parent=root) for n, name in enumerate(("left", "right")))
+    ways = [ep.tokens_to(left), ep.tokens_to(right), ep.tokens_to(left)]
+    assert [way[-1] for way in ways] == [0, 1, 0] and all(len(way) == 1001 for way in ways)
+    assert ep.read == 1001 + 3 + 3
+
+
 def test_choices_and_notes_are_checked():
     ep = Episode("task")
     ep.act("go", token_ids=[1, 2], choices=[[1, 2], [3]])

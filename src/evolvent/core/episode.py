@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core import episode_dict
 from evolvent.core.checks import check_text, choices_of, finite, tokens
+from evolvent.core.context import RunningContext
 from evolvent.core.errors import BadInput
 from evolvent.core.nodes import FINISH, KINDS
 from evolvent.core.nodes import MemoryUse as MemoryUse
@@ -77,13 +78,14 @@ class Episode:
         self._text: list[str] = []
         self._data: dict[int, dict[str, Any]] = {}
         # one entry per decision
-        self._step_node, self._reward, self._n_tokens = array("i"), array("d"), array("i")
+        self._step_node, self._reward, self._token_end = array("i"), array("d"), array("q")
         self._finish, self._turn = array("b"), array("i")
         # one entry per sampled token
         self._token_ids, self._logp = array("i"), array("f")
         self._notes: dict[str, np.ndarray] = {}
         # tokens of the context: those of each node, by node
         self._seen_ids, self._seen_span = array("i"), dict[int, tuple[int, int]]()
+        self._context = RunningContext()
 
     # -------------------------------------------------------------------------------------------------- build
     def observe(self, text: str, *, agent: str = "agent", token_ids: ArrayLike = (), parent: int | None = None) -> int:
@@ -132,11 +134,11 @@ class Episode:
             self._data[node] = {"choices": options}
         self._step_node.append(node)
         self._reward.append(value)
-        self._n_tokens.append(len(ids))
         self._finish.append(FINISH.index(finish))
         self._turn.append(-1 if self.turn is None else self.turn)
         self._token_ids.frombytes(ids.tobytes())
         self._logp.frombytes(logps.tobytes())
+        self._token_end.append(len(self._token_ids))
         return node
 
     def tool(
@@ -294,7 +296,7 @@ class Episode:
     @property
     def tokens_per_step_T(self) -> np.ndarray:
         """Number of tokens of each decision: int32 ``[T]``."""
-        return np.array(self._n_tokens, dtype=np.int32)
+        return np.diff(np.array(self._token_end, np.int32), prepend=np.int32(0))
 
     @property
     def token_ids(self) -> np.ndarray:
@@ -312,21 +314,21 @@ class Episode:
         return {name: column.copy() for name, column in self._notes.items()}
 
     def context_ids(self, step: int) -> np.ndarray:
-        """Tokens that the model saw before decision ``step``: int32 ``[P]``."""
+        """Tokens that the model saw before decision ``step``: int32 ``[P]``, read-only."""
         before = self._parent[self._step_node[step]]
         return np.empty(0, np.int32) if before < 0 else self.tokens_to(before)
 
     def tokens_to(self, node: int) -> np.ndarray:
-        """Tokens of the observations and decisions from the root down to ``node``, itself included: int32 ``[P]``."""
-        starts = np.concatenate([[0], np.cumsum(self._n_tokens)])
-        parts = [np.empty(0, np.int32)]
-        for index in self.branch(node):
-            if self._kind[index] == 1:
-                at = bisect_left(self._step_node, index)
-                parts.append(np.array(self._token_ids[starts[at] : starts[at + 1]], dtype=np.int32))
-            elif index in self._seen_span:
-                parts.append(np.array(self._seen_ids[slice(*self._seen_span[index])], dtype=np.int32))
-        return np.concatenate(parts)
+        """Tokens of the observations and decisions from the root down to ``node``, itself included.
+
+        Int32 ``[P]``, read-only. Asked at every turn it costs no more than the tokens that were added since.
+        """
+        self._check_index(node, "Episode.tokens_to")
+        return self._context.to(node, self._parent, self._own_tokens)
+
+    def step_tokens(self, step: int) -> np.ndarray:
+        """Token ids of decision ``step``: int32 ``[K]``."""
+        return np.array(self._own_tokens(self._step_node[step]), dtype=np.int32)
 
     def choices(self, step: int) -> list[list[int]]:
         """Token ids of every action that decision ``step`` was chosen from; empty where any text was allowed."""
@@ -345,7 +347,7 @@ class Episode:
     @property
     def token_step(self) -> np.ndarray:
         """Decision that each token belongs to: int32 ``[K]``."""
-        return np.repeat(np.arange(self.n_steps, dtype=np.int32), self._n_tokens)
+        return np.repeat(np.arange(self.n_steps, dtype=np.int32), self.tokens_per_step_T)
 
     @property
     def memory_uses(self) -> list[MemoryUse]:
@@ -432,6 +434,13 @@ class Episode:
         self._agent.append(agent)
         self._text.append(text)
         return index
+
+    def _own_tokens(self, node: int) -> array[int]:
+        """The tokens that ``node`` adds to the context."""
+        if self._kind[node] == 1:
+            step = bisect_left(self._step_node, node)
+            return self._token_ids[self._token_end[step - 1] if step else 0 : self._token_end[step]]
+        return self._seen_ids[slice(*self._seen_span.get(node, (0, 0)))]
 
     def _check_index(self, node: int, where: str) -> None:
         if not 0 <= node < len(self._text):
