@@ -65,7 +65,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(base="it is the executor")
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
         run.player = _player(run, config.profile)
-        return learn(run, "flow_grpo", RULE, objective, adapter=PLANNER, grad_clip=config.grad_clip)
+        return learn(run, "flow_grpo", RULE, objective, grad_clip=config.grad_clip)
 
 
 def _player(run: LanguageRun, profile: str) -> PlayerOf:

@@ -27,20 +27,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
-from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
+from evolvent.rollout.language import open_language
 from evolvent.rollout.language_acting import Way
 from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import conversing, learn
 from evolvent.rollout.language_start import CRITIC, Needs
-from evolvent.rollout.players import Budget
-from evolvent.rollout.workflow import Workflow, converse, workflow
+from evolvent.rollout.workflow import Workflow, workflow
 
 PAPER = "arXiv 2504.16129"
 LEVELS = ("agent", "token")
@@ -82,26 +80,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     level, unit = ("step", "action") if config.level == "action" else ("token", "token")
     needs = Needs(base=CRITIC, whole=config.level == "action")
     with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
-        run.player = _player(run, team)
+        run.player = conversing(run, team)
+        run.learners = lambda update: learners(team, config.interval, update)
         critic = run.critic(config.critic_lr, CLIP)
-        for update in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                seen = critic.note(episodes)
-                ledger = rule.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve_critic(critic, seen, ledger, grad_clip=GRAD_CLIP)
-                told |= _mean(
-                    [
-                        run.improve(
-                            objective, episodes, ledger, level=level, unit=unit, adapter=name, kl_stop=config.kl_stop,
-                            grad_clip=GRAD_CLIP,
-                        )
-                        for name in learners(team, config.interval, update)
-                    ]
-                )  # fmt: skip
-            run.log(episodes, ledger, **told)
-        return run.finish("marft", rule)
+        return learn(
+            run, "marft", rule, objective, critic=critic, level=level, unit=unit, kl_stop=config.kl_stop,
+            grad_clip=GRAD_CLIP,
+        )  # fmt: skip
 
 
 def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:
@@ -119,26 +104,9 @@ def _rule(config: Config) -> Rule:
     return Rule.of(token_sequential, "marft_t", told, by_token)
 
 
-def _mean(told: list[dict[str, float]]) -> dict[str, float]:
-    """Over the agents that learned."""
-    return {name: float(np.mean([row[name] for row in told if name in row])) for name in told[0]}
-
-
-def _player(run: LanguageRun, team: Workflow) -> PlayerOf:
-    plan = run.config.plan
-    budget = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
-
-    def attempt(env: Any, task: Any, seed: int, group: str) -> Any:
-        return converse(
-            env, task, run.speaker, team, seed=seed, group=group, budget=budget, transcript=plan.transcript
-        )  # fmt: skip
-
-    return attempt
-
-
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     team = workflow(folder.config["agents"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=team.names, player=lambda run: _player(run, team)
+        Config, folder, live, episodes, env=env, adapters=team.names, player=lambda run: conversing(run, team)
     )

@@ -15,7 +15,7 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -62,6 +62,7 @@ class LanguageRun:
         copies: of the environment.
         heldout, update: the tasks of evaluations; number of updates finished.
         player: how an attempt goes, where nothing else is said; one agent at first.
+        learners: number of an update → whose weights move in it; all at first.
         acting: how the model decides while it learns.
     """
 
@@ -73,6 +74,7 @@ class LanguageRun:
         self.speaker = speaker(config.plan.style, model)
         self.player: PlayerOf = self.alone
         self.copies = Copies(begin.spec, begin.env, config.plan.workers)
+        self.learners: Callable[[int], Sequence[str]] = lambda _: tuple(adapters)
         self._tasks, self.heldout = begin.tasks, begin.heldout
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters

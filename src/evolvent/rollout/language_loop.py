@@ -16,12 +16,15 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
+from evolvent.core.protocols import Env, Task
 from evolvent.learn.preference import Preference
 from evolvent.learn.token_critic import TokenCritic
 from evolvent.learn.units import Loss
-from evolvent.rollout.language import LanguageRun
+from evolvent.rollout.language import LanguageRun, PlayerOf
 from evolvent.rollout.language_config import CriticPlan
 from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.players import Budget, Player
+from evolvent.rollout.workflow import Workflow, converse
 
 Told = Mapping[str, float]
 
@@ -45,7 +48,7 @@ def learn(
         before: what the rule reads besides: kept or noted in the attempts; returns what to log.
         after: what to log of the ledger.
         critic: its values are noted before the rule is asked; then it learns the targets that the rule gives.
-        **passes: to ``LanguageRun.improve``: unit, adapter, kl_stop, grad_clip; level, where it is not the rule's.
+        **passes: to ``LanguageRun.improve``: unit, kl_stop, grad_clip; level, where it is not the rule's.
     """
     plan = run.config.plan
     epochs, warmup = (plan.critic_epochs, plan.warmup) if isinstance(plan, CriticPlan) else (0, 0)
@@ -62,6 +65,20 @@ def learn(
                 told |= run.improve_critic(critic, seen, ledger, grad_clip=passes["grad_clip"], epochs=epochs)
             waits = isinstance(objective, Preference) and np.isnan(ledger.values(passes["level"])).all()
             if not waits and not run.early(warmup):  # preferences: where all earned the same there is no pair
-                told |= run.improve(objective, episodes, ledger, **passes)
+                rows = [run.improve(objective, episodes, ledger, adapter=a, **passes) for a in run.learners(update)]
+                told |= {name: float(np.mean([row[name] for row in rows if name in row])) for name in rows[0]}
         run.log(episodes, ledger, **told)
     return run.finish(algo, rule)
+
+
+def conversing(run: LanguageRun, team: Workflow) -> PlayerOf:
+    """An attempt in which the agents of ``team`` speak in turn and the last one acts."""
+    plan = run.config.plan
+    budget = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
+
+    def attempt(env: Env, task: Task, seed: int, group: str) -> Player:
+        return converse(
+            env, task, run.speaker, team, seed=seed, group=group, budget=budget, transcript=plan.transcript
+        )  # fmt: skip
+
+    return attempt
