@@ -64,7 +64,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(base="it is the executor")
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
         run.manner = _manner(run.manner, config.profile)
-        return learn(run, "flow_grpo", RULE, objective, adapter=PLANNER, grad_clip=config.grad_clip)
+        return learn(run, "flow_grpo", RULE, objective, grad_clip=config.grad_clip)
 
 
 def _manner(manner: Manner, profile: str) -> Manner:

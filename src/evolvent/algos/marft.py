@@ -27,8 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
@@ -39,6 +37,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import CRITIC, Needs
 
 PAPER = "arXiv 2504.16129"
@@ -82,25 +81,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(base=CRITIC, whole=config.level == "action")
     with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
         run.manner = replace(run.manner, team=team)
+        run.learners = lambda update: learners(team, config.interval, update)
         critic = run.critic(config.critic_lr, CLIP)
-        for update in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                seen = critic.note(episodes)
-                ledger = rule.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve_critic(critic, seen, ledger, grad_clip=GRAD_CLIP)
-                told |= _mean(
-                    [
-                        run.improve(
-                            objective, episodes, ledger, level=level, unit=unit, adapter=name, kl_stop=config.kl_stop,
-                            grad_clip=GRAD_CLIP,
-                        )
-                        for name in learners(team, config.interval, update)
-                    ]
-                )  # fmt: skip
-            run.log(episodes, ledger, **told)
-        return run.finish("marft", rule)
+        return learn(
+            run, "marft", rule, objective, critic=critic, level=level, unit=unit, kl_stop=config.kl_stop,
+            grad_clip=GRAD_CLIP,
+        )  # fmt: skip
 
 
 def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:
@@ -116,11 +102,6 @@ def _rule(config: Config) -> Rule:
     by_token = token_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
     told = "token by token through the agents of a turn"
     return Rule.of(token_sequential, "marft_t", told, by_token)
-
-
-def _mean(told: list[dict[str, float]]) -> dict[str, float]:
-    """Over the agents that learned."""
-    return {name: float(np.mean([row[name] for row in told if name in row])) for name in told[0]}
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -30,6 +30,7 @@ from evolvent.credit._critic import critic_gae
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("value",)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from evolvent.formulas.process_rewards import progress_rewards
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("value", "progress")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -62,7 +62,8 @@ class LanguageRun:
         model: the ``models.language.LanguageModel``.
         copies: of the environment.
         heldout, update: the tasks of evaluations; number of updates finished.
-        manner: how attempts go; one agent at first.
+            manner: how attempts go; one agent at first.
+            learners: number of an update → whose weights move in it; all at first.
         acting: how the model decides while it learns.
     """
 
@@ -75,6 +76,7 @@ class LanguageRun:
         budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
         self.manner = Manner(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
         self.copies = Copies(begin.spec, begin.env, config.plan.workers)
+        self.learners: Callable[[int], Sequence[str]] = lambda _: tuple(adapters)
         self._tasks, self.heldout = begin.tasks, begin.heldout
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters

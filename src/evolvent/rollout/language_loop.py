@@ -45,7 +45,7 @@ def learn(
         before: what the rule reads besides: kept or noted in the attempts; returns what to log.
         after: what to log of the ledger.
         critic: its values are noted before the rule is asked; then it learns the targets that the rule gives.
-        **passes: to ``LanguageRun.improve``: unit, adapter, kl_stop, grad_clip; level, where it is not the rule's.
+        **passes: to ``LanguageRun.improve``: unit, kl_stop, grad_clip; level, where it is not the rule's.
     """
     plan = run.config.plan
     epochs, warmup = (plan.critic_epochs, plan.warmup) if isinstance(plan, CriticPlan) else (0, 0)
@@ -62,6 +62,7 @@ def learn(
                 told |= run.improve_critic(critic, seen, ledger, grad_clip=passes["grad_clip"], epochs=epochs)
             waits = isinstance(objective, Preference) and np.isnan(ledger.values(passes["level"])).all()
             if not waits and not run.early(warmup):  # preferences: where all earned the same there is no pair
-                told |= run.improve(objective, episodes, ledger, **passes)
+                rows = [run.improve(objective, episodes, ledger, adapter=a, **passes) for a in run.learners(update)]
+                told |= {name: float(np.mean([row[name] for row in rows if name in row])) for name in rows[0]}
         run.log(episodes, ledger, **told)
     return run.finish(algo, rule)
