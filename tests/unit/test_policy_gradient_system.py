@@ -86,10 +86,13 @@ def test_rule_and_objective_of_your_own(model, tmp_path):
         "def assign(episodes):\n    ledger = Ledger.for_episodes(episodes)\n"
         '    ledger.set("step", [0.5 + i for i in range(ledger.size("step"))])\n    return ledger\n'
         "def soft(low=0.2):\n    return Objective(clip_low=low)\n"
+        "def phi(objective, now):\n    return -now.ratio * now.adv\n"
     )
     mine = str(tmp_path / "mine.py")
     rows, _ = play(tmp_path / "run", model, rule=mine, objective=f"{mine}:soft", objective_options=("low=0.1",))
     assert all(np.isfinite(row["loss"]) and row["grad_norm"] > 0 for row in rows)
+    rows, _ = play(tmp_path / "phi", model, rule=mine, objective_options=(f"surrogate={mine}:phi", "ratio=token"))
+    assert all(row["grad_norm"] > 0 for row in rows), "one axis of a published objective from a file"
     with pytest.raises(BadInput, match="not an objective"):
         objective_named(f"{mine}:LEVEL")
 
