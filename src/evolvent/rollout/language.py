@@ -1,13 +1,5 @@
 """A run that trains a language model: tasks, attempts, clock, learner, evaluation, checkpoints. Loops: ``algos/``.
 
-    with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()                              # ACT and STEP
-            ledger = rule.assign(episodes)                        # CREDIT
-            told = run.improve(objective, episodes, ledger)       # LEARN
-            run.log(episodes, ledger, **told)
-        return run.finish("grpo")
-
 A run that was killed goes on after its last checkpoint (by default: after its last finished update) with the same
 weights, optimizer state and random streams; tasks, attempts and draws are seeded by the number of the update.
 """
