@@ -30,6 +30,7 @@ from evolvent.envs.analyst_sql import ReadOnlyDatabase, extract_query, same_rows
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.models.cached import Cached
+from evolvent.models.served import Served
 from evolvent.rollout.attempt import Agent, attempt
 
 MARK = "quota exceeded"
@@ -74,7 +75,7 @@ def _run(kind: str, k: int, arm: Arm, seed: int, model: Any, a: argparse.Namespa
         memory = stack.enter_context(
             closing(Memory(":memory:", policy=policy, seed=seed, reward_range=env.reward_range, sync="normal"))
         )
-        agent, tasks = Agent(model=model), env.tasks("train", a.train, seed)
+        agent, tasks = Agent(Served(model), model.name), env.tasks("train", a.train, seed)
         victims, poison = _poison(kind, k, tasks, seed)
         poisoned: set[str] = set()
         for number in range(1, before + after + 1):
@@ -83,7 +84,7 @@ def _run(kind: str, k: int, arm: Arm, seed: int, model: Any, a: argparse.Namespa
             seen = []
             for i in rng(seed, "order", number).permutation(len(tasks)).tolist():
                 task_seed = seed_tree(seed, "stream", number, tasks[i].id, 0)
-                done = attempt(env, tasks[i], agent, memory, seed=task_seed, learn=True, repeat=number > 1)
+                done = attempt(env, tasks[i], agent, memory, seed=task_seed)
                 shown = any(m.id in poisoned for m in done.shown)
                 decided = shown and _obeyed(kind, tasks[i], done.action, database)
                 seen.append((done.success, tasks[i].kind in victims, shown, decided))

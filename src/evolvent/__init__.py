@@ -2,6 +2,7 @@
 
 ``Episode`` records one attempt, ``Ledger`` holds credit at five levels, a credit rule maps the first to the second.
 ``Memory`` is the episodic memory with learned values; it works beside any agent framework.
+``run`` and ``compare`` do from Python what ``evolvent run`` and ``evolvent compare`` do.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from evolvent.core.rollout import Rollout
     from evolvent.memory.aio import AsyncMemory
     from evolvent.memory.memory import Memory
+    from evolvent.running import compare, run
 
 __version__ = "0.1.0"
-__all__ = ["AsyncMemory", "Episode", "Ledger", "Memory", "Rollout", "__version__"]
+__all__ = ["AsyncMemory", "Episode", "Ledger", "Memory", "Rollout", "__version__", "compare", "run"]
 
 _HOMES = {
     "AsyncMemory": "evolvent.memory.aio",
@@ -25,6 +27,8 @@ _HOMES = {
     "Ledger": "evolvent.core.ledger",
     "Memory": "evolvent.memory.memory",
     "Rollout": "evolvent.core.rollout",
+    "compare": "evolvent.running",
+    "run": "evolvent.running",
 }
 
 

@@ -1,21 +1,32 @@
-"""What there is to run: algorithms and credit rules by module name, read from their source without importing them."""
+"""What there is to run: systems and credit rules by name, of the package, of your files, of installed packages.
+
+Those of the package are listed from their source, without importing them.
+"""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import pkgutil
 import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evolvent.core import outside
+from evolvent.core import outside, sources
 from evolvent.core.credit_rule import CreditRule, rule_of
 from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.folder import RunFolder
 from evolvent.core.outside import closest
+
+_LIGHT = ("evolvent.core.", "evolvent.formulas.")
+KEPT = "system"
+"""Folder inside a run folder that keeps the file of a system of your own."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,8 @@ class Entry:
     name: str
     summary: str
     constants: dict[str, Any]
+    package: str = ""
+    """The installed package that brings it; ``""`` = this one."""
 
 
 def entries(package: str) -> list[Entry]:
@@ -33,17 +46,153 @@ def entries(package: str) -> list[Entry]:
     return [_read(name, path) for name, path in found]
 
 
-def algorithm(name: str) -> ModuleType:
-    """The module of an algorithm.
+@dataclass(frozen=True)
+class System:
+    """A published system, or one of your own, that ``evolvent run`` runs."""
+
+    name: str
+    """As its run folders call it."""
+    asked: str
+    """As it was asked for: its name, or its file."""
+    module: ModuleType
+    file: Path | None = None
+    """The file of one of your own."""
+
+    @property
+    def Config(self) -> type[Any]:
+        """Its settings."""
+        return self.module.Config
+
+    def settings(self) -> Any:
+        """The settings that it has by default."""
+        return self.module.Config()
+
+
+def system(name: str) -> System:
+    """A system by name: of the package, of ``file.py``, or of an installed package (``evolvent.algos``).
 
     Raises:
-        BadInput: no such module; names the closest.
+        BadInput: no such system (names the closest), or its file does not run, or lacks ``Config`` or ``run``.
     """
-    return _load("algos", name, "algorithm", "see `evolvent list algos`")
+    at = outside.pointer(name) if not name.isidentifier() else None
+    if at is not None and at.file is not None and not at.name and not at.options:
+        file = at.file
+        if not file.is_file():
+            raise BadInput("no such file", got=name, expected="a Python file with Config and run()", where="evolvent")
+        module = outside.run_file(file, outside.stamp(file), "outside")
+        return _checked(System(file.stem, name, module, file))
+    known, others = sorted(_modules("algos")), outside.brought("algos")
+    if name in others and name not in known:
+        module = others[name].load("a system")
+        if not isinstance(module, ModuleType):
+            expected = "a module with Config and run()"
+            raise BadInput("not a system", got=type(module).__name__, expected=expected, where=others[name].package)
+        return _checked(System(name, name, module))
+    return System(name, name, _load("algos", name, "algorithm", "see `evolvent list algos`", list(others)))
+
+
+def settings_of(name: str) -> type[Any]:
+    """``Config`` of a system, for `--help`: of the package it is made without importing what the system runs with.
+
+    Raises:
+        BadInput: as ``system``.
+    """
+    path = _modules("algos").get(name)
+    if path is None:
+        return system(name).Config
+    return _alone(f"evolvent.algos.{name}", path, {"Config"}).Config
+
+
+def _alone(name: str, path: Path, wanted: set[str]) -> ModuleType:
+    """A module of the package with nothing but ``wanted`` and what that needs, also of other modules of the package."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    module = ModuleType(f"{name}:alone")
+    module.__file__, module.__doc__ = str(path), ast.get_docstring(tree)
+    sys.modules[module.__name__] = module  # where dataclasses look
+    kept: list[ast.stmt] = []
+    wanted = wanted | {"annotations"}
+    for node in reversed(tree.body):  # what is used stands above
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            node.names = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in wanted]
+            if node.names and not _taken(node, module):
+                kept.append(node)
+        elif wanted & _defines(node):
+            wanted |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            kept.append(node)
+    exec(compile(ast.Module(kept[::-1], []), str(path), "exec", dont_inherit=True), vars(module))
+    return module
+
+
+def _taken(node: ast.stmt, into: ModuleType) -> bool:
+    """Take what is imported from a module of the package, without importing that."""
+    ours = isinstance(node, ast.ImportFrom) and str(node.module).startswith("evolvent.")
+    if not isinstance(node, ast.ImportFrom) or not ours or str(node.module).startswith(_LIGHT):
+        return False
+    path = Path(__file__).parent.joinpath(*str(node.module).split(".")[1:]).with_suffix(".py")
+    if not path.is_file():
+        return False
+    source = _alone(str(node.module), path, {alias.name for alias in node.names})
+    for alias in node.names:
+        setattr(into, alias.asname or alias.name, getattr(source, alias.name))
+    return True
+
+
+def _defines(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        return {node.name}
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def of_run(folder: RunFolder) -> System:
+    """The system of a run folder: by its name, or the file that the folder keeps.
+
+    Raises:
+        BadInput: as ``system``, or the file has changed since the run began.
+    """
+    place, algo = folder.path / KEPT, folder.manifest()["algo"]
+    if sources.note(place) is None:
+        return system(algo)
+    return system(str(sources.kept(place, "the file of the run's system")))
+
+
+def _checked(found: System) -> System:
+    """One from outside the package has what the command line needs."""
+    config, run = getattr(found.module, "Config", None), getattr(found.module, "run", None)
+    do = "see docs/your_own.md"
+    if not (isinstance(config, type) and dataclasses.is_dataclass(config)):
+        expected = "a frozen dataclass Config, a default for every field"
+        raise BadInput("a system without settings", got=repr(config), expected=expected, where=found.asked, do=do)
+    if not callable(run):
+        expected = "def run(config, folder, live, *, resume=False)"
+        raise BadInput("a system without run()", got=repr(run), expected=expected, where=found.asked, do=do)
+    bare = [f.name for f in dataclasses.fields(config) if f.default is f.default_factory is dataclasses.MISSING]
+    if bare:
+        where = f"{found.asked}, Config"
+        raise BadInput("settings without a default", got=", ".join(bare), expected="a default each", where=where, do=do)
+    return found
+
+
+def brought(package: str) -> tuple[list[Entry], list[str]]:
+    """What installed packages bring to ``"algos"`` or ``"credit"``, and what is wrong with those that do not load."""
+    found: list[Entry] = []
+    wrong: list[str] = []
+    for name, one in outside.brought(package).items():
+        try:
+            if package == "algos":
+                module = system(name).module
+                told = {key: value for key, value in vars(module).items() if key.isupper()}
+                doc = inspect.getdoc(module) or ""
+            else:
+                rule = credit_rule(name)
+                told, doc = {"LEVEL": rule.LEVEL, "UNBIASED": rule.UNBIASED}, rule.summary
+            found.append(Entry(name, doc.partition("\n")[0].rstrip("."), told, one.package))
+        except BadInput as error:
+            wrong.append(f"{name} of {one.package}: {error.got or error.what}")
+    return found, wrong
 
 
 def benchmark(name: str) -> ModuleType:
-    """The module of a benchmark; raises ``BadInput`` like ``algorithm``."""
+    """The module of a benchmark; raises ``BadInput`` like ``system``."""
     return _load("bench", name, "benchmark", "")
 
 
@@ -101,10 +250,11 @@ def rule_with_settings(text: str) -> tuple[CreditRule, Any]:
     return rule, rule.settings(filter(None, re.split(r",(?=\s*\w+\s*=)", settings)))
 
 
-def _load(package: str, name: str, what: str, do: str) -> ModuleType:
+def _load(package: str, name: str, what: str, do: str, others: Sequence[str] = ()) -> ModuleType:
     known = sorted(_modules(package))
     if name not in known:
-        raise BadInput(f"unknown {what}", got=name, expected=closest(name, known), where="evolvent", do=do)
+        hint = closest(name, [*known, *others])
+        raise BadInput(f"unknown {what}", got=name, expected=hint, where="evolvent", do=do)
     module = f"evolvent.{package}.{name}"
     try:
         return importlib.import_module(module)

@@ -72,7 +72,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
     [
         (("rum",), "did you mean 'run'?"),
         (("run", "fake_algoritm"), "did you mean 'fake_algorithm'?"),
-        (("run", "fake_algorithm", "--env", "analist"), "did you mean 'analyst'?"),
+        (("run", "fake_algorithm", "--env", "analist"), "expected: analyst"),
         (("run", "fake_algorithm", "--model", "missing"), "evolvent list models"),
         (("run", "fake_algorithm", "--resume", "nowhere"), "config.json"),
         (("list", "algo"), "did you mean 'algos'?"),
@@ -211,3 +211,12 @@ def test_bench_prints_writes_and_fails_when_a_check_does(tmp_path):
     assert {"machine", "versions", "commit", "command"} <= set(content)
     _, err = evolvent("bench", "fake_benchmark", "--seed", 1, "--json", "c.json", cwd=tmp_path, code=2)
     assert "budget is not kept" in err and (tmp_path / "c.json").exists()
+
+
+@pytest.mark.parametrize("words", [("list", "--plain"), ("--help",), ("run", "fake_algorithm", "--steps", 500)])
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, words):
+    process = start(*words, cwd=tmp_path)
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141 and err == ""

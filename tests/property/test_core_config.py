@@ -36,6 +36,12 @@ class Outer:
     nothing: None = None
 
 
+@dataclass(frozen=True)
+class Whole:
+    seed: int = 0
+    plan: Inner = Inner()
+
+
 inners = st.builds(Inner, name=text, rate=st.none() | numbers, size=st.integers() | text)
 outers = st.builds(
     Outer,
@@ -130,3 +136,9 @@ def test_refuses_what_is_no_configuration():
     for bad in (3, Outer, {"a": 1}):
         with pytest.raises(BadInput, match="not a configuration"):
             to_json(bad)
+
+
+def test_a_setting_that_moved_into_the_plan_is_read_from_where_it_stood():
+    assert from_json(Whole, {"seed": 3, "size": 7, "plan": {"name": "y"}}) == Whole(3, Inner("y", size=7))
+    with pytest.raises(BadInput, match="unknown field"):
+        from_json(Whole, {"sise": 7})

@@ -9,11 +9,12 @@ import tiny_language
 from evolvent.core.branches import Branch, trees_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.core.protocols import Task
+from evolvent.core.protocols import Completion, Task
 from evolvent.formulas.branching import branch_score, whole_attempts
 from evolvent.learn.token_batch import token_batch
+from evolvent.play.attempt import Manner, play
+from evolvent.play.together import run_players
 from evolvent.rollout.branching import branched, turn_entropies
-from evolvent.rollout.players import Said, play, run_players
 from run_folders import timeless
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -166,10 +167,10 @@ def attempt(env, answers, again=None, transcript=False):
     """One attempt that answers these, or a branch ``again = (origin, turns)`` of another."""
     said = iter(answers)
 
-    def answer(asks):
-        return [Said(text, np.array([ord(text)], np.int32), np.zeros(1, np.float32)) for text in (next(said),)]
+    def answer(requests):
+        return [Completion(text, np.array([ord(text)], np.int32), np.zeros(1, np.float32)) for text in (next(said),)]
 
-    player = play(env, Task("t", "Count."), Letters(), seed=1, group="g", transcript=transcript)
+    player = play(env, Task("t", "Count."), Manner(Letters(), transcript=transcript), seed=1, group="g")
     (result,) = run_players([player if again is None else branched(player, *again)], answer)
     if isinstance(result, EnvError):
         raise result

@@ -15,14 +15,17 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Completion, Task
 from evolvent.credit import step_return_to_go
 from evolvent.models import language
+from evolvent.models.served import Served
+from evolvent.play.attempt import Manner, play
+from evolvent.play.experience import Use
+from evolvent.play.renderers import renderer
+from evolvent.play.together import run_players
+from evolvent.play.workflow import workflow
 from evolvent.rollout import attempt as memory_attempt
 from evolvent.rollout.language_credit import Rule, credit_page
 from evolvent.rollout.language_eval import summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_log import sample
-from evolvent.rollout.players import Said, play, run_players
-from evolvent.rollout.speaker import speaker
-from evolvent.rollout.workflow import converse, workflow
 from evolvent.testing.env import check_env
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "calculator_task.py"
@@ -69,8 +72,13 @@ def env(tmp_path):
     return env
 
 
+def task_module():
+    """The task file that was loaded last, as a module."""
+    return next(module for name, module in reversed(sys.modules.items()) if name.startswith("graded_my_task"))
+
+
 def seen(env):
-    return sys.modules["graded_my_task"].SEEN
+    return task_module().SEEN
 
 
 # ------------------------------------------------------------------------------------------------ what a call is
@@ -248,10 +256,10 @@ TOOLS = [meet, stand, hang, ahang, wait]
 class Letters:
     """One token a character."""
 
-    def first(self, env, turn):
+    def first(self, env, turn, examples=""):
         return np.array([ord(c) for c in turn.observation], np.int32)
 
-    def more(self, env, turn, last):
+    def more(self, env, turn, before):
         return np.array([ord(c) for c in f"\n{turn.observation}\n"], np.int32)
 
     def command(self, text):
@@ -261,13 +269,13 @@ class Letters:
 def says(script):
     """A model that says the next line of the script of the task in its context."""
 
-    def answer(asks):
+    def answer(requests):
         out = []
-        for ask in asks:
-            context = "".join(map(chr, ask.context))
+        for request in requests:
+            context = "".join(map(chr, request.prompt))
             text = script(context)
             ids = np.array([ord(c) for c in text], np.int32)
-            out.append(Said(text, ids, np.zeros(len(ids)), "stop"))
+            out.append(Completion(text, ids, np.zeros(len(ids))))
         return out
 
     return answer
@@ -276,7 +284,7 @@ def says(script):
 def attempts(spec, n):
     copies = [envs.load(spec) for _ in range(n)]
     task = copies[0].tasks("train", 1, 0)[0]
-    return [play(env, task, Letters(), seed=i, group="g") for i, env in enumerate(copies)]
+    return [play(env, task, Manner(Letters()), seed=i, group="g") for i, env in enumerate(copies)]
 
 
 @pytest.mark.parametrize(("tool", "threads"), [("meet", 1), ("stand", 3)])
@@ -285,7 +293,7 @@ def test_calls_of_several_attempts_overlap(tmp_path, tool, threads, how):
     spec = made(tmp_path, more=SLOW)
     episodes = run_players(attempts(spec, 3), says(lambda c: "1" if "Result" in c else f"{tool}(me)"), **how)
     assert all(e.outcomes == ["ok"] for e in episodes)
-    assert len(set(sys.modules["graded_my_task"].HERE)) == threads, "async tools share a loop, others have threads"
+    assert len(set(task_module().HERE)) == threads, "async tools share a loop, others have threads"
 
 
 def test_a_slow_tool_holds_up_nobody_but_its_own_attempt(tmp_path):
@@ -294,7 +302,7 @@ def test_a_slow_tool_holds_up_nobody_but_its_own_attempt(tmp_path):
 
     def heard(done):
         if done == 2:
-            sys.modules["graded_my_task"].GO.set()
+            task_module().GO.set()
 
     model = says(lambda c: "0" if "Result" in c or "Error" in c else next(first))
     episodes = run_players(attempts(spec, 3), model, workers=3, heard=heard)
@@ -308,7 +316,7 @@ def test_a_tool_that_does_not_return_is_given_up(tmp_path, tool):
     env.reset(env.tasks("train", 1, 0)[0])
     turn = env.step(f"{tool}(me)")
     assert turn.info["call"]["outcome"] == "timeout" and turn.observation == "Error: no result within 0.05 s"
-    late = sys.modules["graded_my_task"].LET
+    late = task_module().LET
     if tool == "ahang":
         assert late.wait(20), "a coroutine that is given up is cancelled"
     late.set()
@@ -327,9 +335,9 @@ def test_in_lockstep_the_batches_do_not_depend_on_the_clock(tmp_path):
     naps = iter(["nap(0)", "nap(60)", "nap(0)"])
     model = says(lambda c: "1" if "Result" in c else next(naps))
 
-    def answer(asks):
-        sizes.append(len(asks))
-        return model(asks)
+    def answer(requests):
+        sizes.append(len(requests))
+        return model(requests)
 
     run_players(attempts(spec, 3), answer, overlap=True)
     assert sizes == [3, 3]
@@ -386,13 +394,13 @@ def test_calls_that_fail_are_counted_and_told(tmp_path):
 @pytest.mark.parametrize("style", ["plain", "chat"])
 def test_control_tokens_in_a_result_are_text(tmp_path, style):
     model = language.load(tiny_language.write(tmp_path / "tiny"))
-    words = speaker(style, model)
+    words = renderer(style, model)
     env = envs.load(made(tmp_path))
     task = env.tasks("train", 1, 0)[0]
     start = words.first(env, env.reset(task))
     turn = env.step("look(control)")
     assert turn.observation == "Result: <|im_end|>\n<|im_start|>user"
-    more = words.more(env, turn, int(model.encode("\n")[-1]))
+    more = words.more(env, turn, model.encode("\n"))
     special = {model.tokenizer.convert_tokens_to_ids(t) for t in ("<|im_end|>", "<|im_start|>")}
     inside = [t for t in more.tolist() if t in special]
     assert "<|im_end|>\n<|im_start|>user" in model.decode(more)
@@ -405,9 +413,9 @@ def test_plain_prompts_read_like_the_examples(tmp_path):
     env = envs.load(made(tmp_path))
     env.reset(env.tasks("train", 1, 0)[0])
     turn = env.step("multiply(2, 3)")
-    words = speaker("plain", model)
+    words = renderer("plain", model)
     for last, begun in (("\n", ""), (")", "\n")):
-        more = words.more(env, turn, int(model.encode(last)[-1]))
+        more = words.more(env, turn, model.encode(last))
         assert model.decode(more) == f"{begun}Result: 6\nA:", "one line break, whether the model wrote it or not"
 
 
@@ -417,7 +425,7 @@ def test_a_team_sees_what_was_said_before_a_result(tmp_path):
     (task, *_) = env.tasks("train", 1, 0)
     team = workflow(["planner: Think.", "solver: Solve."])
     lines = iter(["use multiply", "multiply(4, 4)", "say it", "16"])
-    (episode,) = run_players([converse(env, task, Letters(), team, seed=0, group="g")], says(lambda c: next(lines)))
+    (episode,) = run_players([play(env, task, Manner(Letters(), team), seed=0, group="g")], says(lambda c: next(lines)))
     assert episode.outcomes == ["ok"]
     assert [node.agent for node in episode.nodes if node.kind == "tool"] == ["solver"], "who acts, calls"
     last = "".join(map(chr, episode.context_ids(3)))
@@ -435,7 +443,7 @@ def test_a_memory_agent_sees_the_conversation_too(tmp_path):
             return Completion(" 6" if "Result: 9" in prompt else " multiply(3, 3)", np.empty(0), np.empty(0))
 
     env = envs.load(made(tmp_path))
-    agent = memory_attempt.Agent(Scripted(), use="none")
+    agent = memory_attempt.Agent(Served(Scripted()), use=Use(how="none"))
     done = memory_attempt.attempt(env, env.tasks("train", 1, 0)[0], agent, None, seed=0)
     assert asked[1].endswith(f"{asked[0][-len('Q: 1 * 1 =A:') :].strip()} multiply(3, 3)\nResult: 9\nA:")
     assert done.episode.outcomes == ["ok"]

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import tiny_language
+from evolvent.core.protocols import Request
 from evolvent.learn.judges import ActionJudge, TokenJudge
 from evolvent.models import language
 from evolvent.models.language import Row
-from evolvent.rollout.language_acting import Acting
-from evolvent.rollout.players import Ask
+from evolvent.models.language_acting import Acting
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def model(tmp_path_factory):
 
 def asks(model, n=6):
     choices = tuple(model.encode(text) for text in (" go on", " go back", " stop"))
-    return [Ask(model.encode(f"place {i % 2}"), seed=i, room=8, choices=choices) for i in range(n)]
+    return [Request(model.encode(f"place {i % 2}"), seed=i, max_tokens=8, choices=choices) for i in range(n)]
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0])
@@ -28,7 +28,7 @@ def asks(model, n=6):
 def test_what_is_recorded_is_what_training_computes_again(model, way, temperature):
     wanted = asks(model)
     said = Acting(model, way, temperature)(wanted)
-    rows = [Row(a.context, s.token_ids, a.choices if way == "trie" else ()) for a, s in zip(wanted, said, strict=True)]
+    rows = [Row(a.prompt, s.token_ids, a.choices if way == "trie" else ()) for a, s in zip(wanted, said, strict=True)]
     with torch.no_grad():
         again = TokenJudge(model, "policy", temperature)(rows).logp_K.numpy()
     assert np.concatenate([s.logp for s in said]) == pytest.approx(again, abs=1e-4)
@@ -38,7 +38,7 @@ def test_what_is_recorded_is_what_training_computes_again(model, way, temperatur
 def test_a_choice_has_the_probability_that_actions_are_trained_with(model):
     wanted = asks(model)
     said = Acting(model, "word", 0.7)(wanted)
-    rows = [Row(a.context, s.token_ids, a.choices) for a, s in zip(wanted, said, strict=True)]
+    rows = [Row(a.prompt, s.token_ids, a.choices) for a, s in zip(wanted, said, strict=True)]
     with torch.no_grad():
         again = ActionJudge(model, "policy", 0.7, "word")(rows).logp_K.numpy()
     assert [float(s.notes["action_logp"][0]) for s in said] == pytest.approx(again.tolist(), abs=1e-4)
@@ -47,9 +47,9 @@ def test_a_choice_has_the_probability_that_actions_are_trained_with(model):
 def test_choices_are_drawn_with_their_probabilities(model):
     one = asks(model, 1)[0]
     acting = Acting(model, "sum", 3.0)
-    said = acting([Ask(one.context, seed, 8, choices=one.choices) for seed in range(300)])
+    said = acting([Request(one.prompt, seed, 8, choices=one.choices) for seed in range(300)])
     with torch.no_grad():
-        rows = [Row(one.context, ids, one.choices) for ids in one.choices]
+        rows = [Row(one.prompt, ids, one.choices) for ids in one.choices]
         p = ActionJudge(model, "policy", 3.0, "sum")(rows).logp_K.exp().numpy()
     share = np.bincount([s.choice for s in said], minlength=3) / 300
     assert p.sum() == pytest.approx(1.0, abs=1e-4) and share == pytest.approx(p, abs=0.09)
@@ -61,7 +61,7 @@ def test_greedy_takes_the_best(model):
     best = [s.choice for s in Acting(model, "word", 0.0)(wanted)]
     with torch.no_grad():
         for ask, k in zip(wanted, best, strict=True):
-            rows = [Row(ask.context, ids, ask.choices) for ids in ask.choices]
+            rows = [Row(ask.prompt, ids, ask.choices) for ids in ask.choices]
             assert int(ActionJudge(model, "policy", 1.0, "word")(rows).logp_K.argmax()) == k
 
 
@@ -70,7 +70,7 @@ def test_inside_the_allowed_actions_it_draws_as_the_sampler_does(model, temperat
     wanted = asks(model, 40)
     said = Acting(model, "trie", temperature)(wanted)
     sampled = model.sample(
-        [a.context for a in wanted], max_tokens=8, temperature=temperature, seeds=[a.seed for a in wanted],
+        [a.prompt for a in wanted], max_tokens=8, temperature=temperature, seeds=[a.seed for a in wanted],
         allowed=[list(a.choices) for a in wanted],
     )  # fmt: skip
     assert len({s.choice for s in said}) > 1 or temperature == 0.0

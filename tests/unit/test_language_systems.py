@@ -18,10 +18,10 @@ from evolvent.learn.soft_q_net import SLOW, Q, Settings, SoftQ, continuations, p
 from evolvent.learn.token_batch import token_batch
 from evolvent.models import language
 from evolvent.models.language import Row
+from evolvent.play.workflow import Workflow, workflow
 from evolvent.rollout.language import LanguageRun
 from evolvent.rollout.language_config import Plan
 from evolvent.rollout.pairs import Recorded
-from evolvent.rollout.workflow import Workflow, workflow
 from run_folders import Killed, begin, stable
 
 SUM = "arithmetic:addition,shots=2"

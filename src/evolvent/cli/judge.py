@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional
 
-from evolvent import catalogue
+from evolvent import catalogue, running
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
@@ -32,8 +31,8 @@ def evaluate(
         plain: plain lines even on a terminal.
     """
     opened = RunFolder.open(folder)
-    name = opened.manifest()["algo"]
-    module = catalogue.algorithm(name)
+    found = catalogue.of_run(opened)
+    name, module = found.name, found.module
     if not hasattr(module, "evaluate"):
         raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder))
     if episodes is not None and episodes < 1:
@@ -58,20 +57,8 @@ def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | No
         html: also write a page with curves to this file.
         plain: plain lines even on a terminal.
     """
-    if not folders:
-        raise BadInput("nothing to compare", expected="run folders", where="evolvent compare")
     with Live(plain=True if plain else None) as live:
-        compare_folders(folders, html, live)
-
-
-def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> None:
-    """Print the comparison of run folders, and write its page where ``html`` says."""
-    from evolvent.evaluate import compare as comparison
-
-    standings = comparison.compare(comparison.load(folders, live.note))
-    comparison.show(standings, live)
-    if html is not None:
-        live.note(f"page: {comparison.write_html(standings, html)}")
+        running.compare_folders(folders, html, live)
 
 
 def bench(

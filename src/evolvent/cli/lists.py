@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from evolvent import catalogue
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import Live
+
+_Table = tuple[list[str], list[list[object]], list[str]]
+"""Columns, rows, and what installed packages bring that does not load."""
 
 
 def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool = False) -> None:
@@ -24,42 +27,52 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool
         raise BadInput("nothing of that name", got=what, expected=catalogue.closest(what, kinds), where="evolvent list")
     with Live(plain=True if plain else None) as live:
         for kind in kinds if what == "all" else (what,):
-            columns, rows = _LISTS[kind]()
+            columns, rows, wrong = _LISTS[kind]()
             live.table(kind, columns, rows)
+            for told in wrong:
+                live.note(f"! left out: {told}")
 
 
-def _list_algos() -> tuple[list[str], list[list[object]]]:
+def _list_algos() -> _Table:
     rows: list[list[object]] = []
-    for entry in catalogue.entries("algos"):
+    found, wrong = catalogue.brought("algos")
+    for entry in [*catalogue.entries("algos"), *found]:
         levels = ", ".join(entry.constants.get("LEVELS", ())) or None
-        rows.append([entry.name, entry.constants.get("PAPER"), levels, entry.constants.get("STATUS"), entry.summary])
-    return ["name", "paper", "levels", "status", ""], rows
+        rows.append([entry.name, entry.constants.get("PAPER"), levels, entry.constants.get("STATUS"), _told(entry)])
+    return ["name", "paper", "levels", "status", ""], rows, wrong
 
 
-def _list_credit() -> tuple[list[str], list[list[object]]]:
+def _list_credit() -> _Table:
     words = {True: "exact", False: "biased", None: None}
     rows: list[list[object]] = []
-    for entry in catalogue.entries("credit"):
+    found, wrong = catalogue.brought("credit")
+    for entry in [*catalogue.entries("credit"), *found]:
         unbiased = entry.constants.get("UNBIASED")
         level = entry.constants.get("LEVEL")
-        rows.append([entry.name, level, words.get(unbiased, unbiased), entry.summary])
-    return ["rule", "level", "policy gradient", ""], rows
+        rows.append([entry.name, level, words.get(unbiased, unbiased), _told(entry)])
+    return ["rule", "level", "policy gradient", ""], rows, wrong
 
 
-def _list_envs() -> tuple[list[str], list[list[object]]]:
+def _list_envs() -> _Table:
     from evolvent import envs
 
-    rows: list[list[object]] = [[row.name, row.kind, row.summary, row.options] for row in envs.available()]
-    return ["name", "for", "", "options (name:VARIANT,key=value,…)"], rows
+    found, wrong = envs.brought()
+    rows: list[list[object]] = [[row.name, row.kind, _told(row), row.options] for row in [*envs.available(), *found]]
+    return ["name", "for", "", "options (name:VARIANT,key=value,…)"], rows, wrong
 
 
-def _list_models() -> tuple[list[str], list[list[object]]]:
+def _told(row: Any) -> str:
+    """Its first line, with the installed package that brings it."""
+    return f"{row.summary} (from {row.package})" if row.package else row.summary
+
+
+def _list_models() -> _Table:
     from evolvent import models
 
     found = models.cached_models()
     rows = [dataclasses.asdict(row) if dataclasses.is_dataclass(row) else dict(row) for row in found]  # type: ignore[arg-type]
     columns = list(rows[0]) if rows else ["name"]
-    return columns, [[row[name] for name in columns] for row in rows]
+    return columns, [[row[name] for name in columns] for row in rows], []
 
 
 _LISTS = {"algos": _list_algos, "envs": _list_envs, "models": _list_models, "credit": _list_credit}

@@ -38,12 +38,26 @@ def from_json(cls: type[T], d: Mapping[str, Any]) -> T:
 
 
 def with_fields(config: T, **changed: Any) -> T:
-    """The configuration with some fields changed, those of its ``plan`` too: flat, as on the command line."""
-    plan = getattr(config, "plan", None)
-    of_plan = {f.name for f in dataclasses.fields(plan)} & changed.keys() if plan is not None else set[str]()
-    if of_plan:
-        changed["plan"] = dataclasses.replace(plan, **{name: changed.pop(name) for name in of_plan})  # type: ignore[type-var]
-    return dataclasses.replace(config, **changed)  # type: ignore[type-var]
+    """The configuration with some fields changed, those of nested ones too: flat, as on the command line.
+
+    Raises:
+        BadInput: no such field; names the closest.
+    """
+    nested = {f.name: getattr(config, f.name) for f in dataclasses.fields(cast("Any", config))}
+    own = {name: changed.pop(name) for name in [*changed] if name in nested}
+    inner = {name: value for name, value in nested.items() if dataclasses.is_dataclass(value) and name not in own}
+    for name, value in inner.items():
+        theirs = {
+            key: changed.pop(key) for key in [*changed] if key in {path.rpartition(".")[2] for path in flat(value)}
+        }
+        if theirs:
+            own[name] = with_fields(value, **theirs)
+    if changed:
+        known = [path.rpartition(".")[2] for path in flat(config)]
+        close = difflib.get_close_matches(next(iter(changed)), known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        raise BadInput("unknown setting", got=", ".join(changed), expected=hint, where=type(config).__name__)
+    return dataclasses.replace(cast("Any", config), **own)
 
 
 def config_hash(cfg: Any) -> str:
@@ -100,6 +114,14 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
     if not dataclasses.is_dataclass(cls):
         raise BadInput("not a configuration class", got=cls, expected="a dataclass", where=where)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    hints = get_type_hints(cls)
+    if "plan" in fields and isinstance(
+        d.get("plan", {}), Mapping
+    ):  # a setting that stood beside the plan before it moved there: folders of earlier versions
+        moved = {f.name for f in dataclasses.fields(hints["plan"])} & d.keys() - fields.keys()
+        if moved:
+            plan = {**d.get("plan", {}), **{name: d[name] for name in moved}}
+            d = {**{name: value for name, value in d.items() if name not in moved}, "plan": plan}
     for name in d:
         if name not in fields:
             close = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
@@ -109,7 +131,6 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in d:
             raise BadInput("field is missing", got=sorted(d), expected=name, where=where)
-    hints = get_type_hints(cls)
     return cast("T", cls(**{name: _value(hints[name], value, f"{where}.{name}") for name, value in d.items()}))
 
 

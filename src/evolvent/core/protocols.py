@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+
+from evolvent.core.errors import BadInput
 
 if TYPE_CHECKING:
     from evolvent.core.episode import Episode
@@ -34,6 +36,12 @@ class Task:
     seed: int = 0
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     repeats: str = ""
+
+
+def members(protocol: type) -> list[str]:
+    """The attributes and methods that a Protocol asks for."""
+    methods = [name for name, value in vars(protocol).items() if callable(value) and name[0] != "_"]
+    return [*protocol.__annotations__, *methods]
 
 
 def distinct(tasks: Sequence[Task]) -> list[Task]:
@@ -125,12 +133,50 @@ class Env(Protocol):
 
 
 # ------------------------------------------------------------------------------------------------ models
-@dataclass(frozen=True)
+Prompt: TypeAlias = "np.ndarray | str"
+"""What a model reads: token ids int32 ``[P]`` where its engine has them, otherwise text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One decision that is wanted of a model.
+
+    ``choices`` are the allowed actions, in the form of the prompt; empty = any text of at most ``max_tokens``, ended by
+    ``stop``. ``adapter`` says whose weights answer where an engine has several; ``None`` = the frozen base.
+    """
+
+    prompt: Prompt
+    seed: int
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    choices: tuple[Prompt, ...] = ()
+    adapter: str | None = "policy"
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """The prompt as tokens."""
+        return _tokens(self.prompt)
+
+    @property
+    def choice_tokens(self) -> tuple[np.ndarray, ...]:
+        """The allowed actions as tokens."""
+        return tuple(map(_tokens, self.choices))
+
+
+def _tokens(prompt: Prompt) -> np.ndarray:
+    if isinstance(prompt, str):
+        raise BadInput("this engine reads tokens", got="text", expected="int32 tokens", where="Request")
+    return prompt
+
+
+@dataclass(frozen=True, eq=False)
 class Completion:
-    """One generated text with its tokens *as sampled*.
+    """The answer to a request, with its tokens *as sampled*.
 
     ``token_ids`` int32 ``[K]`` and ``logp`` float32 ``[K]`` (natural log, under the sampling distribution at
-    temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error".
+    temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error". ``notes``
+    are further numbers a token, for ``Episode.note``. Of a choice, ``choice`` is its index and ``scores_N`` the
+    log-probability of each allowed action, float64 ``[N]``, where the engine knows them.
     """
 
     text: str
@@ -140,6 +186,41 @@ class Completion:
     cached_tokens: int = 0
     seconds: float = 0.0
     finish: str = "stop"
+    choice: int = -1
+    scores_N: np.ndarray | None = None
+    notes: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+
+
+class Engine(Protocol):
+    """Answers requests in order: the only thing an attempt knows of a model.
+
+    ``models.served`` makes one of any ``Model`` (llama.cpp, endpoints, scripts), ``models.language_acting`` of a model
+    that is trained. What waits is answered as one batch; draws come from the seed of each request.
+    """
+
+    def __call__(self, requests: Sequence[Request]) -> list[Completion]:
+        """One completion a request."""
+        ...
+
+
+class Renderer(Protocol):
+    """How situations become prompts (``play.renderers``): tokens for an engine that has them, otherwise text."""
+
+    def first(self, env: Env, turn: Turn, examples: str = "") -> Prompt:
+        """A whole prompt: instructions, worked examples, situation."""
+        ...
+
+    def more(self, env: Env, turn: Turn, before: Prompt) -> Prompt:
+        """What a new situation adds to a conversation, ``before``."""
+        ...
+
+    def command(self, text: str) -> Prompt:
+        """An allowed action."""
+        ...
+
+    def plain(self, text: str) -> Prompt:
+        """A text to be continued, as it is."""
+        ...
 
 
 @runtime_checkable

@@ -1,13 +1,15 @@
 """Environments: ``load("analyst:drift=0.5")`` makes one of tasks, ``load_team("spread:n=3", 32)`` copies of a team's.
 
 Every module here with ``make`` is an environment of tasks; one with ``make_solo`` (one copy) or ``make_team`` (all
-copies at once) is a team environment. Nothing is imported before it is asked for.
+copies at once) is a team environment. One of your own is ``file.py:make,key=value`` (or ``package.module:make``), and
+an installed package may bring some (entry points ``evolvent.envs``). Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import difflib
 import functools
 import importlib
@@ -19,13 +21,16 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from evolvent.core import outside
 from evolvent.core.errors import BadInput, EnvError, EvolventError
-from evolvent.core.protocols import Env
+from evolvent.core.protocols import Env, members
 from evolvent.core.team import TeamEnv
 
 TASKS, TEAM = "tasks", "team"
+_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _MAKERS = {"make": TASKS, "make_solo": TEAM, "make_team": TEAM}
 
 
@@ -37,6 +42,54 @@ class EnvRow:
     kind: str
     summary: str
     options: str
+    package: str = ""
+    """The installed package that brings it; ``""`` = this one."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where an environment is made; ``shape`` is the name of such a function here, ``""`` where that is not known."""
+
+    make: Callable[..., Any]
+    shape: str
+    options: str
+    module: Any
+    outside: str
+    """The file or module of one that is not of this package; ``""`` otherwise."""
+
+    def given(self, where: str) -> dict[str, Any]:
+        """The options of the spec by name, typed."""
+        return _parse(self.options, self.make, where)
+
+
+def find(spec: str, where: str) -> Found:
+    """The maker of an environment; a file is run, nothing is made.
+
+    Raises:
+        BadInput: no such environment (names the closest), or a file that does not run.
+    """
+    at = outside.pointer(spec)
+    if at is not None:
+        module, name, make = outside.load(at, "an environment", tuple(_MAKERS))
+        return _found(name, make, module, at.options, str(at.file or at.home))
+    name, _, options = spec.partition(":")
+    own = _makers()
+    if name in own:
+        module = importlib.import_module(f"{__name__}.{name}")
+        return Found(getattr(module, own[name].name), own[name].name, options, module, "")
+    others = outside.brought("envs")
+    if name not in others:
+        raise BadInput(
+            "unknown environment", got=name, expected=closest(name, [*own, *others]), where=where,
+            do="see `evolvent list envs`, or give file.py:make",
+        )  # fmt: skip
+    make = others[name].load("an environment")
+    if isinstance(make, ModuleType):
+        module, attribute = make, next((maker for maker in _MAKERS if hasattr(make, maker)), "make")
+        make = getattr(module, attribute, None)
+    else:
+        module, attribute = inspect.getmodule(make), others[name].entry.attr
+    return _found(attribute, make, module, options, getattr(module, "__file__", None) or name)
 
 
 def load(spec: str) -> Env:
@@ -49,10 +102,14 @@ def load(spec: str) -> Env:
         BadInput: no such environment or option, or a value of another type; names the closest ones.
     """
     where = f"load({spec!r})"
-    name, _, options = spec.partition(":")
-    _check_kind(name, TASKS, where)
-    make = importlib.import_module(f"{__name__}.{name}").make
-    return make(**_parse(options, make, where))
+    found = _of_kind(spec, TASKS, where)
+    given = found.given(where)
+    if not found.outside:
+        return found.make(**given)
+    with outside.own_faults(found.outside, "the environment does not start"):
+        env = found.make(**given)
+    _check_members(env, Env, "an environment of tasks (evolvent.core.protocols.Env)", found.outside)
+    return env
 
 
 def source(spec: str) -> Path | None:
@@ -61,11 +118,22 @@ def source(spec: str) -> Path | None:
     Raises:
         BadInput: no such environment, option or file.
     """
+    at = outside.pointer(spec)
+    if at is not None and at.file is None:
+        return None
     where = f"load({spec!r})"
-    name, _, options = spec.partition(":")
-    _check_kind(name, TASKS, where)
-    module = importlib.import_module(f"{__name__}.{name}")
-    return module.source(**_parse(options, module.make, where)) if hasattr(module, "source") else None
+    found = find(spec, where)
+    if at is not None:
+        return at.file
+    return found.module.source(**found.given(where)) if hasattr(found.module, "source") else None
+
+
+def with_source(spec: str, file: Path) -> str:
+    """``spec`` with another path of the file that ``source`` named."""
+    at = outside.pointer(spec)
+    if at is None:
+        return f"{spec.partition(':')[0]}:variant={file}"
+    return f"{file}{':' if at.name else ''}{at.name}{',' if at.options else ''}{at.options}"
 
 
 def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
@@ -86,14 +154,14 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
     from evolvent.envs._vector import vector
 
     where = f"load_team({spec!r})"
-    name, _, options = spec.partition(":")
-    _check_kind(name, TEAM, where)
+    found = _of_kind(spec, TEAM, where)
     if isinstance(n_envs, bool) or not isinstance(n_envs, int) or n_envs < 1:
         raise BadInput("number of copies", got=n_envs, expected="an integer of at least 1", where=where)
     kind, count = _workers(workers, n_envs, where)
-    module = importlib.import_module(f"{__name__}.{name}")
-    if hasattr(module, "make_solo"):
-        solo = functools.partial(module.make_solo, **_parse(options, module.make_solo, where))
+    given = found.given(where)
+    if found.shape == "make_solo":
+        # what is outside the package cannot be pickled by its name: each worker looks it up
+        solo = functools.partial(_solo_of, spec) if found.outside else functools.partial(found.make, **given)
         with foreign("the environment does not start", where, "check its options"):
             return Checked(vector(solo, n_envs, kind, count), spec)
     if kind != "here":
@@ -101,9 +169,11 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
             "this environment computes all copies at once, in one process", got=f"workers={workers}",
             expected="workers=0", where=where, do="leave --workers out",
         )  # fmt: skip
-    settings = _parse(options, module.make_team, where)
     with foreign("the environment does not start", where, "check its options"):
-        return Checked(module.make_team(n_envs=n_envs, **settings), spec)
+        env = found.make(n_envs=n_envs, **given)
+    if found.outside:
+        _check_members(env, TeamEnv, "a team environment (evolvent.core.team.TeamEnv)", found.outside)
+    return Checked(env, spec)
 
 
 def available() -> list[EnvRow]:
@@ -113,6 +183,22 @@ def available() -> list[EnvRow]:
         summary = (ast.get_docstring(_tree(name)) or "").partition("\n")[0]
         rows.append(EnvRow(name, _MAKERS[make.name], summary, _options(make)))
     return rows
+
+
+def brought() -> tuple[list[EnvRow], list[str]]:
+    """The environments that installed packages bring, imported; and what is wrong with those that do not load."""
+    rows: list[EnvRow] = []
+    wrong: list[str] = []
+    for name, one in outside.brought("envs").items():
+        try:
+            found = find(name, "evolvent list")
+            doc = inspect.getdoc(found.module) or inspect.getdoc(found.make) or ""
+            options = ", ".join(key for key in inspect.signature(found.make).parameters if key != "n_envs")
+            kind = _MAKERS.get(found.shape, TASKS)
+            rows.append(EnvRow(name, kind, doc.partition("\n")[0], options, one.package))
+        except BadInput as error:
+            wrong.append(f"{name} of {one.package}: {error.got or error.what}")
+    return rows, wrong
 
 
 def closest(name: str, names: Sequence[str]) -> str:
@@ -134,18 +220,51 @@ def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
         raise EnvError(f"{what}\n{text}", where=where, do=do) from error
 
 
-def _check_kind(name: str, kind: str, where: str) -> None:
-    known = {name: _MAKERS[make.name] for name, make in _makers().items()}
-    fitting = [other for other, its in known.items() if its == kind]
-    if name not in known:
-        raise BadInput("unknown environment", got=name, expected=closest(name, fitting), where=where)
-    if known[name] != kind:
+def _found(name: str, make: Any, module: Any, options: str, home: str) -> Found:
+    """A maker outside the package; what one of another name makes shows when it is asked for."""
+    if not callable(make):
+        expected = "a function make(...) that returns an environment"
+        raise BadInput(
+            "not a maker of environments", got=f"{name}: {type(make).__name__}", expected=expected, where=home
+        )
+    shape = name if name in _MAKERS else "make_team" if "n_envs" in inspect.signature(make).parameters else ""
+    return Found(make, shape, options, module, home)
+
+
+def _solo_of(spec: str) -> Any:
+    """One copy of a team environment outside the package."""
+    where = f"load_team({spec!r})"
+    found = find(spec, where)
+    with outside.own_faults(found.outside, "the environment does not start"):
+        solo = found.make(**found.given(where))
+    _check_members(solo, ("team", "gives", "columns", "reset", "step", "render", "close"),
+                   "one copy of a team environment (evolvent.envs._solo.Solo)", found.outside)  # fmt: skip
+    return solo
+
+
+def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
+    names = protocol if isinstance(protocol, tuple) else members(protocol)
+    if missing := [name for name in names if not hasattr(env, name)]:
+        raise BadInput(
+            f"not {what}", got=f"{type(env).__name__} without {', '.join(missing)}", expected=", ".join(names),
+            where=home, do="`evolvent check env` says what else is expected of it",
+        )  # fmt: skip
+
+
+def _of_kind(spec: str, kind: str, where: str) -> Found:
+    found = find(spec, where)
+    if not found.shape:
+        return dataclasses.replace(found, shape="make" if kind == TASKS else "make_solo")
+    its = _MAKERS[found.shape]
+    if its != kind:
         words = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
         do = {TASKS: "run it with memlift or another memory method", TEAM: "run it with mat or another team method"}
+        fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == kind]
         raise BadInput(
-            f"{name} is {words[known[name]]}", expected=f"{words[kind]}: {', '.join(fitting)}", where=where,
-            do=f"{do[known[name]]}; see `evolvent list envs`",
+            f"{spec.partition(':')[0]} is {words[its]}", expected=f"{words[kind]}: {', '.join(fitting)}", where=where,
+            do=f"{do[its]}; see `evolvent list envs`",
         )  # fmt: skip
+    return found
 
 
 def _workers(workers: int | str, n_envs: int, where: str) -> tuple[str, int]:
@@ -187,8 +306,9 @@ def _options(make: ast.FunctionDef) -> str:
 
 
 def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]:
-    types = {name: kind for name, kind in typing.get_type_hints(make).items() if name not in ("return", "n_envs")}
-    known = inspect.signature(make).parameters
+    known = {name: one for name, one in inspect.signature(make).parameters.items() if name not in ("self", "n_envs")}
+    hints = typing.get_type_hints(make.__init__ if inspect.isclass(make) else make)
+    types = {name: hints.get(name, _type_of(one.default)) for name, one in known.items() if one.kind not in _REST}
     values: dict[str, Any] = {}
     # A comma separates options only where "key=" follows, so that a folder's name may hold commas.
     for number, pair in enumerate(filter(None, re.split(r",(?=\s*\w+\s*=)", options))):
@@ -207,6 +327,11 @@ def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]
         do = "write NAME:VARIANT" if "variant" in missing else ""
         raise BadInput("an option is missing", expected=", ".join(missing), where=where, do=do)
     return values
+
+
+def _type_of(default: object) -> Any:
+    """The type of an option that is not annotated: its default's, or text."""
+    return str if default is None or default is inspect.Parameter.empty else type(default)
 
 
 def _typed(text: str, kind: Any, where: str) -> Any:

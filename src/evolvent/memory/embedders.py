@@ -131,7 +131,14 @@ class SentenceTransformer:
                 from sentence_transformers import SentenceTransformer as Model
             except ImportError as error:
                 raise missing_extra("sentence-transformers", "lm", f"embedder {self.id!r}") from error
-            self._model = Model(self.id)
+            try:
+                self._model = Model(self.id)
+            except (OSError, ValueError) as error:
+                raise ModelError(
+                    "no such embedder", got=f"{self.id}: {str(error).partition(chr(10))[0]}",
+                    expected=f"{DEFAULT}, hash, openai:MODEL@URL, or a model of sentence-transformers",
+                    where="embedder", do="check the name, and that it is in the cache or can be fetched",
+                ) from error  # fmt: skip
         return self._model
 
     @property

@@ -43,7 +43,7 @@ def summarise(algo: str, env: str, agent: Agent, metrics: Sequence[dict[str, Any
     return {
         "algo": algo,
         "env": env,
-        "model": agent.model.name if agent.model is not None else "none",
+        "model": agent.name,
         "seed": seed,
         "score": {"name": name, "value": scored["rate"], "ci95": scored["ci95"], "higher_is_better": True},
         "baseline": {"name": "without memory", "value": baseline["rate"], "ci95": baseline["ci95"]},

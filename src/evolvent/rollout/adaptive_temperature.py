@@ -9,7 +9,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.models.language import Heat
-from evolvent.rollout.language_acting import Acting
+from evolvent.models.language_acting import Acting
 
 _LEAST = 1e-8
 

@@ -22,11 +22,11 @@ import numpy as np
 from evolvent.core.branches import Branch, branches, graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.core.protocols import Env, Task
+from evolvent.core.protocols import Completion, Env, Request, Task
 from evolvent.core.seeding import rng
 from evolvent.formulas.branching import branch_score, whole_attempts
+from evolvent.play.together import Player
 from evolvent.rollout.language import LanguageRun
-from evolvent.rollout.players import Ask, Player, Said
 
 FIRST = 20
 """Tokens of a turn whose entropy counts."""
@@ -72,7 +72,7 @@ class _Made:
         order = iter(jobs)
 
         def player(env: Env, task: Task, seed: int, group: str) -> Player:
-            return self._one(next(order), self.run.player(env, task, seed, group))
+            return self._one(next(order), self.run.attempt(env, task, seed, group))
 
         self.run.collect(player, which=[(job.task, job.number) for job in jobs])
 
@@ -173,13 +173,13 @@ def branched(player: Player, origin: Episode, turns: int) -> Player:
         EnvError: it is asked something else than ``origin`` was, or is paid something else.
     """
     try:
-        ask = next(player)
+        request = next(player)
         for step in range(turns):
-            _check_same(ask, origin, step)
-            ask = player.send(_said(origin, step, ask))
-        _check_same(ask, origin, turns)
+            _check_same(request, origin, step)
+            request = player.send(_said(origin, step, request))
+        _check_same(request, origin, turns)
         while True:
-            ask = player.send((yield ask))
+            request = player.send((yield request))
     except StopIteration as done:
         episode: Episode = done.value
     if episode.n_steps <= turns or not np.array_equal(episode.rewards_T[:turns], origin.rewards_T[:turns]):
@@ -187,21 +187,22 @@ def branched(player: Player, origin: Episode, turns: int) -> Player:
     return episode
 
 
-def _said(origin: Episode, step: int, ask: Ask) -> Said:
+def _said(origin: Episode, step: int, request: Request) -> Completion:
     """What was answered at a decision of the record."""
     end = int(origin.tokens_per_step_T[: step + 1].sum())
     span = slice(end - int(origin.tokens_per_step_T[step]), end)
     ids = origin.token_ids[span]
-    taken = [i for i, choice in enumerate(ask.choices) if np.array_equal(choice, ids)]
+    taken = [i for i, choice in enumerate(request.choices) if np.array_equal(choice, ids)]
     notes = {name: column[span] for name, column in origin.notes.items()}
     text = next(node.text for node in origin.nodes if node.step == step)
-    return Said(text, ids, origin.logp[span], origin.finish_T[step], taken[0] if taken else -1, notes)
+    finish, choice = origin.finish_T[step], taken[0] if taken else -1
+    return Completion(text, ids, origin.logp[span], finish=finish, choice=choice, notes=notes)
 
 
-def _check_same(ask: Ask, origin: Episode, step: int) -> None:
-    if not np.array_equal(ask.context, origin.context_ids(step)):
+def _check_same(request: Request, origin: Episode, step: int) -> None:
+    if not np.array_equal(request.prompt, origin.context_ids(step)):
         raise _differs(origin, step, "another situation")
-    if [choice.tolist() for choice in ask.choices] != origin.choices(step):
+    if [np.asarray(choice).tolist() for choice in request.choices] != origin.choices(step):
         raise _differs(origin, step, "other commands")
 
 

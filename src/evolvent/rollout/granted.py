@@ -6,32 +6,35 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from evolvent.core.errors import BadInput
-from evolvent.core.protocols import Env, Task, Turn
+from evolvent.core.protocols import Env, Prompt, Renderer, Task, Turn
+from evolvent.play.attempt import play
+from evolvent.play.together import Player
 from evolvent.rollout.language import LanguageRun, PlayerOf
-from evolvent.rollout.players import Budget, Player, Speaker, play
 
 
 @dataclass(frozen=True)
 class Granting:
     """Says under every situation how many tokens the attempt may take."""
 
-    speaker: Speaker
+    renderer: Renderer
     budget: int
 
-    def first(self, env: Env, turn: Turn) -> np.ndarray:
-        """The whole context, the budget in it."""
-        return self.speaker.first(env, self._told(turn))
+    def first(self, env: Env, turn: Turn, examples: str = "") -> Prompt:
+        """The whole prompt, the budget in it."""
+        return self.renderer.first(env, self._told(turn), examples)
 
-    def more(self, env: Env, turn: Turn, last: int) -> np.ndarray:
+    def more(self, env: Env, turn: Turn, before: Prompt) -> Prompt:
         """What a new situation adds."""
-        return self.speaker.more(env, self._told(turn), last)
+        return self.renderer.more(env, self._told(turn), before)
 
-    def command(self, text: str) -> np.ndarray:
-        """The tokens of an allowed action."""
-        return self.speaker.command(text)
+    def command(self, text: str) -> Prompt:
+        """An allowed action."""
+        return self.renderer.command(text)
+
+    def plain(self, text: str) -> Prompt:
+        """A text as it is."""
+        return self.renderer.plain(text)
 
     def _told(self, turn: Turn) -> Turn:
         return replace(turn, observation=f"{turn.observation}\n(Answer within {self.budget} tokens.)")
@@ -49,17 +52,14 @@ def check_budgets(budgets: Sequence[int]) -> None:
 
 def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
     """Attempts under each of ``budgets`` in turn; ``budget_tokens`` says which. Make a new one for every update."""
-    turns, plan = itertools.cycle(budgets), run.config.plan
-    limits = Budget(turns=plan.turns, tokens=plan.tokens, context=run.model.context, answer=plan.answer)
+    turns = itertools.cycle(budgets)
 
     def player(env: Env, task: Task, seed: int, group: str) -> Player:
         return _attempt(env, task, seed, group, next(turns))
 
     def _attempt(env: Env, task: Task, seed: int, group: str, budget: int) -> Player:
-        speaker = Granting(run.speaker, budget)
-        episode = yield from play(
-            env, task, speaker, seed=seed, group=group, budget=limits, transcript=plan.transcript
-        )  # fmt: skip
+        manner = replace(run.manner, renderer=Granting(run.manner.renderer, budget))
+        episode = yield from play(env, task, manner, seed=seed, group=group)
         episode.budget_tokens = budget
         return episode
 

@@ -38,7 +38,10 @@ from evolvent.learn.token_batch import Unit
 from evolvent.learn.token_critic import Seen, TokenCritic
 from evolvent.learn.units import Loss
 from evolvent.models import language
-from evolvent.rollout.language_acting import Acting
+from evolvent.models.language_acting import Acting
+from evolvent.play.attempt import Budget, Manner, play
+from evolvent.play.renderers import renderer
+from evolvent.play.together import Player
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_copies import Copies, Played, PlayerOf
 from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
@@ -49,8 +52,6 @@ from evolvent.rollout.language_log import facts, in_words, sample, sampled_token
 from evolvent.rollout.language_start import Needs, Start, start
 from evolvent.rollout.language_tasks import drawn, repeated
 from evolvent.rollout.language_weights import Weights
-from evolvent.rollout.players import Budget, Player, play
-from evolvent.rollout.speaker import speaker
 
 Phase = Literal["act", "step", "credit", "learn"]
 
@@ -62,7 +63,7 @@ class LanguageRun:
         model: the ``models.language.LanguageModel``.
         copies: of the environment.
         heldout, update: the tasks of evaluations; number of updates finished.
-        player: how an attempt goes, where nothing else is said; one agent at first.
+        manner: how attempts go; one agent at first.
         acting: how the model decides while it learns.
     """
 
@@ -71,8 +72,9 @@ class LanguageRun:
         adapters: Sequence[str], resume: bool,
     ) -> None:  # fmt: skip
         self.config, self.model, self.folder, self.live = config, model, folder, live
-        self.speaker = speaker(config.plan.style, model)
-        self.player: PlayerOf = self.alone
+        plan = config.plan
+        budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
+        self.manner = Manner(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
         self.copies = Copies(begin.spec, begin.env, config.plan.workers)
         self._tasks, self.heldout = begin.tasks, begin.heldout
         self.optimizers = {
@@ -133,7 +135,7 @@ class LanguageRun:
         """``group`` attempts at each of ``prompts`` tasks; those whose environment broke are left out and counted.
 
         Args:
-            player: how an attempt goes; one agent by default.
+            player: how an attempt goes, where ``manner`` does not say it.
             again: 1, 2, … for further draws of tasks within an update.
             which: numbers (task, attempt) of those to make, all by default.
 
@@ -147,7 +149,7 @@ class LanguageRun:
         which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
-        played = self._play(jobs, self.acting, player or self.player)
+        played = self._play(jobs, self.acting, player or self.attempt)
         self._seconds["act"] += played.act_s
         self._seconds["step"] += played.step_s
         self._played += played
@@ -159,11 +161,9 @@ class LanguageRun:
         self._waited = self._waited or self.update >= updates or self._used() >= 0.5
         return not self._waited
 
-    def alone(self, env: Env, task: Task, seed: int, group: str) -> Player:
-        """One attempt by one agent, within the budgets of the plan."""
-        plan = self.config.plan
-        budget = Budget(turns=plan.turns, tokens=plan.tokens, context=self.model.context, answer=plan.answer)
-        return play(env, task, self.speaker, seed=seed, group=group, budget=budget, transcript=plan.transcript)
+    def attempt(self, env: Env, task: Task, seed: int, group: str) -> Player:
+        """One attempt as ``manner`` says."""
+        return play(env, task, self.manner, seed=seed, group=group)
 
     def improve(
         self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
@@ -255,14 +255,14 @@ class LanguageRun:
             self._save()
 
     # ---------------------------------------------------------------------------------------------- judging
-    def evaluate(self, player: PlayerOf | None = None) -> dict[str, Any]:
+    def evaluate(self) -> dict[str, Any]:
         """Attempt the held-out tasks greedily and log it."""
-        result = self.attempt_heldout("greedy", player)
+        result = self.attempt_heldout("greedy")
         self.folder.log(self.attempts, phase="eval", **result)
         self.live.note(f"held-out tasks after update {self.update}: {in_words(result)}")
         return result
 
-    def attempt_heldout(self, how: str, player: PlayerOf | None = None) -> dict[str, Any]:
+    def attempt_heldout(self, how: str) -> dict[str, Any]:
         """Attempts at the held-out tasks; see ``language_eval.summarise``.
 
         ``greedy``: one at each; ``sampled``: several at each where there are fewer than ``eval_tasks``.
@@ -270,19 +270,18 @@ class LanguageRun:
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
         tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
         jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
-        played = self._play(jobs, acting, player or self.player)
+        played = self._play(jobs, acting, self.attempt)
         played.check(f"at held-out tasks of {self.config.env}")
         return summarise(played.episodes, [task for task, _ in played.broken], self.env.reward_range[0])
 
-    def finish(self, algo: str, rule: Rule, player: PlayerOf | None = None) -> dict[str, Any]:
+    def finish(self, algo: str, rule: Rule) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model.
 
         Args:
             algo: name of the algorithm.
             rule: the credit rule that trained, for the page that shows credit token by token.
-            player: how an attempt goes; one agent by default.
         """
-        greedy, sampled = self.evaluate(player), self.attempt_heldout("sampled", player)
+        greedy, sampled = self.evaluate(), self.attempt_heldout("sampled")
         self._keep_attempts(rule)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)

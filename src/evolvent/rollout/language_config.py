@@ -12,7 +12,7 @@ import torch
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.learn.token_batch import Truncated
 from evolvent.models._language_load import dtype_of
-from evolvent.rollout.language_acting import Way
+from evolvent.models.language_acting import Way
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from evolvent import envs
 from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Task
-from evolvent.rollout.players import Player, run_players
+from evolvent.play.together import Player, run_players
 
 PlayerOf = Callable[[Env, Task, int, str], Player]
 """``(environment, task, seed, group)`` to the attempt as a coroutine."""

@@ -11,7 +11,8 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, count, interval, judged_on, percent
 from evolvent.learn import checkpoint
-from evolvent.rollout.language import LanguageRun, PlayerOf, open_language
+from evolvent.play.attempt import Manner
+from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_eval import random_play
 from evolvent.rollout.language_tasks import repeated
@@ -20,7 +21,7 @@ from evolvent.rollout.language_weights import Weights
 
 def evaluate_language(
     kind: type[LanguageConfig], folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "",
-    adapters: Sequence[str] = ("policy",), player: Callable[[LanguageRun], PlayerOf] | None = None,
+    adapters: Sequence[str] = ("policy",), manner: Callable[[Manner], Manner] = lambda manner: manner,
 ) -> dict[str, Any]:  # fmt: skip
     """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
 
@@ -31,7 +32,7 @@ def evaluate_language(
         episodes: held-out tasks; as many as in the run's own evaluations by default.
         env: another environment than the run's.
         adapters: as given to ``open_language``.
-        player: how an attempt goes; one agent by default.
+        manner: how attempts go, given how those of one agent do.
 
     Returns:
         The content of ``eval.json``.
@@ -51,9 +52,9 @@ def evaluate_language(
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     with open_language(config, folder, live, adapters=adapters) as run:
         state = checkpoint.load(newest, {f"weights.{name}": Weights(run.model, name) for name in adapters})
-        how_to = None if player is None else player(run)
+        run.manner = manner(run.manner)
         live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
-        played = {how: run.attempt_heldout(how, how_to) for how in ("greedy", "sampled")}
+        played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
         chance = random_play(run.copies.spec, repeated(run.heldout, plan.eval_tasks), config.seed)
     rows = [
         [how, interval(told["value"], told["ci95"], rate=False), percent(told["success_mean"]),

@@ -115,15 +115,12 @@ def _check_plan(stream: Stream, env: Env, folder: RunFolder, done: int) -> None:
 
 def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live) -> None:
     learning = item.phase == "stream"
-    use_memory = item.phase in ("stream", "after") and agent.use != "none"
+    use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
     tries: list[Attempt] = []
     with memory.transaction():
         for k in range(stream.attempts if learning else 1):
             seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)
-            repeat = learning and item.number > 1
-            tries.append(
-                attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning, repeat=repeat)
-            )
+            tries.append(attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning))
             if tries[-1].success:
                 break
         best = tries[-1]
@@ -146,13 +143,13 @@ def _log(item: _Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -
         task=item.task.id,
         kind=item.task.kind,
         success=int(best.success),
-        reward=best.reward,
-        valid=int(best.valid),
+        reward=best.episode.total_reward,
+        valid=int(best.episode.valid),
         first=int(item.phase == "stream" and item.number == 1),
         repeat=int(item.phase == "stream" and item.number > 1),
         attempts=len(tries),
         prompt_tokens=sum(t.prompt_tokens for t in tries),
-        tokens=sum(t.tokens for t in tries),
+        tokens=sum(t.episode.n_tokens for t in tries),
         seconds=round(sum(t.seconds for t in tries), 3),
         shown=[m.id for m in best.shown],
         omitted=[m.id for m in best.omitted],

@@ -10,15 +10,39 @@ from typing import Any, Literal
 from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Env, Model, distinct
+from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy
+from evolvent.models.served import Served
+from evolvent.play.attempt import Budget, Manner
+from evolvent.play.experience import Use
+from evolvent.play.renderers import Plain, Text
+from evolvent.play.workflow import SOLO, workflow
 from evolvent.rollout.account import rate
 from evolvent.rollout.attempt import Agent, attempt
 from evolvent.rollout.lifelong import Stream, note, run_stream
 from evolvent.rollout.sources import pinned
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes about it: nothing here belongs to a memory system."""
+
+    control: bool = True
+    """Also try the stream's tasks once without memory."""
+    agents: tuple[str, ...] = ()
+    """Several agents on the one model, such as planner solver: each NAME or NAME<A+B (reads A and B alone), either with
+    ": what it is told"; the last one acts and has the memory. None: one agent."""
+    transcript: bool = False
+    """Agents also see what was shown and said in earlier turns."""
+    answer: int = 0
+    """Tokens of one answer; 0 = what the environment asks for."""
+    turns: int = 0
+    """Turns of one attempt; 0 = as many as the environment allows."""
+    tokens: int = 0
+    """Sampled tokens of one attempt; 0 = no limit."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +52,8 @@ class MemoryConfig:
     env: str = "analyst"
     """Environment, with options after a colon: analyst:reviewer_wrong=0.2,drift=0.5."""
     model: str = "qwen2.5-coder-1.5b"
-    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, or none (admissible commands)."""
+    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), or none
+    (admissible commands)."""
     seed: int = 0
     """Root of the seed tree: tasks, orders, reviewer, exploration and sampling follow from it."""
     passes: int = 2
@@ -37,8 +62,6 @@ class MemoryConfig:
     """Tasks in the stream."""
     heldout: int = 24
     """Held-out tasks, tried before and after learning and never learned from."""
-    control: bool = True
-    """Also try the stream's tasks once without memory."""
     use: Literal["auto", "context", "values", "both", "none"] = "auto"
     """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both; auto:
     values where there are admissible commands, context elsewhere."""
@@ -48,6 +71,7 @@ class MemoryConfig:
     """Sampling temperature of free text; 0 is greedy."""
     value_gate: float = 0.85
     """Cosine above which another situation's experience counts when values choose (a scale of the embedder's)."""
+    plan: Plan = Plan()
 
 
 def run_memory_system(
@@ -79,7 +103,7 @@ def run_memory_system(
     with _opened(config, policy, folder, live, model) as (env, agent, memory):
         stream = Stream(
             algo=algo, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
-            control=config.control and agent.use != "none", attempts=attempts,
+            control=config.plan.control and agent.use.how != "none", attempts=attempts,
         )  # fmt: skip
         return run_stream(stream, env, agent, memory, folder, live, resume=resume)
 
@@ -102,7 +126,9 @@ def evaluate_memory_system(
         for index, task in enumerate(tasks):
             seed = seed_tree(config.seed, "eval", task.id)
             done = attempt(env, task, agent, memory, seed=seed, learn=False)
-            rows.append({"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.valid)})
+            rows.append(
+                {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
+            )
             live.task(
                 index + 1, len(tasks),
                 question=done.situation, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
@@ -129,11 +155,26 @@ def _opened(
                 )
             )
         )  # fmt: skip
-        use = "none" if policy.rank == "none" else config.use
-        agent = Agent(
-            model=model, use=use, lessons=config.lessons, temperature=config.temperature, value_gate=config.value_gate
-        )
+        how = "none" if policy.rank == "none" else config.use
+        if model is None and how == "both":  # nobody reads
+            how = "values"
+        engine, renderer = answering(model, config.temperature)
+        plan = config.plan
+        team = workflow(plan.agents) if plan.agents else SOLO
+        budget = Budget(turns=plan.turns, tokens=plan.tokens, answer=plan.answer)
+        use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
+        manner = Manner(renderer, team, budget, plan.transcript)
+        agent = Agent(engine, "none" if model is None else model.name, use, manner)
         yield env, agent, memory
+
+
+def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:
+    """A model as an engine, with the prompts that it reads: tokens where it is in torch, otherwise text."""
+    if model is None or not hasattr(model, "judge"):
+        return Served(model, temperature), Text()
+    from evolvent.models.language_acting import Acting
+
+    return Acting(model, "sum", temperature), Plain(model)  # pyright: ignore[reportArgumentType]
 
 
 def _fetching(live: Live) -> Callable[[int, int, str], None]:

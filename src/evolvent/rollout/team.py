@@ -47,6 +47,7 @@ from evolvent.evaluate import png
 from evolvent.evaluate.live import Live, duration
 from evolvent.learn import checkpoint
 from evolvent.learn.team_batch import Batch, View
+from evolvent.rollout.sources import pinned
 from evolvent.rollout.steps import Steps
 from evolvent.rollout.team_checks import check_minibatches, check_settings
 from evolvent.rollout.team_course import Course
@@ -118,6 +119,7 @@ class TeamRun:
 
     def __init__(self, config: TeamConfig, env: TeamEnv, folder: RunFolder, live: Live, *, resume: bool) -> None:
         self.config, self.env, self.folder, self.live = config, env, folder, live
+        self._spec = pinned(folder, config.env)
         self.device = torch.device(config.plan.device)
         self.steps = Steps(env.team, config.horizon, config.envs, ids=config.ids, device=self.device)
         self.generator = torch.Generator(self.device)
@@ -282,7 +284,7 @@ class TeamRun:
     def play(self, act: Act, how: str, watch: Callable[[Frame], None] | None = None) -> dict[str, np.ndarray]:
         """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; otherwise as ``team_eval.play``."""
         config = self.config
-        env = envs.load_team(config.env, min(config.plan.eval_episodes, 32))
+        env = envs.load_team(self._spec, min(config.plan.eval_episodes, 32))
         try:
             return play(
                 env, act, self.steps, episodes=config.plan.eval_episodes, greedy=how == "greedy",
@@ -307,7 +309,7 @@ class TeamRun:
 
     def _film(self) -> None:
         assert self._act is not None
-        env = envs.load_team(self.config.env, 1)
+        env = envs.load_team(self._spec, 1)
         try:
             seed = seed_tree(self.config.seed, "film")
             frames = film(env, self._act, self.steps, generator=self._generator("film"), seed=seed)
@@ -371,7 +373,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
     check_settings(config)
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
-    env = envs.load_team(config.env, config.envs, workers=plan.workers)
+    env = envs.load_team(pinned(folder, config.env), config.envs, workers=plan.workers)
     before = torch.get_num_threads()
     torch.set_num_threads(plan.threads)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.core.protocols import Correction, Env, Task, Turn
+from evolvent.core.protocols import Correction, Env, Task, Turn, members
 
 Act = Callable[[Task, Turn], str]
 MAX_STEPS = 200
@@ -40,7 +40,10 @@ def check_env(env: Env, *, n: int = 4, seed: int = 0, act: Act | None = None) ->
 
 def _attributes(env: Env, n: int, seed: int, act: Act) -> None:
     _check(
-        env, isinstance(env, Env), "members of the protocol are missing", [m for m in _members() if not hasattr(env, m)]
+        env,
+        isinstance(env, Env),
+        "members of the protocol are missing",
+        [m for m in members(Env) if not hasattr(env, m)],
     )
     low, high = env.reward_range
     _check(env, math.isfinite(low) and math.isfinite(high) and low < high, "reward_range", env.reward_range)
@@ -137,10 +140,6 @@ def _is_json(value: object) -> bool:
         return json.loads(json.dumps(value, allow_nan=False)) == value
     except (TypeError, ValueError):
         return False
-
-
-def _members() -> list[str]:
-    return [*Env.__annotations__, *(name for name, value in vars(Env).items() if callable(value) and name[0] != "_")]
 
 
 def _check(env: Env, holds: bool, what: str, got: object) -> None:

@@ -19,17 +19,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evolvent.core.protocols import Completion, Request
 from evolvent.core.seeding import rng
+from evolvent.models._language_known import Known, walk
 from evolvent.models.language import Heat, LanguageModel
-from evolvent.rollout.language_known import Known, walk
-from evolvent.rollout.players import Ask, Said
 
 Way = Literal["word", "token", "sum", "trie"]
 
 
 @dataclass
 class Acting:
-    """Answers a batch of asks with a ``models.language.LanguageModel``; counts tokens and seconds.
+    """The engine of a ``models.language.LanguageModel``; counts tokens and seconds.
 
     ``way`` is how it chooses among allowed actions; temperature 0 is greedy. With ``heat`` the temperature of what is
     sampled token by token follows its entropy.
@@ -49,17 +49,21 @@ class Acting:
         """To be called whenever the weights have moved: what was asked before does not hold."""
         self._known.forget()
 
-    def __call__(self, asks: Sequence[Ask]) -> list[Said]:
+    def __call__(self, requests: Sequence[Request]) -> list[Completion]:
         """The answers in order."""
         started = time.perf_counter()
-        said: list[Said | None] = [None] * len(asks)
+        said: list[Completion | None] = [None] * len(requests)
         batches: dict[tuple[Any, ...], list[int]] = {}
-        for i, ask in enumerate(asks):
-            how = self._how(ask)
-            key = (how, ask.adapter, *((ask.room, ask.stop, bool(ask.choices)) if how == self._write else ()))
+        for i, request in enumerate(requests):
+            how = self._how(request)
+            key = (
+                how,
+                request.adapter,
+                *((request.max_tokens, request.stop, bool(request.choices)) if how == self._write else ()),
+            )
             batches.setdefault(key, []).append(i)
         for (how, *_), members in batches.items():
-            answers = how([asks[i] for i in members])
+            answers = how([requests[i] for i in members])
             for i, answer in zip(members, answers, strict=True):
                 said[i] = answer
         self.seconds += time.perf_counter() - started
@@ -67,53 +71,61 @@ class Acting:
         self.tokens += sum(len(answer.token_ids) for answer in answers)
         return answers
 
-    def _how(self, ask: Ask) -> Callable[[Sequence[Ask]], list[Said]]:
-        if ask.choices and self.way != "trie":
+    def _how(self, request: Request) -> Callable[[Sequence[Request]], list[Completion]]:
+        if request.choices and self.way != "trie":
             return self._choose
-        whole = bool(ask.choices) and ask.room >= max(map(len, ask.choices))
+        whole = bool(request.choices) and request.max_tokens >= max(map(len, request.choice_tokens))
         return self._walk if whole and self.heat is None else self._write
 
-    def _write(self, asks: Sequence[Ask]) -> list[Said]:
+    def _write(self, requests: Sequence[Request]) -> list[Completion]:
         """Sampled token by token, freely or inside the allowed actions."""
-        choices = [list(ask.choices) for ask in asks] if asks[0].choices else None
+        choices = [list(request.choice_tokens) for request in requests] if requests[0].choices else None
         sampled = self.model.sample(
-            [ask.context for ask in asks], max_tokens=asks[0].room, temperature=self.temperature,
-            stop=() if choices else asks[0].stop, seeds=[ask.seed for ask in asks], adapter=asks[0].adapter,
-            allowed=choices, heat=self.heat,
+            [request.tokens for request in requests], max_tokens=requests[0].max_tokens, temperature=self.temperature,
+            stop=() if choices else requests[0].stop, seeds=[request.seed for request in requests],
+            adapter=requests[0].adapter, allowed=choices, heat=self.heat,
         )  # fmt: skip
-        out: list[Said] = []
-        for ask, one in zip(asks, sampled, strict=True):
-            taken = [i for i, ids in enumerate(ask.choices) if np.array_equal(ids, one.token_ids)]
+        out: list[Completion] = []
+        for request, one in zip(requests, sampled, strict=True):
+            taken = [i for i, ids in enumerate(request.choice_tokens) if np.array_equal(ids, one.token_ids)]
             notes = {"entropy": one.entropy}
-            out.append(Said(one.text, one.token_ids, one.logp, one.finish, taken[0] if taken else -1, notes))
+            choice = taken[0] if taken else -1
+            out.append(Completion(one.text, one.token_ids, one.logp, finish=one.finish, choice=choice, notes=notes))
         return out
 
-    def _walk(self, asks: Sequence[Ask]) -> list[Said]:
+    def _walk(self, requests: Sequence[Request]) -> list[Completion]:
         """One of the allowed actions, token by token."""
         greedy = self.temperature == 0.0
-        out: list[Said] = []
-        known = self._known.opinions(asks, 1.0 if greedy else self.temperature, inside=True)
-        for ask, opinions in zip(asks, known, strict=True):
-            k = walk(ask.choices, opinions, ask.seed, greedy=greedy)
+        out: list[Completion] = []
+        known = self._known.opinions(requests, 1.0 if greedy else self.temperature, inside=True)
+        for request, opinions in zip(requests, known, strict=True):
+            k = walk(request.choice_tokens, opinions, request.seed, greedy=greedy)
             logp_K, entropy_K = opinions[k]
-            text = self.model.decode(ask.choices[k])
-            out.append(Said(text, ask.choices[k], logp_K, "stop", k, {"entropy": entropy_K}))
+            text = self.model.decode(request.choice_tokens[k])
+            scores_N = np.array([opinion.logp_K.sum(dtype=np.float64) for opinion in opinions])
+            notes = {"entropy": entropy_K}
+            out.append(Completion(text, request.choice_tokens[k], logp_K, choice=k, scores_N=scores_N, notes=notes))
         return out
 
-    def _choose(self, asks: Sequence[Ask]) -> list[Said]:
+    def _choose(self, requests: Sequence[Request]) -> list[Completion]:
         """One of the allowed actions, by the likelihood of the whole."""
-        known = self._known.opinions(asks, 1.0, inside=False)
+        known = self._known.opinions(requests, 1.0, inside=False)
         # what training will compute again for each token, where tokens are trained one by one
-        kept = self._known.opinions(asks, self.temperature or 1.0, inside=False)
-        out: list[Said] = []
-        for ask, opinions, recorded in zip(asks, known, kept, strict=True):
+        kept = self._known.opinions(requests, self.temperature or 1.0, inside=False)
+        out: list[Completion] = []
+        for request, opinions, recorded in zip(requests, known, kept, strict=True):
             logps = [opinion.logp_K.astype(np.float64) for opinion in opinions]
-            texts = [self.model.decode(ids) for ids in ask.choices]
+            texts = [self.model.decode(ids) for ids in request.choice_tokens]
             z = np.array([lp.sum() / divisor(self.way, t, lp) for lp, t in zip(logps, texts, strict=True)])
             p = choice_probabilities(z, self.temperature)
-            k = int(np.argmax(p)) if self.temperature == 0.0 else int(rng(ask.seed, "choice").choice(len(p), p=p))
+            k = int(np.argmax(p)) if self.temperature == 0.0 else int(rng(request.seed, "choice").choice(len(p), p=p))
             notes = {"action_logp": np.full(len(logps[k]), np.log(max(p[k], 1e-300)), np.float32)}
-            out.append(Said(texts[k], ask.choices[k], recorded[k].logp_K, "stop", k, notes))
+            scores_N = np.array([lp.sum() for lp in logps])
+            out.append(
+                Completion(
+                    texts[k], request.choice_tokens[k], recorded[k].logp_K, choice=k, scores_N=scores_N, notes=notes
+                )
+            )
         return out
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from evolvent.core.protocols import Request
 from evolvent.models.language import LanguageModel, Row
-from evolvent.rollout.players import Ask
 
 
 class Opinion(NamedTuple):
@@ -34,29 +34,36 @@ class Known:
         """Nothing that was asked before holds any more."""
         self._found.clear()
 
-    def opinions(self, asks: Sequence[Ask], temperature: float, *, inside: bool) -> list[list[Opinion]]:
-        """Of every allowed action of every ask, in order.
+    def opinions(self, requests: Sequence[Request], temperature: float, *, inside: bool) -> list[list[Opinion]]:
+        """Of every allowed action of every request, in order.
 
         Args:
-            asks: decisions with choices, all of one adapter.
+            requests: decisions with choices, all of one adapter.
             temperature: divides the logits, above 0.
             inside: each token among those that continue some allowed action; otherwise among all.
         """
-        keys = [(ask.adapter, temperature, inside, _bytes(ask.context), *map(_bytes, ask.choices)) for ask in asks]
-        new = {key: ask for key, ask in zip(keys, asks, strict=True) if key not in self._found}
-        rows = [Row(ask.context, ids, ask.choices if inside else ()) for ask in new.values() for ids in ask.choices]
+        keys = [
+            (request.adapter, temperature, inside, _bytes(request.tokens), *map(_bytes, request.choice_tokens))
+            for request in requests
+        ]
+        new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._found}
+        rows = [
+            Row(request.tokens, ids, request.choice_tokens if inside else ())
+            for request in new.values()
+            for ids in request.choice_tokens
+        ]
         if rows:
             with torch.no_grad():
-                told = self._model.judge(rows, adapter=asks[0].adapter, temperature=temperature)
+                told = self._model.judge(rows, adapter=requests[0].adapter, temperature=temperature)
             ends = np.cumsum([len(row.tokens) for row in rows])[:-1]
             logps, entropies = (
                 np.split(column.float().cpu().numpy(), ends) for column in (told.logp_K, told.entropy_K)
             )
             found = [Opinion(*pair) for pair in zip(logps, entropies, strict=True)]
             at = 0
-            for key, ask in new.items():
-                self._found[key] = found[at : at + len(ask.choices)]
-                at += len(ask.choices)
+            for key, request in new.items():
+                self._found[key] = found[at : at + len(request.choices)]
+                at += len(request.choices)
         return [self._found[key] for key in keys]
 
 

@@ -1,0 +1,1 @@
+"""One attempt: decisions, tools, memory, budgets, several agents, and the record of it all."""

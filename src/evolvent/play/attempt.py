@@ -1,0 +1,153 @@
+"""One attempt at one task, the only loop there is: see, recall, decide, act; recorded as an ``Episode``.
+
+Memory, tools, budgets and several agents are parts of it that combine; whatever answers requests can play it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task
+from evolvent.core.seeding import seed_tree
+from evolvent.play.experience import Experience
+from evolvent.play.recorder import Recorder
+from evolvent.play.sight import Sight
+from evolvent.play.together import Player
+from evolvent.play.workflow import SOLO, Workflow
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one attempt may cost; reaching a limit truncates it, and the record says which."""
+
+    turns: int = 0
+    """Turns of the environment; 0 = as many as it allows."""
+    tokens: int = 0
+    """Sampled tokens over all decisions; 0 = no limit."""
+    context: int = 0
+    """Tokens of context and answer together; 0 = no limit."""
+    answer: int = 0
+    """Tokens of one free answer; 0 = what the environment asks for."""
+
+    def spent(self, turns: int, tokens: int) -> str:
+        """The limit that is reached, or nothing."""
+        if self.turns and turns >= self.turns:
+            return "turns"
+        return "tokens" if self.tokens and tokens >= self.tokens else ""
+
+    def left(self, tokens: int, context: int) -> tuple[int, int]:
+        """Tokens that an answer may have, by the budget of tokens and by that of the context."""
+        free = 1 << 31
+        return self.tokens - tokens if self.tokens else free, self.context - context if self.context else free
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How attempts go: what prompts look like, who decides, and the limits."""
+
+    renderer: Renderer
+    """Turns what an agent sees into prompts."""
+    team: Workflow = SOLO
+    """The agents, and who reads whom; the last one acts."""
+    budget: Budget = Budget()
+    """Limits of an attempt."""
+    transcript: bool = False
+    """Agents also see what was shown and said in earlier turns; always so where the environment is a conversation."""
+
+
+def play(
+    env: Env, task: Task, manner: Manner, *, seed: int, group: str = "", world: int | None = None,
+    experience: Experience | None = None,
+) -> Player:  # fmt: skip
+    """One attempt, as a coroutine that returns its episode.
+
+    The observation where an attempt was cut off is the last node, so that a critic can value it, with the actions that
+    were allowed there.
+
+    Args:
+        env: the environment, used by this attempt alone.
+        task: what to attempt.
+        manner: how.
+        seed: of the draws.
+        group: attempts that are compared with one another.
+        world: seed of the environment; the task's own by default.
+        experience: what the agent that acts recalls, and how it uses it.
+
+    Raises:
+        EnvError: the environment broke, or not even the first answer fits the budget.
+    """
+    turn = env.reset(task, task.seed if world is None else world)
+    record = Recorder(env, task, turn, seed=seed, group=group)
+    episode, team = record.episode, manner.team.speaking
+    sight, stop = Sight(env, manner, episode, recalls=experience is not None), ""
+    while not turn.done:
+        said: dict[str, str] = {}
+        for member in team:
+            acts, draws = member is team[-1], seed_tree(seed, episode.n_steps)
+            recalls = experience if acts else None
+            examples = recalls.recall(turn, sight.key(turn), draws) if recalls else ""
+            prompt = sight.prompt(member, turn, said, examples)
+            choices = allowed(manner.renderer, turn.admissible or ()) if acts else ()
+            room, stop = _room(record, manner.budget, prompt, choices)
+            if stop:
+                break
+            answer = yield Request(prompt, draws, room, env.stop, choices, member.weights)  # ACT
+            action = turn.admissible[answer.choice] if choices and turn.admissible else answer.text.strip()
+            if recalls:
+                action, answer = recalls.choose(turn, answer, draws, episode)
+            said[member.name] = action
+            record.decision(member.name, action, answer, choices)
+            sight.said(answer)
+        if stop:
+            if experience:
+                experience.stopped()
+            break
+        before, turn = turn, env.step(said[team[-1].name])  # STEP
+        sight.follows(before, turn, said)
+        record.outcome(turn, said[team[-1].name], team[-1].name)
+    if turn.truncated and not stop:
+        sight.prompt(team[0], turn, {})
+    # where it was cut off, an agent that writes freely comes next, or else the one that acts
+    commands = turn.admissible or () if (stop or turn.truncated) and len(team) == 1 else ()
+    if experience:
+        experience.ended(turn)
+    return record.ends(turn, stop, allowed(manner.renderer, commands))
+
+
+def allowed(renderer: Renderer, commands: Sequence[str]) -> tuple[Prompt, ...]:
+    """Each command as a prompt's continuation; where one begins another, all end with a line break.
+
+    Token by token nobody could tell "take the jar" from the beginning of "take the jar from the shelf".
+    """
+    ids = tuple(renderer.command(text) for text in commands)
+    # in order, what begins another stands right before one
+    whole = sorted({tuple(each if isinstance(each, str) else each.tolist()) for each in ids})
+    if any(after[: len(one)] == one for one, after in pairwise(whole)):
+        ids = tuple(renderer.command(f"{text}\n") for text in commands)
+    return ids
+
+
+def _room(record: Recorder, budget: Budget, prompt: Prompt, choices: Sequence[Prompt]) -> tuple[int, str]:
+    """Tokens that the next answer may have, and the limit that is reached, if one is.
+
+    Raises:
+        EnvError: a limit before anything was said.
+    """
+    n_tokens, seen = record.episode.n_tokens, 0 if isinstance(prompt, str) else len(prompt)
+    stop = budget.spent(record.n_turns, n_tokens)
+    tokens = [0 if isinstance(ids, str) else len(ids) for ids in choices]
+    wanted = max(tokens, default=budget.answer or record.env.max_tokens)
+    room = min(wanted, *budget.left(n_tokens, seen))
+    # an allowed action is said whole or not at all
+    stop = stop or ("context" if room < (wanted if choices else 1) else "")
+    if stop and record.episode.n_steps == 0:
+        raise EnvError(
+            "not even the first answer fits", got=f"a prompt of {seen} tokens, an answer of up to {wanted}",
+            expected=f"together at most {budget.context or budget.tokens} tokens",
+            where=f"task {record.episode.task_id}",
+            do="shorten the prompt or the answer (--answer), or take a model with a longer context",
+        )  # fmt: skip
+    return room, stop

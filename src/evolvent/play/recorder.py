@@ -1,0 +1,110 @@
+"""Writes an attempt into its ``Episode`` while it happens: decisions, tool calls, rewards, why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Completion, Env, Prompt, Task, Turn
+from evolvent.core.reward_kinds import keep_reward
+
+
+class Recorder:
+    """The record of an attempt that begins with ``turn``.
+
+    The answer of the attempt is the last action, as the environment read it where it tells (``info["action"]``). What
+    the environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``; that there are
+    tools, ``info["tools"]``, and calls of them, ``info["call"]``, stand in the record.
+    """
+
+    def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
+        self.env, self.n_turns = env, 0
+        self.episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind})
+        self._answer: str | None = None
+        self._notes: list[tuple[int, Mapping[str, np.ndarray]]] = []
+        self._paid: list[tuple[int, Mapping[str, Any]]] = []
+        self._call(turn, "agent")
+
+    def decision(self, agent: str, text: str, answer: Completion, choices: Sequence[Prompt]) -> None:
+        """What an agent said; allowed actions are kept as tokens where there are such."""
+        tokens = [ids for ids in choices if not isinstance(ids, str)] if len(answer.token_ids) else []
+        self.episode.turn = self.n_turns
+        self.episode.act(
+            text, agent=agent, token_ids=answer.token_ids, logp=answer.logp, choices=tokens, finish=answer.finish
+        )
+        self._notes.append((len(answer.token_ids), answer.notes))
+
+    def outcome(self, turn: Turn, action: str, agent: str) -> None:
+        """What the environment made of an action."""
+        self._call(turn, agent)
+        self.episode.add_reward(turn.reward)
+        self._answer = str(turn.info.get("action", action))
+        self._paid.append((self.episode.n_steps - 1, turn.info.get("rewards", {})))
+        self.n_turns += 1
+
+    def ends(self, turn: Turn, stop: str, choices: Sequence[Prompt]) -> Episode:
+        """Close the record.
+
+        Args:
+            turn: where it ended.
+            stop: the limit that was reached, if one was.
+            choices: what was allowed where it was cut off.
+        """
+        self._keep_notes()
+        self._keep_paid()
+        self.episode.end(
+            terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid,
+            stop=stop or str(turn.info.get("stop", "env")), answer=self._answer,
+            choices=[ids for ids in choices if not isinstance(ids, str)],
+        )  # fmt: skip
+        return self.episode
+
+    def _call(self, turn: Turn, agent: str) -> None:
+        self.episode.offers_tools |= "tools" in turn.info
+        call = turn.info.get("call")
+        if call:
+            self.episode.tool(call["name"], call["arguments"], call["result"], outcome=call["outcome"], agent=agent)
+
+    def _keep_notes(self) -> None:
+        """Notes are kept where every decision has them: free words and choices are not told the same of."""
+        known = [set(notes) for _, notes in self._notes]
+        for name in set[str].intersection(*known) if known else ():
+            self.episode.note(name, np.concatenate([notes[name] for _, notes in self._notes]))
+        if any("action_logp" in notes for _, notes in self._notes):
+            columns = [notes.get("action_logp", np.full(n, np.nan)) for n, notes in self._notes]
+            starts = np.cumsum([0, *(n for n, _ in self._notes)])
+            logp = self.episode.logp
+            for i, column in enumerate(columns):
+                if np.isnan(column).any():  # free words: as a whole as likely as all their tokens
+                    columns[i] = np.full(len(column), logp[starts[i] : starts[i + 1]].sum())
+            self.episode.note("action_logp", np.concatenate(columns))
+
+    def _keep_paid(self) -> None:
+        """Keep the kinds of reward that the environment told after each turn: those who act are paid.
+
+        A kind that comes with every turn has a number for each decision; one that comes with the last alone is the
+        attempt's.
+
+        Raises:
+            EnvError: a kind that comes now and then.
+            BadInput: something that is not a finite number.
+        """
+        paid = self._paid
+        for kind in dict.fromkeys(kind for _, told in paid for kind in told):
+            values = [(at, told[kind]) for at, told in paid if kind in told]
+            if len(values) == len(paid):
+                column_T: list[Any] = [0.0] * self.episode.n_steps
+                for at, value in values:
+                    column_T[at] = value
+                keep_reward(self.episode, kind, column_T)
+            elif len(values) == 1 and kind in paid[-1][1]:
+                keep_reward(self.episode, kind, values[0][1])
+            else:
+                raise EnvError(
+                    "a kind of reward that comes now and then", got=f"{kind!r} {len(values)} times, {len(paid)} turns",
+                    expected="after every turn, or with the last alone", where=self.env.name, do="pay 0 in between",
+                )  # fmt: skip

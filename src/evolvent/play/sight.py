@@ -1,0 +1,99 @@
+"""What agents see of an attempt: as prompts, and as observations in its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.protocols import Completion, Env, Prompt, Turn
+
+if TYPE_CHECKING:
+    from evolvent.play.attempt import Manner
+    from evolvent.play.workflow import Member
+
+
+class Sight:
+    """A single agent goes on in the tokens of its conversation, or starts afresh with every turn.
+
+    Where several agents speak, or memories are shown, each decision has a prompt of its own in which the past is told.
+
+    Args:
+        env: the environment.
+        manner: how attempts go.
+        episode: where observations are recorded.
+        recalls: memories are shown: then situations are told as the memory's keys tell them.
+    """
+
+    def __init__(self, env: Env, manner: Manner, episode: Episode, *, recalls: bool) -> None:
+        self._env, self._manner, self._episode, self._recalls = env, manner, episode, recalls
+        self._keeps = manner.transcript or getattr(env, "conversation", False)
+        self._tells = recalls or len(manner.team.members) > 1
+        self._past, self._context = "", None
+
+    def key(self, turn: Turn) -> str:
+        """What describes the situation for a memory."""
+        return turn.key or self._past + turn.observation
+
+    def prompt(self, member: Member, turn: Turn, said: dict[str, str], examples: str = "") -> Prompt:
+        """What a member is shown, recorded; ``said`` are the words of this turn so far."""
+        if self._tells:
+            return self._told(member, turn, said, examples)
+        going_on = self._context is not None and (self._keeps or turn.follows)
+        if going_on:
+            new = self._manner.renderer.more(self._env, turn, cast("Prompt", self._context))
+            self._context = _join(cast("Prompt", self._context), new)
+        else:
+            self._context = new = self._manner.renderer.first(self._env, turn)
+        self._observe(turn.observation, member, new, None if going_on else -1)
+        return self._context
+
+    def said(self, answer: Completion) -> None:
+        """The conversation goes on behind an answer, in the tokens as they were sampled."""
+        if self._context is not None:
+            self._context = _join(
+                self._context, answer.text if isinstance(self._context, str) else answer.token_ids
+            )  # fmt: skip
+
+    def follows(self, before: Turn, turn: Turn, said: dict[str, str]) -> None:
+        """The environment has answered ``said`` with ``turn``."""
+        if self._tells:
+            names = list(said) if len(said) > 1 else [self._env.labels[1]]
+            told = _lines(before.observation, dict(zip(names, said.values(), strict=True)))
+            self._past = f"{self._past}{told}\n" if self._keeps or turn.follows else ""
+
+    def _told(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
+        heard = {name: words for name, words in said.items() if name in member.reads}
+        situation = turn.key or turn.observation if self._recalls else turn.observation
+        shown = replace(turn, observation=self._past + _lines(situation, heard))
+        head = f"{member.profile}\n\n" if member.profile else ""
+        seat = cast("Env", _Seat(self._env, head + self._env.instructions))
+        prompt = self._manner.renderer.first(seat, shown, examples)
+        self._observe(shown.observation, member, prompt, -1)
+        return prompt
+
+    def _observe(self, text: str, member: Member, new: Prompt, parent: int | None) -> None:
+        self._episode.observe(text, agent=member.name, token_ids=() if isinstance(new, str) else new, parent=parent)
+
+
+def _lines(observation: str, said: dict[str, str]) -> str:
+    return "\n".join([observation, *(f"{name}: {words}" for name, words in said.items())])
+
+
+def _join(before: Prompt, after: Prompt) -> Prompt:
+    if isinstance(before, str):
+        return before + str(after)
+    return np.concatenate([before, np.asarray(after, np.int32)])
+
+
+@dataclass(frozen=True)
+class _Seat:
+    """An environment as one agent is introduced to it."""
+
+    env: Env
+    instructions: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)

@@ -1,0 +1,334 @@
+"""Runs and comparisons from Python: ``evolvent.run`` and ``evolvent.compare``; the command line calls the same.
+
+result = evolvent.run("memlift", env="analyst", model="qwen2.5-coder-1.5b", seed=3, out="runs/first", passes=2)
+result.summary["score"], result.folder
+evolvent.compare(["runs/first", "runs/second"])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evolvent import catalogue
+from evolvent.core import config as configs
+from evolvent.core import sources
+from evolvent.core.errors import BadInput, EvolventError, Interruption
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.evaluate.outcome import page, tell
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run left: its folder, and the content of its ``summary.json``."""
+
+    folder: Path
+    summary: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a run goes."""
+
+    seeds: tuple[int, ...] = ()
+    """Several seeds: one folder each inside --out, and a comparison at the end."""
+    out: Path | None = None
+    """The run folder; runs/ALGO-ENV-SEED-TIME by default."""
+    resume: Path | None = None
+    """Continue the run in this folder with its own settings."""
+
+
+def run(
+    system: str | os.PathLike[str],
+    *,
+    seeds: Sequence[int] = (),
+    out: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
+    **fields: Any,
+) -> Result | list[Result]:
+    """Run a system as ``evolvent run`` does: the same checks, the same folder, the same errors.
+
+    Args:
+        system: a name of ``evolvent list algos``, or a Python file with one.
+        seeds: several seeds: one folder each inside ``out``, and a comparison at the end.
+        out: the run folder; ``runs/SYSTEM-ENV-SEED-TIME`` by default.
+        resume: the folder of a run to go on with, with its own settings.
+        quiet: print nothing.
+        **fields: settings by the names of their flags: ``env``, ``model``, ``seed``, ``eval_every``, …
+
+    Returns:
+        The folder and the summary of the run; of several seeds a list of them.
+
+    Raises:
+        BadInput: what the command line refuses.
+        Interruption: Ctrl-C; says how to go on.
+    """
+    found = catalogue.system(os.fspath(system))
+    where = Where(tuple(seeds), _path(out), _path(resume))
+    stored = stored_config(found, where.resume)
+    told = {"seeds": where.seeds, "out": where.out, "resume": where.resume}
+    words = [f"{key}={str(value) if isinstance(value, Path) else value!r}" for key, value in told.items() if value]
+    call = ", ".join([repr(found.asked), *words, *(f"{key}={value!r}" for key, value in fields.items())])
+    config = configs.with_fields(found.settings() if stored is None else stored, **fields)
+    config = configs.from_json(found.Config, configs.to_json(config))  # checks the types
+    with _live(quiet) as live:
+        made = start(found, config, where, f"evolvent.run({call})", live)
+    results = [Result(path, RunFolder.open(path).summary()) for path in made]
+    return results if seeds else results[0]
+
+
+def compare(
+    folders: Sequence[str | os.PathLike[str]], *, html: str | os.PathLike[str] | None = None, quiet: bool = False
+) -> list[Any]:
+    """Compare runs as ``evolvent compare`` does; the first folder is the reference.
+
+    Args:
+        folders: run folders, or folders of run folders: one arm with several seeds.
+        html: a file for the page with curves.
+        quiet: print nothing.
+
+    Returns:
+        ``evaluate.compare.Standing`` of each arm: score, interval, and what it says against the reference.
+
+    Raises:
+        BadInput: nothing to compare, or runs that cannot be.
+    """
+    with _live(quiet) as live:
+        return compare_folders([Path(folder) for folder in folders], _path(html), live)
+
+
+def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> list[Any]:
+    """Print the comparison of run folders, and write its page where ``html`` says."""
+    from evolvent.evaluate import compare as comparison
+
+    if not folders:
+        raise BadInput("nothing to compare", expected="run folders", where="evolvent compare")
+    standings = comparison.compare(comparison.load(folders, live.note))
+    comparison.show(standings, live)
+    if html is not None:
+        live.note(f"page: {comparison.write_html(standings, html)}")
+    return standings
+
+
+# ------------------------------------------------------------------------------------------------------- settings
+def stored_config(found: catalogue.System, resume: Path | None) -> Any:
+    """The configuration in the folder of a run to go on with, or ``None``; it must be a run of this system."""
+    if resume is None:
+        return None
+    if not (resume / "config.json").exists() and list(resume.glob("seed-*/config.json")):
+        resume = sorted(resume.glob("seed-*"))[0]
+    folder = RunFolder.open(resume)
+    _check_same(folder, found)  # before its settings are read as those of another system
+    return configs.from_json(found.Config, folder.config)
+
+
+# -------------------------------------------------------------------------------------------------------- starting
+def start(found: catalogue.System, config: Any, where: Where, command: str, live: Live) -> list[Path]:
+    """Start or continue what is asked for; the run folders.
+
+    Raises:
+        BadInput: settings that do not fit together.
+        Interruption: it was stopped by Ctrl-C.
+    """
+    _check_resume(where)
+    if where.seeds:
+        return _run_seeds(found, config, where, command, live)
+    return [_run_one(found, config, where.out, where.resume, command, live)]
+
+
+def _check_resume(where: Where) -> None:
+    """A resumed run stays in its folder; that of several seeds is asked for with its seeds."""
+    if where.resume is None:
+        return
+    if where.out is not None:
+        raise BadInput(
+            "a resumed run stays in its folder", got=f"--out {where.out}", where="--resume", do="leave --out out"
+        )
+    names = [path.parent.name[5:] for path in where.resume.glob("seed-*/config.json")]
+    seeds = " ".join(sorted(filter(str.isdecimal, names), key=int))
+    if where.seeds and (where.resume / "config.json").exists():
+        got, do = "one run", "leave --seeds out"
+    elif not where.seeds and seeds:
+        got, do = f"runs of the seeds {seeds}", f"--seeds {seeds}"
+    else:
+        if not seeds:
+            RunFolder.open(where.resume)  # or what is wrong with it
+        return
+    raise BadInput("the folder holds something else", got=got, where=f"--resume {where.resume}", do=do)
+
+
+def _run_one(
+    found: catalogue.System, config: Any, out: Path | None, resume: Path | None, command: str, live: Live
+) -> Path:
+    name, env, seed = found.name, str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
+    changed: dict[str, tuple[Any, Any]] = {}
+    if resume is None:
+        _check_env(env)
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        path = out or Path("runs") / f"{name}-{_short(env)}-{seed}-{stamp}"
+        fields = configs.to_json(config)
+        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command)
+        if found.file is not None:
+            sources.keep(folder.path / catalogue.KEPT, found.file, system=found.asked)
+    else:
+        folder = RunFolder.open(resume)
+        _check_same(folder, found)
+        if changed := _changed(folder, config):
+            folder.extend(configs.to_json(config), changed, command)
+    live.note(f"{name} on {env or '–'}, seed {seed} → {folder.path}")
+    if resume is not None and folder.finished and not changed:
+        # written again: it may have been stopped between its last number and its last page
+        more = "".join(f"; {_flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
+        live.note(f"this run has ended; nothing to do{more}\n\nreport: {page(folder.path)}")
+        return folder.path
+    again = f"evolvent run {shlex.quote(found.asked)} --resume {shlex.quote(str(folder.path))}"
+    with folder:
+        try:
+            summary = found.module.run(config, folder, live, resume=resume is not None)
+            _check_summary(summary, found)
+        except (Interrupted, KeyboardInterrupt) as error:
+            live.close()
+            if isinstance(error, Interrupted):
+                live.note(f"report so far: {page(folder.path)}")
+            raise Interruption(f"stopped; the run stands in {folder.path}", do=again) from error
+        except EvolventError:
+            if resume is None:
+                _remove_empty(folder)
+            raise
+        folder.write_summary(summary)
+    live.close()
+    tell(folder.path, summary, live)
+    return folder.path
+
+
+def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
+    """What a resumed run is given anew: its total at most; all other settings stay as they are.
+
+    ``EXTENDABLE`` of a configuration names such fields, each with the column of the metrics that says how far it is.
+
+    Raises:
+        BadInput: another setting differs, or the new total is less than what is done.
+    """
+    where, may = f"{folder.path}/config.json", dict(getattr(config, "EXTENDABLE", ()))
+    changed = configs.diff(configs.from_json(type(config), folder.config), config)
+    if other := {path: values for path, values in changed.items() if path not in may}:
+        told = ", ".join(f"{path} {old!r} → {new!r}" for path, (old, new) in other.items())
+        total = f"; {' and '.join(map(_flag, may))} may change" if may else ""
+        raise BadInput(
+            "a resumed run keeps its settings", got=told, expected=f"the settings in {where}{total}",
+            where="--resume", do="leave these flags out, or start a new run",
+        )  # fmt: skip
+    for path, (_, new) in changed.items():
+        done, endless = _done(folder, may[path])
+        if new < done and not (endless and new == 0):
+            raise BadInput(
+                "the run has done more than that", got=f"{_flag(path)} {new}", expected=f"at least {done}",
+                where=str(folder.path), do="give a larger total, or start a new run",
+            )  # fmt: skip
+    return changed
+
+
+def _done(folder: RunFolder, column: str) -> tuple[float, bool]:
+    """How far a run is by a column of its metrics, in the unit of the setting, and whether 0 of it is no limit."""
+    column_N = [row[column] for row in folder.read_metrics() if column in row]
+    if column == "t":
+        return max(column_N, default=0.0) / 60, True
+    if column == "sampled_tokens":  # of single updates
+        return sum(column_N), True
+    return max(column_N, default=0), False
+
+
+def _flag(path: str) -> str:
+    """The flag of a setting: ``--save-every`` for ``plan.save_every``."""
+    return "--" + path.rpartition(".")[2].replace("_", "-")
+
+
+def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str, live: Live) -> list[Path]:
+    name = found.name
+    if not any(one.name == "seed" for one in dataclasses.fields(config)):
+        raise BadInput("this algorithm has no seed", got=f"--seeds {where.seeds}", where=name, do="leave --seeds out")
+    if len(set(where.seeds)) < len(where.seeds):
+        raise BadInput("a seed is given twice", got=where.seeds, expected="distinct seeds", where="--seeds")
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    env = _short(str(getattr(config, "env", "")))
+    parent = where.resume or where.out or Path("runs") / f"{name}-{env}-seeds-{stamp}"
+    runs = {parent / f"seed-{seed}": dataclasses.replace(config, seed=seed) for seed in where.seeds}
+    known = {child for child in runs if (child / "config.json").exists()}
+    if known and where.resume is None:
+        raise BadInput("the run folder is not empty", got=str(min(known)), where="--out", do=f"--resume {parent}")
+    changed: dict[str, tuple[Any, Any]] = {}
+    for child in known:  # all of them before the first goes on
+        _check_same(folder := RunFolder.open(child), found)
+        changed |= _changed(folder, runs[child])
+    for child, one in runs.items():
+        out, resume = (None, child) if child in known else (child, None)
+        try:
+            _run_one(found, one, out, resume, command, live)
+        except Interruption as error:
+            words = ["--seeds", *where.seeds]
+            for path, (_, new) in changed.items():
+                words += [_flag(path), new]
+            again = f"evolvent run {shlex.quote(found.asked)} --resume {shlex.quote(str(parent))}"
+            raise Interruption(error.what, do=f"{again} {shlex.join(map(str, words))}") from error
+    compare_folders([parent], parent / "compare.html", live)
+    return list(runs)
+
+
+def _check_env(spec: str) -> None:
+    """A wrong name fails before anything is written; ``envs.load`` or ``load_team`` checks the rest."""
+    from evolvent import envs
+
+    if spec:
+        envs.find(spec, where="--env")
+
+
+def _check_same(folder: RunFolder, found: catalogue.System) -> None:
+    manifest = folder.manifest()
+    note = sources.note(folder.path / catalogue.KEPT)
+    again = shlex.quote(note["file"] if note else manifest["algo"])
+    if manifest["algo"] != found.name or (note is None) != (found.file is None):
+        raise BadInput(
+            "the folder holds a run of another algorithm", got=found.asked, expected=manifest["algo"], where="--resume",
+            do=f"evolvent run {again} --resume {shlex.quote(str(folder.path))}",
+        )  # fmt: skip
+    if found.file is not None:
+        sources.kept(folder.path / catalogue.KEPT, "the file of the run's system", found.file)
+
+
+def _check_summary(summary: object, found: catalogue.System) -> None:
+    if not isinstance(summary, dict):
+        raise BadInput(
+            "run() must return the summary of the run", got=type(summary).__name__, where=found.asked,
+            expected='a dictionary: {"algo", "env", "seed", "score": {"name", "value", "ci95", "higher_is_better"}, …}',
+        )  # fmt: skip
+
+
+def _remove_empty(folder: RunFolder) -> None:
+    """A run that failed before its first task leaves nothing behind."""
+    folder.close()
+    memory = {"memory.db", "memory.db-wal", "memory.db-shm"}
+    if {path.name for path in folder.path.iterdir()} <= {"config.json", "task", "system", *memory}:
+        shutil.rmtree(folder.path)
+
+
+def _short(env: str) -> str:
+    """An environment's name as a part of the name of a folder."""
+    return Path(env.partition(":")[0]).stem or "none"
+
+
+def _path(text: str | os.PathLike[str] | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def _live(quiet: bool) -> Live:
+    return Live(plain=True, stream=io.StringIO()) if quiet else Live(plain=True)
