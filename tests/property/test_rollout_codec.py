@@ -85,7 +85,7 @@ def test_what_is_damaged_newer_or_something_else_is_refused_by_name(tmp_path):
     whole = blob.read_bytes()
     for part in (whole[:-30], whole.replace(bytes(8), bytes(7) + b"\1", 1), b""):
         blob.write_bytes(part)
-        with pytest.raises(BadInput, match="file of columns|cannot be read|not match"):
+        with pytest.raises(BadInput, match="file of columns"):
             load_rollout(path)
     blob.write_bytes(whole)
     for fields_, says in (
