@@ -140,8 +140,7 @@ def token_targets(ledger: Ledger) -> np.ndarray:
 
 def token_rows(episode: Episode) -> list[np.ndarray]:
     """Tokens of each decision, one array a step."""
-    ends = np.cumsum(episode.tokens_per_step_T)
-    return np.split(episode.token_ids, ends[:-1]) if len(ends) else []
+    return [episode.step_tokens(t) for t in range(episode.n_steps)]
 
 
 def explained(value: Tensor, target: Tensor) -> float:

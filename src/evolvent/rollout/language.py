@@ -319,10 +319,9 @@ class LanguageRun:
 
     def _keep_attempts(self, rule: Rule) -> None:
         """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
-        kept = trees_of(self._last[: self.config.plan.record])
-        for episode in trees_of(self._last):
-            if all(episode is not one for one in kept):
-                self.folder.episode(episode)
+        trees, kept = trees_of(self._last), trees_of(self._last[: self.config.plan.record])
+        for episode in trees[len(kept) :]:  # in order of their first attempts: those of the first stand first
+            self.folder.episode(episode)
         if self._telling is not None:
             update, episodes, ledger = self._telling
             others = standard_rules(episodes, rule.config if isinstance(rule.config, Discounted) else None)
