@@ -325,6 +325,8 @@ class LanguageRun:
             return
         if self._resume:
             self.folder.truncate(-1)
+            if self.memory is not None:
+                self.memory.forget()
         self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
         tasks = repeated(self.heldout, self.config.plan.eval_tasks)
         self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed))

@@ -11,6 +11,7 @@ import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -48,7 +49,7 @@ class LanguageMemory:
         self._policy = preset(plan.memory, k=plan.memories)
         self._use = Use(how="context", lessons=plan.lessons, budget_chars=BUDGET_CHARS)
         self._pending: list[tuple[Episode, Experience]] = []
-        self._memory = self._open()
+        self._opened: Memory | None = None
 
     def play(self, env: Env, task: Task, manner: Manner, *, seed: int, group: str, learns: bool) -> Player:
         """One attempt with what is remembered in sight; with ``learns`` it will be settled by ``settle``."""
@@ -89,30 +90,40 @@ class LanguageMemory:
 
     def state_dict(self) -> dict[str, Any]:
         """The whole store, as it stands between two updates."""
-        self._memory.close()
-        with sqlite3.connect(self._path) as store:
-            content = store.serialize()
-        store.close()
-        self._memory = self._open()
-        return {"store": np.frombuffer(content, np.uint8).copy()}
+        assert self._memory is not None  # it is there before it is read
+        with closing(sqlite3.connect(self._path)) as store:
+            return {"store": np.frombuffer(store.serialize(), np.uint8).copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put a store back; what was written after it is gone, as the weights that came after are."""
-        self._memory.close()
-        for ending in ("-wal", "-shm"):
-            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        self.forget()
         self._path.write_bytes(np.asarray(state["store"], np.uint8).tobytes())
-        self._memory = self._open()
+
+    def forget(self) -> None:
+        """Begin anew, with nothing remembered."""
+        self.close()
+        for path in self._path.parent.glob(f"{self._path.name}*"):
+            path.unlink()
+
+    def aside(self, folder: Path) -> None:
+        """Go on in another folder: what is evaluated does not change."""
+        self.close()
+        self._path = folder / self._path.name
 
     def close(self) -> None:
         """Close the store."""
-        self._memory.close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
-    def _open(self) -> Memory:
-        return Memory(
-            self._path, policy=self._policy, seed=seed_tree(self._seed, "memory"), reward_range=self._range,
-            sync="normal",
-        )  # fmt: skip
+    @property
+    def _memory(self) -> Memory:
+        if self._opened is None:
+            self._opened = Memory(
+                self._path, policy=self._policy, seed=seed_tree(self._seed, "memory"), reward_range=self._range,
+                sync="normal",
+            )  # fmt: skip
+        return self._opened
 
     def _told(self, episodes: Sequence[Episode]) -> dict[str, float]:
         shown = [len(episode.shown_memories) for episode in episodes]
