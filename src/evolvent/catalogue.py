@@ -212,7 +212,7 @@ def credit_rule(name: str) -> CreditRule:
         return rule_of(name, found, module, str(at.file or at.home), whole=attribute == "assign")
     own = sorted(_modules("credit"))
     if name in own:
-        module = importlib.import_module(f"evolvent.credit.{name}")
+        module = _import("credit", name)
         return rule_of(name, module.assign, module, "", whole=True)
     if short := [rule for rule in own if rule.partition("_")[2] == name]:
         if len(short) == 1:
@@ -257,7 +257,7 @@ def _load(package: str, name: str, what: str, do: str, others: Sequence[str] = (
         raise BadInput(f"unknown {what}", got=name, expected=hint, where="evolvent", do=do)
     module = f"evolvent.{package}.{name}"
     try:
-        return importlib.import_module(module)
+        return _import(package, name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "evolvent":
             raise
@@ -266,10 +266,19 @@ def _load(package: str, name: str, what: str, do: str, others: Sequence[str] = (
         raise missing_extra(error.name, extra, module) from error
 
 
+def _import(package: str, name: str) -> ModuleType:
+    rule = package == "credit" and _modules(package)[name].parent.name == "rules"
+    return importlib.import_module(f"evolvent.{'memory.rules' if rule else package}.{name}")
+
+
 def _modules(package: str) -> dict[str, Path]:
     places = importlib.import_module(f"evolvent.{package}").__path__
     names = [(m.name, Path(place)) for place in places for m in pkgutil.iter_modules([place]) if m.name[0] != "_"]
-    return {name: place / f"{name}.py" for name, place in names}
+    found = {name: place / f"{name}.py" for name, place in names}
+    if package == "credit":  # what settles a memory is a credit rule too
+        rules = _modules("memory.rules").items()
+        found |= {name: path for name, path in rules if "\nLEVEL = " in path.read_text(encoding="utf-8")}
+    return found
 
 
 def _read(name: str, path: Path) -> Entry:

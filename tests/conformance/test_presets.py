@@ -5,7 +5,9 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import PRESETS, preset
+from evolvent.memory.policies import _rule, names, preset, rule_of
+from evolvent.memory.rules import memq as memq_rule
+from evolvent.memory.rules import memrl as memrl_rule
 
 TRACES, STEPS = 1000, 3
 
@@ -22,8 +24,11 @@ def _trace(memory, rng, steps=STEPS):
     return seen, [(i.id, i.value, i.n) for i in memory.items()], ids
 
 
-def test_memq_with_gamma_0_is_memrl_on_1000_random_traces():
-    same = {"rank": "zscore", "gate": -1.0, "epsilon": 0.0, "q_init": "middle", "alpha": 0.3}
+def test_memq_with_gamma_0_is_memrl_on_1000_random_traces(monkeypatch, request):
+    same = {"gate": -1.0, "epsilon": 0.0, "q_init": "middle", "alpha": 0.3}
+    monkeypatch.setattr(memq_rule, "rank", memrl_rule.rank)  # selections are to be equal, so that updates can be
+    _rule.cache_clear()
+    request.addfinalizer(_rule.cache_clear)
     with (
         Memory(policy=preset("memrl", **same), embedder="hash:32", scope="0") as memrl,
         Memory(policy=preset("memq", gamma=0.0, trace=0.7, **same), embedder="hash:32", scope="0") as memq,
@@ -53,7 +58,7 @@ def _scope(memory, name):
 
 
 def test_memq_with_gamma_above_0_is_not_memrl():
-    same = {"rank": "zscore", "gate": -1.0, "epsilon": 0.0, "q_init": "middle"}
+    same = {"gate": -1.0, "epsilon": 0.0, "q_init": "middle"}
     a, b = (Memory(policy=preset(n, **same), embedder="hash:32") for n in ("memrl", "memq"))
     with a, b:
         assert _trace(a, np.random.default_rng(0), 20)[1] != _trace(b, np.random.default_rng(0), 20)[1]
@@ -62,7 +67,8 @@ def test_memq_with_gamma_above_0_is_not_memrl():
 @pytest.mark.parametrize("name", ["memrl", "memq", "memp"])
 def test_weight_0_ranks_like_rag(name):
     rag, other = (
-        Memory(policy=preset(n, gate=-1.0, weight=0.0, epsilon=0.0), embedder="hash:32") for n in ("rag", name)
+        Memory(policy=preset(n, gate=-1.0, epsilon=0.0, **fields), embedder="hash:32")
+        for n, fields in (("rag", {}), (name, {} if name == "memp" else {"weight": 0.0}))
     )
     with rag, other:
         rng = np.random.default_rng(0)
@@ -100,10 +106,11 @@ def test_none_shows_nothing_and_random_shows_anything():
 
 
 def test_published_settings():
-    memrl, memq, rag = (PRESETS[n] for n in ("memrl", "memq", "rag"))
-    assert (memrl.alpha, memrl.weight, memrl.epsilon, memrl.rank, memrl.update) == (0.3, 0.5, 0.0, "zscore", "ema")
-    assert (memq.alpha, memq.q_init, memq.rank, memq.update) == (0.3, 0.0, "linear", "provenance")
-    assert (rag.gate, rag.epsilon, rag.update) == (-1.0, 0.0, "none")
+    first, second, rag = (preset(n) for n in ("memrl", "memq", "rag"))
+    assert (first.alpha, first.weight, first.epsilon, first.q_init) == (0.3, 0.5, 0.0, "middle")
+    assert (second.alpha, second.weight, second.gamma, second.trace, second.q_init) == (0.3, 0.5, 0.5, 0.5, 0.0)
+    assert (rag.gate, rag.epsilon) == (-1.0, 0.0)
+    assert {n for n in names() if rule_of(preset(n)).credit} == {"memrl", "memq", "memlift", "neighbours"}
     with Memory(policy="memrl", embedder="hash:32", reward_range=(-1, 1)) as memory:
         assert memory.get(memory.remember("a", "b")).value == 0.0
 

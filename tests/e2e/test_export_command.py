@@ -112,7 +112,7 @@ def test_what_cannot_be_exported_is_told(made, tmp_path):
     folder, out = made("grpo"), tmp_path / "batch.safetensors"
     assert "did you mean 'step_group_std'?" in refused("verl", folder, "--out", out, "--rule", "step_group_sdt")
     assert "did you mean 'gamma'?" in refused("verl", folder, "--out", out, "--rule", "token_bad:gama=1")
-    for rule in ("memory_ema", "agent_gae"):
+    for rule in ("memrl", "agent_gae"):
         assert "pays nothing that verl trains" in refused("verl", folder, "--out", out, "--rule", rule)
     assert "config.json" in refused("verl", tmp_path / "nowhere", "--out", out)
     assert "the target is a folder" in refused("verl", folder, "--out", tmp_path)

@@ -17,7 +17,6 @@ import numpy as np
 
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.rollout.attempt import neighbours
 
 ARCHIVE = Path(__file__).with_name("memory_replay.tar.xz")
 STEPS = 36
@@ -42,7 +41,7 @@ def lives():
             (-1.0, 2.0),
         ),
         "memlift of cosines": (preset("memlift", **near, margin=2.0, relevance="cosine", omit=0.3), (0.0, 1.0)),
-        "neighbours": (neighbours(0.05, 6), (0.0, 1.0)),
+        "neighbours": (preset("neighbours", gate=0.05, k=6, pool=6), (0.0, 1.0)),
     }
 
 

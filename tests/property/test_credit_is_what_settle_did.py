@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evolvent.core.episode import Episode
-from evolvent.credit import memory_ema, memory_omission, memory_provenance
+from evolvent.credit import memory_omission
+from evolvent.memory.ledger import Known, changes_by
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.rules import memlift, memq, memrl
 
 START = 0.5
 
@@ -47,35 +49,31 @@ def live(policy, seed, steps):
 
 
 seeds, steps = st.integers(0, 2**32), st.integers(1, 12)
+RULES = {
+    "memrl": (memrl, {}),
+    "memq": (memq, {"alpha": 0.2, "gamma": 0.4, "trace": 0.6}),
+    "memlift": (memlift, {"margin": 2.0, "relevance": "cosine", "omit": 0.4, "decay": 0.9}),
+}
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=30, deadline=None)
 @given(seeds, steps)
-def test_memrl(seed, steps):
-    policy = preset("memrl", gate=-1.0, epsilon=0.0, q_init="middle", k=3)
-    memory, episodes, changed, _, _ = live(policy, seed, steps)
-    with memory:
-        ledger = memory_ema.assign(episodes, memory_ema.Config(alpha=policy.alpha, q_init=START))
-        for t, episode in enumerate(episodes):
-            assert set(changed[t]) == set(episode.shown_memories if episode.valid else ())
-            for m, change in changed[t].items():
-                credit = ledger.get("memory", episode=t, unit=m)
-                assert credit == pytest.approx(change.q_after - change.q_before, abs=1e-12)
-
-
-@settings(max_examples=40, deadline=None)
-@given(seeds, steps)
-def test_memq(seed, steps):
-    policy = preset("memq", gate=-1.0, epsilon=0.0, q_init="middle", k=3, alpha=0.2, gamma=0.4, trace=0.6)
+def test_the_rule_over_episodes_changes_what_settling_changed(name, seed, steps):
+    rule, fields = RULES[name]
+    policy = preset(name, gate=-1.0, epsilon=0.0, q_init="middle", k=3, **fields)
     memory, episodes, changed, parents, created = live(policy, seed, steps)
-    config = memory_provenance.Config(
-        alpha=policy.alpha, gamma=policy.gamma, trace=policy.trace, q_init=START, parents=parents, created=created
-    )
+    known = Known(parents=parents, created=created)
     with memory:
-        for did, says in zip(changed, memory_provenance.changes(episodes, config), strict=True):
-            moved = {m: c.q_after - c.q_before for m, c in did.items()}
-            assert {m for m, c in moved.items() if abs(c) > 1e-12} == {m for m, c in says.items() if abs(c) > 1e-12}
-            assert all(moved[m] == pytest.approx(c, abs=1e-9) for m, c in says.items() if m in moved)
+        for did, says in zip(changed, changes_by(rule.credit, episodes, policy, known), strict=True):
+            told = {c.memory: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for c in says}
+            assert told == {i: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for i, c in did.items()}
+        ledger = memory.credit(episodes)
+        for address, credit in ledger.entries("memory"):
+            c = changed[address.episode].get(address.unit)
+            assert credit == (None if c is None else c.q_after - c.q_before)
+        says = rule.assign(episodes, policy, known)
+        assert np.array_equal(ledger.values("memory"), says.values("memory"), equal_nan=True)
 
 
 @settings(max_examples=25, deadline=None)

@@ -6,6 +6,8 @@ from test_language_algos import rows, settings, start
 from test_players import Countdown, Letters
 
 import tiny_language
+from evolvent.core.branches import Branch, trees_of
+from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Task
 from evolvent.formulas.branching import branch_score, whole_attempts
@@ -25,6 +27,17 @@ def updates(model, tmp_path_factory):
     config = settings("aepo", model, group=6, plan={"record": 99})
     folder, seen, _ = start("aepo", config, tmp_path_factory.mktemp("run") / "run")
     return rows(folder), seen
+
+
+def parted_from(episode):
+    """The decisions that it shares with the attempt it parted from; of an attempt from the task 0."""
+    return episode.shared if isinstance(episode, Branch) else 0
+
+
+def of(episode, attempts):
+    """The attempt that it parted from."""
+    number = episode.tree.forks[episode.number].of
+    return next(e for e in attempts if isinstance(e, Branch) and e.tree is episode.tree and e.number == number)
 
 
 # ------------------------------------------------------------------------------------------------ formulas
@@ -53,13 +66,16 @@ def test_a_branch_shares_its_beginning_to_the_bit_and_goes_on_by_itself(updates)
             attempts = [e for e in episodes if e.group == group]
             assert len(attempts) == 6 and len({e.seed for e in attempts}) == 6
             for e in attempts:
-                if "branch" not in e.meta:
+                if not parted_from(e):
                     continue
                 branches += 1
-                of, turn, tokens = (e.meta["branch"][name] for name in ("of", "turn", "tokens"))
-                origin = attempts[of]
+                origin, turn = of(e, attempts), e.shared
+                tokens = e.tokens_per_step_T[:turn].sum()
                 assert 0 < turn < min(e.n_steps, origin.n_steps)
-                assert tokens == origin.tokens_per_step_T[:turn].sum() == e.tokens_per_step_T[:turn].sum()
+                assert (
+                    tokens == origin.tokens_per_step_T[:turn].sum()
+                    and (e.tokens[:tokens] == origin.tokens[:tokens]).all()
+                )
                 for mine, its in ((e.token_ids, origin.token_ids), (e.logp, origin.logp)):
                     assert mine[:tokens].tolist() == its[:tokens].tolist()
                 assert e.notes["entropy"][:tokens].tolist() == origin.notes["entropy"][:tokens].tolist()
@@ -73,15 +89,15 @@ def test_a_branch_shares_its_beginning_to_the_bit_and_goes_on_by_itself(updates)
 
 def test_as_many_start_afresh_as_the_first_attempt_says(updates):
     for row, (_, episodes, _) in zip(updates[0], updates[1], strict=True):
-        branches = sum("branch" in e.meta for e in episodes)
+        branches = sum(parted_from(e) > 0 for e in episodes)
         assert row["branched"] == pytest.approx(branches / len(episodes))
-        shared = sum(e.meta["branch"]["tokens"] for e in episodes if "branch" in e.meta)
+        shared = sum(e.tokens_per_step_T[: e.shared].sum() for e in episodes if parted_from(e))
         assert row["sampled_tokens"] == sum(e.n_tokens for e in episodes) - shared > 0
         for group in {e.group for e in episodes}:
             attempts = [e for e in episodes if e.group == group]
             entropy = turn_entropies(attempts[0], 104)
             whole = whole_attempts(entropy[0], float(np.mean(entropy)), 6)
-            assert not any("branch" in e.meta for e in attempts[:whole]) and "branch" not in attempts[0].meta
+            assert not any(map(parted_from, attempts[:whole])) and not parted_from(attempts[0])
 
 
 def test_what_is_shared_counts_once_for_each_attempt_and_is_sampled_from_one_policy(updates):
@@ -95,13 +111,30 @@ def test_what_is_shared_counts_once_for_each_attempt_and_is_sampled_from_one_pol
         for i, e in enumerate(episodes):
             mine = ledger.values("token")[ledger.episode_index("token") == i]
             assert batch.units.adv[batch.units.trajectory == i].numpy() == pytest.approx(mine, rel=1e-6)
-            if "branch" in e.meta:
-                group = [j for j, other in enumerate(episodes) if other.group == e.group]
-                origin = rows_of[group[e.meta["branch"]["of"]]]
-                for mine, its in list(zip(rows_of[i], origin, strict=False))[: e.meta["branch"]["turn"]]:
+            if parted_from(e):
+                origin = rows_of[episodes.index(of(e, episodes))]
+                for mine, its in list(zip(rows_of[i], origin, strict=False))[: e.shared]:
                     same = batch.rows[mine], batch.rows[its]
                     assert same[0].context.tolist() == same[1].context.tolist()
                     assert same[0].tokens.tolist() == same[1].tokens.tolist()
+
+
+def test_what_attempts_share_is_recorded_and_paid_once(updates, model, tmp_path):
+    for _, episodes, ledger in updates[1]:
+        trees, once = trees_of(episodes), ledger.over_trees("token")
+        assert once.episodes == tuple(trees) and len(trees) < len(episodes)
+        assert once.size("token") == sum(t.n_tokens for t in trees) < ledger.size("token")
+        times = np.zeros(once.size("token"))
+        starts = dict(zip(map(id, trees), np.cumsum([0, *(t.n_tokens for t in trees)]), strict=False))
+        at = [starts[id(e.tree)] + e.tokens if isinstance(e, Branch) else starts[id(e)] + np.arange(e.n_tokens)
+              for e in episodes]  # fmt: skip
+        for tokens in at:
+            times[tokens] += 1
+        paid = ledger.values("token") / times[np.concatenate(at)]
+        assert once.total("token") == pytest.approx(paid.sum(), abs=1e-9) and times.max() > 1
+    folder, seen, _ = start("aepo", settings("aepo", model, group=6, updates=1, plan={"record": 99}), tmp_path / "run")
+    written = [Episode.from_dict(row) for row in folder.read_episodes()]
+    assert written == trees_of(seen[0][1]), "each record once"
 
 
 def test_a_run_that_broke_ends_with_the_same_numbers(model, tmp_path, updates):
@@ -112,14 +145,14 @@ def test_a_run_that_broke_ends_with_the_same_numbers(model, tmp_path, updates):
     assert len(seen) == 1, "it went on after the first update"
 
     assert timeless(rows(part)) == timeless(updates[0])
-    assert [e.meta.get("branch") for e in seen[0][1]] == [e.meta.get("branch") for e in updates[1][1][1]]
+    assert [parted_from(e) for e in seen[0][1]] == [parted_from(e) for e in updates[1][1][1]]
 
 
 def test_who_waited_for_whom_changes_nothing(model, tmp_path, updates):
     config = settings("aepo", model, group=6, updates=1, plan={"workers": 3})
     _, seen, _ = start("aepo", config, tmp_path / "run")
     for mine, its in zip(seen[0][1], updates[1][0][1], strict=True):
-        assert mine.token_ids.tolist() == its.token_ids.tolist() and mine.meta.get("branch") == its.meta.get("branch")
+        assert mine.token_ids.tolist() == its.token_ids.tolist() and parted_from(mine) == parted_from(its)
 
 
 def test_no_attempt_branches_where_all_start_from_the_task(model, tmp_path):

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
-from evolvent.credit import component_shapley, memory_ema, memory_omission, memory_provenance
+from evolvent.credit import component_shapley, memory_omission
+from evolvent.memory.ledger import Known, changes_by
+from evolvent.memory.rules import memq, memrl
 
 
 def episode(reward, shown, *, omitted=(), p=None, id="e", valid=True, components=(), group=""):
@@ -29,7 +31,8 @@ traces = st.lists(
 @given(traces)
 def test_memrl_credits_add_up_to_the_change_of_value(trace):
     episodes = [episode(r, shown, valid=valid) for r, shown, valid in trace]
-    ledger = memory_ema.assign(episodes, memory_ema.Config(alpha=0.3, values={"a": 0.5}))
+    config = memrl.Config(alpha=0.3, q_init=0.0)
+    ledger = memrl.assign(episodes, config, Known(values={"a": 0.5}))
     q = {"a": 0.5, "b": 0.0, "c": 0.0, "d": 0.0}
     for r, shown, valid in trace:
         for m in shown if valid else ():
@@ -44,28 +47,41 @@ def test_memrl_credits_add_up_to_the_change_of_value(trace):
 def test_memq_without_discount_is_memrl(trace, data):
     parents = {m: [p for p in "abcd" if p < m and data.draw(st.booleans())] for m in "abcd"}
     episodes = [episode(r, shown, valid=valid, id=f"e{i}") for i, (r, shown, valid) in enumerate(trace)]
-    memrl = memory_ema.assign(episodes).values("memory")
-    config = memory_provenance.Config(gamma=0.0, trace=0.9, parents=parents, created={"e0": "d"})
-    memq = memory_provenance.assign(episodes, config).values("memory")
-    assert np.array_equal(memq, memrl, equal_nan=True)
+    first = memrl.assign(episodes, memrl.Config(q_init=0.0)).values("memory")
+    known = Known(parents=parents, created={"e0": "d"})
+    second = memq.assign(episodes, memq.Config(gamma=0.0, trace=0.9), known).values("memory")
+    assert np.array_equal(first, second, equal_nan=True)
+
+
+def moved(episodes, config, known):
+    return [{c.memory: c.q_after - c.q_before for c in did} for did in changes_by(memq.credit, episodes, config, known)]
 
 
 def test_memq_pays_ancestors_that_were_not_shown():
-    config = memory_provenance.Config(
-        alpha=0.3, gamma=0.8, trace=0.5, values={"A": 0.2, "B": 0.4, "C": 0.1}, parents={"C": ["B"], "B": ["A"]}
-    )
+    config = memq.Config(alpha=0.3, gamma=0.8, trace=0.5)
+    known = Known(values={"A": 0.2, "B": 0.4, "C": 0.1}, parents={"C": ["B"], "B": ["A"]})
     ep = episode(1.0, ["C"])
-    assert memory_provenance.assign([ep], config).get("memory", episode=0, unit="C") == pytest.approx(0.27)
-    assert memory_provenance.changes([ep], config) == [pytest.approx({"C": 0.27, "B": 0.108, "A": 0.0432})]
-    twice = memory_provenance.changes([ep, ep], config)
-    assert twice[1]["C"] == pytest.approx(0.3 * (1 - 0.37))
+    assert memq.assign([ep], config, known).get("memory", episode=0, unit="C") == pytest.approx(0.27)
+    assert moved([ep], config, known) == [pytest.approx({"C": 0.27, "B": 0.108, "A": 0.0432})]
+    assert moved([ep, ep], config, known)[1]["C"] == pytest.approx(0.3 * (1 - 0.37))
 
 
 def test_memq_bootstraps_from_the_memory_it_created():
-    config = memory_provenance.Config(
-        alpha=0.3, gamma=0.5, trace=0.9, values={"A": 0.5, "N": 0.5}, parents={"N": ["A"]}, created={"e": "N"}
-    )
-    assert memory_provenance.changes([episode(1.0, ["A"])], config) == [pytest.approx({"A": 0.225})]
+    config = memq.Config(alpha=0.3, gamma=0.5, trace=0.9)
+    known = Known(values={"A": 0.5, "N": 0.5}, parents={"N": ["A"]}, created={"e": "N"})
+    assert moved([episode(1.0, ["A"])], config, known) == [pytest.approx({"A": 0.225})]
+
+
+def test_values_are_settled_with_the_reward_from_the_recall_on():
+    ep = Episode("t", id="e")
+    ep.recall("r1", ["a"])
+    ep.act("x", reward=0.25)
+    ep.recall("r2", ["b"])
+    ep.act("y", reward=0.5)
+    ep.recall("r3", ["c"])  # nothing came of it
+    ep.end(terminated=True)
+    told = memrl.assign([ep], memrl.Config(alpha=1.0, q_init=0.0)).values("memory")
+    assert told.tolist()[:2] == [0.75, 0.5] and np.isnan(told[2])
 
 
 def bundle(n, keep, rng):

@@ -96,11 +96,13 @@ def store(folder, policy="memlift", **more):
 STREAM = Stream(algo="test", passes=2, train=6, heldout=4)
 
 
-@pytest.mark.parametrize("policy", ["rag", "memp", "memrl", "memq", "memlift"])
+_LEARNS = {"weight": 0.3, "q_init": "middle"}
+_POLICIES = {"rag": {}, "memp": {}, "memrl": _LEARNS, "memq": _LEARNS, "memlift": {**_LEARNS, "omit": 0.0}}
+
+
+@pytest.mark.parametrize("policy", _POLICIES)
 def test_corrections_teach_what_no_model_can_know(tmp_path, policy):
-    folder, memory = start(
-        tmp_path / "run", policy, gate=-1.0, q_init="middle", epsilon=0.0, omit=0.0, margin=2.0, weight=0.3
-    )
+    folder, memory = start(tmp_path / "run", policy, gate=-1.0, epsilon=0.0, margin=2.0, **_POLICIES[policy])
     with closing(folder), memory, Live(plain=True) as live:
         summary = run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live)
         rates = {p["phase"]: p["rate"] for p in summary["phases"]}

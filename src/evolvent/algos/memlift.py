@@ -15,14 +15,10 @@ Why each part is there, and what did not help: LOG.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from evolvent.core.config import from_json
-from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Model
-from evolvent.evaluate.live import Live
-from evolvent.memory.policies import Policy, preset_for
-from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
+from evolvent.memory.rules.memlift import Config as Rule
+from evolvent.rollout.memory_run import MemoryConfig, memory_system
 
 PAPER = "ours"
 LEVELS = ("memory",)
@@ -33,39 +29,24 @@ STATUS = "tested"
 class Config(MemoryConfig):
     """Settings of memlift; the defaults are chosen in surrogate and synthetic worlds (LOG.md)."""
 
-    k: int = 3
+    k: int = Rule.k
     """Memories shown."""
-    pool: int = 10
+    pool: int = Rule.pool
     """Candidates kept by similarity before values choose (k1)."""
-    gate: float = 0.3
+    gate: float = Rule.gate
     """Cosine that a candidate must exceed; belongs to the embedder."""
-    margin: float = 0.15
+    margin: float = Rule.margin
     """Candidates this much less relevant than the best one are left out."""
-    weight: float = 0.5
+    weight: float = Rule.weight
     """Share of the value in the score (1 - lambda is similarity's)."""
-    alpha: float = 0.3
+    alpha: float = Rule.alpha
     """Step size of the value."""
-    omit: float = 0.2
+    omit: float = Rule.omit
     """Probability of leaving out a selected memory (never the best one); falls with the number of omissions."""
-    trace: float = 0.3
+    trace: float = Rule.trace
     """Decay per link back to ancestors."""
-    relevance: Literal["cosine", "hybrid"] = "hybrid"
+    relevance: Literal["cosine", "hybrid"] = Rule.relevance
     """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
 
 
-def policy(config: Config) -> Policy:
-    """The memory's policy under these settings."""
-    return preset_for("memlift", config)
-
-
-def run(
-    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
-) -> dict[str, Any]:
-    """Run it and return the summary that stands in ``summary.json``."""
-    return run_memory_system("memlift", config, policy(config), folder, live, resume=resume, model=model)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
-    """Held-out success of what a finished run learned, its memory frozen."""
-    config = from_json(Config, folder.config)
-    return evaluate_memory_system(config, policy(config), folder, live, episodes)
+run, evaluate = memory_system("memlift", Config)

@@ -11,14 +11,10 @@ scripts and reflections unless ``lessons`` says "procedures" and "failures"; tie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from evolvent.core.config import from_json
-from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Model
-from evolvent.evaluate.live import Live
-from evolvent.memory.policies import Policy, preset_for
-from evolvent.rollout.memory_run import MemoryConfig, evaluate_memory_system, run_memory_system
+from evolvent.memory.rules.memrl import Config as Rule
+from evolvent.rollout.memory_run import MemoryConfig, memory_system
 
 PAPER = "arXiv 2601.03192"
 LEVELS = ("memory",)
@@ -29,35 +25,20 @@ STATUS = "tested"
 class Config(MemoryConfig):
     """Settings of MemRL; the defaults are those of table 8 of the paper (k1/k2 10/3)."""
 
-    k: int = 3
+    k: int = Rule.k
     """Memories shown."""
-    pool: int = 10
+    pool: int = Rule.pool
     """Candidates kept by similarity before values choose (k1)."""
     gate: float = 0.37
     """Cosine that a candidate must exceed; belongs to the embedder."""
-    weight: float = 0.5
+    weight: float = Rule.weight
     """Share of the value in the score (1 - lambda is similarity's)."""
-    alpha: float = 0.3
+    alpha: float = Rule.alpha
     """Step size of the value."""
-    epsilon: float = 0.0
+    epsilon: float = Rule.epsilon
     """Probability of showing random members of the pool instead."""
-    relevance: Literal["cosine", "hybrid"] = "cosine"
+    relevance: Literal["cosine", "hybrid"] = Rule.relevance
     """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
 
 
-def policy(config: Config) -> Policy:
-    """The memory's policy under these settings."""
-    return preset_for("memrl", config)
-
-
-def run(
-    config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
-) -> dict[str, Any]:
-    """Run it and return the summary that stands in ``summary.json``."""
-    return run_memory_system("memrl", config, policy(config), folder, live, resume=resume, model=model)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
-    """Held-out success of what a finished run learned, its memory frozen."""
-    config = from_json(Config, folder.config)
-    return evaluate_memory_system(config, policy(config), folder, live, episodes)
+run, evaluate = memory_system("memrl", Config)

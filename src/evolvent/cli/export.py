@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue
+from evolvent.core.branches import branches
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.folder import RunFolder
@@ -81,8 +82,9 @@ def _episodes(opened: RunFolder, live: Live) -> tuple[list[Episode], list[int]]:
     episodes: list[Episode] = []
     steps: list[int] = []
     for number, record in enumerate(opened.read_episodes(), start=1):
-        episodes.append(Episode.from_dict(record))
-        steps.append(int(record.get("step", 0)))
+        found = branches(Episode.from_dict(record))
+        episodes += found
+        steps += [int(record.get("step", 0))] * len(found)
         if number % 500 == 0:
             live.status(f"reading episodes.jsonl: {number:,} attempts")
     if not episodes:

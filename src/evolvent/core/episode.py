@@ -6,11 +6,9 @@ Decisions keep token ids and log-probabilities *as sampled*. Columns inside: no 
 
 from __future__ import annotations
 
-import math
 import uuid
-from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,16 +16,16 @@ from numpy.typing import ArrayLike
 
 from evolvent.core import episode_dict
 from evolvent.core.checks import check_text, choices_of, finite, tokens
-from evolvent.core.context import RunningContext
 from evolvent.core.errors import BadInput
-from evolvent.core.nodes import FINISH, KINDS
+from evolvent.core.nodes import FINISH, KINDS, End, Fork, OfEnd
 from evolvent.core.nodes import MemoryUse as MemoryUse
 from evolvent.core.nodes import Node as Node
+from evolvent.core.record import Record
 from evolvent.core.strict_json import plain
 
 
-class Episode:
-    """One attempt at a task; built by verbs that each return the index of the new node.
+class Episode(Record):
+    """One attempt at a task, or several that share a beginning; verbs return the index of the new node.
 
     Args:
         task_id: what was attempted.
@@ -42,9 +40,17 @@ class Episode:
         offers_tools: the environment has tools, called or not.
         budget_tokens: tokens that the attempt was granted, as it was told; ``None`` = no such promise.
         rewards_by_kind: rewards besides the task's own, see ``core.reward_kinds``.
-        terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``.
+        terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``; of the
+            first attempt, where several share a beginning.
         final_value: a critic's value of the last observation, where the attempt was cut off.
     """
+
+    terminated, truncated, valid = OfEnd[bool](), OfEnd[bool](), OfEnd[bool]()
+    success = OfEnd[bool | None]()
+    source, stop = OfEnd[str](), OfEnd[str]()
+    answer = OfEnd[str | None]()
+    final_choices = OfEnd[list[list[int]]]()
+    final_value = OfEnd[float | None]()
 
     def __init__(
         self,
@@ -56,36 +62,15 @@ class Episode:
         meta: Mapping[str, Any] | None = None,
         id: str | None = None,
     ) -> None:
+        super().__init__()
         self.id = uuid.uuid4().hex if id is None else id
         for name, value in (("id", self.id), ("task_id", task_id), ("env", env), ("group", group)):
             check_text(value, name)
         self.task_id, self.env, self.seed, self.group = task_id, env, int(seed), group
         self.meta: dict[str, Any] = plain(dict(meta or {}), "Episode(meta=…)")
         self.turn: int | None = None
-        self.offers_tools = False
         self.budget_tokens: int | None = None
         self.rewards_by_kind: dict[str, float | list[float]] = {}
-        self.terminated = self.truncated = self.ended = False
-        self.success: bool | None = None
-        self.valid = True
-        self.source = self.stop = ""
-        self.answer: str | None = None
-        self.final_choices: list[list[int]] = []
-        self.final_value: float | None = None
-        # per node
-        self._kind, self._parent = array("b"), array("i")
-        self._agent: list[str] = []
-        self._text: list[str] = []
-        self._data: dict[int, dict[str, Any]] = {}
-        # one entry per decision
-        self._step_node, self._reward, self._token_end = array("i"), array("d"), array("q")
-        self._finish, self._turn = array("b"), array("i")
-        # one entry per sampled token
-        self._token_ids, self._logp = array("i"), array("f")
-        self._notes: dict[str, np.ndarray] = {}
-        # tokens of the context: those of each node, by node
-        self._seen_ids, self._seen_span = array("i"), dict[int, tuple[int, int]]()
-        self._context = RunningContext()
 
     # -------------------------------------------------------------------------------------------------- build
     def observe(self, text: str, *, agent: str = "agent", token_ids: ArrayLike = (), parent: int | None = None) -> int:
@@ -237,159 +222,32 @@ class Episode:
         """
         if self.ended:
             raise BadInput("episode ended twice", where=f"Episode {self.id}", do="call end() once, after the last node")
-        self.ended, self.terminated, self.truncated = True, bool(terminated), bool(truncated)
-        self.success, self.source, self.valid = None if success is None else bool(success), source, bool(valid)
-        self.stop, self.answer, self.final_choices = stop, answer, [tokens(ids, ())[0].tolist() for ids in choices]
+        how = self.ends[-1]
+        how.terminated, how.truncated, how.valid = bool(terminated), bool(truncated), bool(valid)
+        how.success, how.source, how.stop = None if success is None else bool(success), source, stop
+        how.answer, how.final_choices = answer, [tokens(ids, ())[0].tolist() for ids in choices]
+        self.forks[-1] = self.forks[-1]._replace(leaf=self.n_nodes - 1)
+        self.ended = True
 
-    # --------------------------------------------------------------------------------------------------- read
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return len(self._text)
+    def fork(self, after: int, *, of: int = 0, seed: int | None = None) -> None:
+        """Begin another attempt, which shares the nodes of attempt ``of`` up to ``after``; ``end`` closes it.
 
-    @property
-    def n_steps(self) -> int:
-        """Number of decisions T."""
-        return len(self._step_node)
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of sampled tokens K over all decisions."""
-        return len(self._token_ids)
-
-    @property
-    def rewards_T(self) -> np.ndarray:
-        """Reward of each decision: float64 ``[T]``."""
-        return np.array(self._reward, dtype=np.float64)
-
-    @property
-    def total_reward(self) -> float:
-        """Undiscounted sum of the rewards."""
-        return math.fsum(self._reward)
-
-    @property
-    def agents_T(self) -> list[str]:
-        """Who made each decision."""
-        return [self._agent[node] for node in self._step_node]
-
-    @property
-    def finish_T(self) -> list[str]:
-        """How each decision's completion ended: "stop", "length", or empty where not known."""
-        return [FINISH[how] for how in self._finish]
-
-    @property
-    def turn_T(self) -> np.ndarray:
-        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 where nobody says."""
-        return np.array(self._turn, dtype=np.int32)
-
-    @property
-    def outcomes(self) -> list[str] | None:
-        """How each call of a tool went, in order; ``None`` where no tools were offered."""
-        told = [data["outcome"] for data in self._data.values() if "outcome" in data]
-        return told if told or self.offers_tools else None
-
-    @property
-    def step_nodes_T(self) -> np.ndarray:
-        """Node index of each decision: int32 ``[T]``."""
-        return np.array(self._step_node, dtype=np.int32)
-
-    @property
-    def tokens_per_step_T(self) -> np.ndarray:
-        """Number of tokens of each decision: int32 ``[T]``."""
-        return np.diff(np.array(self._token_end, np.int32), prepend=np.int32(0))
-
-    @property
-    def token_ids(self) -> np.ndarray:
-        """Token ids of all decisions in order: int32 ``[K]``."""
-        return np.array(self._token_ids, dtype=np.int32)
-
-    @property
-    def logp(self) -> np.ndarray:
-        """Natural log-probabilities as sampled: float32 ``[K]``; NaN where the endpoint gave none."""
-        return np.array(self._logp, dtype=np.float32)
-
-    @property
-    def notes(self) -> Mapping[str, np.ndarray]:
-        """What was noted for the sampled tokens: float32 ``[K]`` by name."""
-        return {name: column.copy() for name, column in self._notes.items()}
-
-    def context_ids(self, step: int) -> np.ndarray:
-        """Tokens that the model saw before decision ``step``: int32 ``[P]``, read-only."""
-        before = self._parent[self._step_node[step]]
-        return np.empty(0, np.int32) if before < 0 else self.tokens_to(before)
-
-    def tokens_to(self, node: int) -> np.ndarray:
-        """Tokens of the observations and decisions from the root down to ``node``, itself included.
-
-        Int32 ``[P]``, read-only. Asked at every turn it costs no more than the tokens that were added since.
+        Args:
+            after: the last node that is shared; what is recorded next follows it.
+            of: number of an attempt in this record, the first is 0.
+            seed: what the environment needs to repeat it; ``None`` = that of the episode.
         """
-        self._check_index(node, "Episode.tokens_to")
-        return self._context.to(node, self._parent, self._own_tokens)
+        if not self.ended:
+            raise BadInput("the attempt before has not ended", where=f"Episode {self.id}, fork", do="call end() first")
+        if not 0 <= of < len(self.ends) or after not in self.attempt_nodes(of):
+            raise BadInput(
+                "nothing to part from", got=f"node {after} of attempt {of}", where=f"Episode {self.id}, fork"
+            )
+        self.ends.append(End())
+        self.forks.append(Fork(of=of, after=after, seed=seed))
+        self.ended = False
 
-    def step_tokens(self, step: int) -> np.ndarray:
-        """Token ids of decision ``step``: int32 ``[K]``."""
-        return np.array(self._own_tokens(self._step_node[step]), dtype=np.int32)
-
-    def choices(self, step: int) -> list[list[int]]:
-        """Token ids of every action that decision ``step`` was chosen from; empty where any text was allowed."""
-        return [list(ids) for ids in self._data.get(self._step_node[step], {}).get("choices", ())]
-
-    def seen_tokens(self, node: int) -> int:
-        """How many tokens the observation at ``node`` added to the context."""
-        start, end = self._seen_span.get(node, (0, 0))
-        return end - start
-
-    @property
-    def seen_ids(self) -> np.ndarray:
-        """Tokens of all observations in order of recording: int32 ``[P]``."""
-        return np.array(self._seen_ids, dtype=np.int32)
-
-    @property
-    def token_step(self) -> np.ndarray:
-        """Decision that each token belongs to: int32 ``[K]``."""
-        return np.repeat(np.arange(self.n_steps, dtype=np.int32), self.tokens_per_step_T)
-
-    @property
-    def memory_uses(self) -> list[MemoryUse]:
-        """Every memory of every recall, shown ones before omitted ones, in order of occurrence."""
-        uses: list[MemoryUse] = []
-        for node, data in self._data.items():
-            if self._kind[node] == 3:
-                receipt, step, odds = self._text[node], bisect_left(self._step_node, node), data["propensity"]
-                uses += [MemoryUse(receipt, name, step, True, odds.get(name)) for name in data["shown"]]
-                uses += [MemoryUse(receipt, name, step, False, odds.get(name)) for name in data["omitted"]]
-        return uses
-
-    @property
-    def shown_memories(self) -> list[str]:
-        """Distinct ids of the memories that were shown, in order of occurrence."""
-        recalls = (data["shown"] for node, data in self._data.items() if self._kind[node] == 3)
-        return list(dict.fromkeys(name for shown in recalls for name in shown))
-
-    @property
-    def components(self) -> list[str]:
-        """Distinct names of the components that ran, in order of occurrence."""
-        return list(dict.fromkeys(text for kind, text in zip(self._kind, self._text, strict=True) if kind == 4))
-
-    @property
-    def nodes(self) -> Iterator[Node]:
-        """Views of the nodes in order of recording."""
-        step = 0
-        for i, kind in enumerate(self._kind):
-            at = step if kind == 1 else None
-            step += kind == 1
-            yield Node(i, KINDS[kind], self._parent[i], self._agent[i], self._text[i], at, self._data.get(i, {}))
-
-    def branch(self, node: int) -> list[int]:
-        """Node indices from the root down to ``node``."""
-        self._check_index(node, "Episode.branch")
-        path: list[int] = []
-        while node >= 0:
-            path.append(node)
-            node = self._parent[node]
-        return path[::-1]
-
-    # --------------------------------------------------------------------------------------------- write, read
+    # -------------------------------------------------------------------------------------------------- as JSON
     def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
         """Strict JSON types, a line of ``episodes.jsonl``; without inline tokens ``codec`` keeps arrays elsewhere."""
         return episode_dict.to_dict(self, inline_tokens=inline_tokens)
@@ -424,7 +282,8 @@ class Episode:
             raise BadInput("node after the end", got=KINDS[kind], where=f"Episode {self.id}", do="record before end()")
         index = len(self._text)
         if parent is None:
-            parent = index - 1
+            begins = len(self.forks) > 1 and index == self.forks[-2].leaf + 1
+            parent = self.forks[-1].after if begins else index - 1
         elif parent != -1:
             self._check_index(parent, f"Episode, parent of a new {KINDS[kind]}")
         check_text(text, "text")
@@ -434,14 +293,3 @@ class Episode:
         self._agent.append(agent)
         self._text.append(text)
         return index
-
-    def _own_tokens(self, node: int) -> array[int]:
-        """The tokens that ``node`` adds to the context."""
-        if self._kind[node] == 1:
-            step = bisect_left(self._step_node, node)
-            return self._token_ids[self._token_end[step - 1] if step else 0 : self._token_end[step]]
-        return self._seen_ids[slice(*self._seen_span.get(node, (0, 0)))]
-
-    def _check_index(self, node: int, where: str) -> None:
-        if not 0 <= node < len(self._text):
-            raise BadInput("no such node", got=node, expected=f"0 … {len(self._text) - 1}", where=where)

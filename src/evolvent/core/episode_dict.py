@@ -6,7 +6,7 @@ Schema 2. What is not known is left out: ``finish`` and ``turn`` of a decision, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
@@ -24,6 +24,19 @@ _FLAGS = ("terminated", "truncated", "success", "source", "valid")
 
 def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
     """See ``Episode.to_dict``."""
+    nodes = rows_of(episode, inline_tokens=inline_tokens)
+    record = {"schema": SCHEMA, **{name: getattr(episode, name) for name in _HEAD}}
+    record |= {"ends": _ends(episode), "nodes": nodes}
+    known = {
+        "offers_tools": episode.offers_tools or None, "budget_tokens": episode.budget_tokens,
+        "rewards": episode.rewards_by_kind or None,
+        "notes": {n: c.tolist() if inline_tokens else None for n, c in episode.notes.items()} or None,
+    }  # fmt: skip
+    return escape(record | {name: value for name, value in known.items() if value is not None})
+
+
+def rows_of(episode: Episode, *, inline_tokens: bool = True) -> list[dict[str, Any]]:
+    """The nodes, a dictionary each."""
     nodes: list[dict[str, Any]] = []
     at = seen = 0
     ids, logp, seen_ids, count = episode.token_ids, episode.logp, episode.seen_ids, episode.tokens_per_step_T
@@ -51,23 +64,24 @@ def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
                 row["n_tokens"] = n
             seen += n
         nodes.append(row)
-    record = {"schema": SCHEMA, **{name: getattr(episode, name) for name in _HEAD}}
-    record |= {"ends": [_end(episode)] if episode.ended else [], "nodes": nodes}
-    known = {
-        "offers_tools": episode.offers_tools or None, "budget_tokens": episode.budget_tokens,
-        "rewards": episode.rewards_by_kind or None,
-        "notes": {n: c.tolist() if inline_tokens else None for n, c in episode.notes.items()} or None,
-    }  # fmt: skip
-    return escape(record | {name: value for name, value in known.items() if value is not None})
+    return nodes
 
 
-def _end(episode: Episode) -> dict[str, Any]:
-    known = {
-        "stop": episode.stop or None, "answer": episode.answer, "choices": episode.final_choices or None,
-        "final_value": episode.final_value,
-    }  # fmt: skip
-    flags = {name: getattr(episode, name) for name in _FLAGS}
-    return {"leaf": episode.n_nodes - 1} | flags | {name: value for name, value in known.items() if value is not None}
+def _ends(episode: Episode) -> list[dict[str, Any]]:
+    if not episode.ended:
+        if len(episode.ends) > 1:
+            raise BadInput("an attempt has not ended", where=f"Episode {episode.id}", do="call end() after fork()")
+        return []
+    ends: list[dict[str, Any]] = []
+    for end, fork in zip(episode.ends, episode.forks, strict=True):
+        known = {
+            "stop": end.stop or None, "answer": end.answer, "choices": end.final_choices or None,
+            "final_value": end.final_value, "rewards": fork.rewards or None,
+        }  # fmt: skip
+        known |= {} if fork.of is None else {"of": fork.of, "after": fork.after, "seed": fork.seed}
+        flags = {name: getattr(end, name) for name in _FLAGS}
+        ends.append({"leaf": fork.leaf} | flags | {name: value for name, value in known.items() if value is not None})
+    return ends
 
 
 def from_dict(
@@ -80,43 +94,53 @@ def from_dict(
     ep.rewards_by_kind = d.get("rewards", {})
     arrays: Mapping[str, Any] = columns or {}
     at = seen = 0
-    for row in d["nodes"]:
-        n = row["n_tokens"] if arrays and "n_tokens" in row else 0
-        if row["kind"] == "action":
-            _add(ep, row, {name: arrays[name][at : at + n] for name in ("token_ids", "logp")} if n else row)
-            at += n
-        else:
-            _add(ep, row, {"token_ids": arrays["seen_ids"][seen : seen + n]} if n else row)
-            seen += n
+
+    def add(rows: Sequence[Mapping[str, Any]]) -> None:
+        nonlocal at, seen
+        for row in rows:
+            n = row["n_tokens"] if arrays and "n_tokens" in row else 0
+            if row["kind"] == "action":
+                add_node(ep, row, {name: arrays[name][at : at + n] for name in ("token_ids", "logp")} if n else row)
+                at += n
+            else:
+                add_node(ep, row, {"token_ids": arrays["seen_ids"][seen : seen + n]} if n else row)
+                seen += n
+
+    done = 0
+    for end in d["ends"]:
+        if "of" in end:
+            ep.fork(end["after"], of=end["of"], seed=end.get("seed"))
+        add(d["nodes"][done : end["leaf"] + 1])
+        done = end["leaf"] + 1
+        ep.end(**{name: end[name] for name in (*_FLAGS, "stop", "answer", "choices") if name in end})
+        ep.ends[-1].final_value = end.get("final_value")
+        ep.forks[-1] = ep.forks[-1]._replace(rewards=end.get("rewards", {}))
+    add(d["nodes"][done:])
     ep.turn = None
     notes: Mapping[str, Any] = d.get("notes") or {}
     for name, column in notes.items():
         ep.note(name, arrays[f"note.{name}"][: ep.n_tokens] if column is None else column)
-    for end in d["ends"]:
-        value = end.pop("final_value", None)
-        ep.end(**{name: given for name, given in end.items() if name != "leaf"})
-        ep.final_value = value
     return ep
 
 
-def _add(ep: Episode, row: Mapping[str, Any], tokens: Mapping[str, Any]) -> None:
+def add_node(ep: Episode, row: Mapping[str, Any], tokens: Mapping[str, Any]) -> int:
+    """Record the node that ``row`` describes, with the arrays in ``tokens``; returns its index."""
     kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
     if kind == "action":
         ep.turn = row.get("turn")
-        ep.act(
+        return ep.act(
             text, agent=who, token_ids=tokens.get("token_ids", ()), logp=tokens.get("logp", ()), reward=row["reward"],
             choices=row.get("choices", ()), finish=row.get("finish", ""), parent=parent,
         )  # fmt: skip
-    elif kind == "tool":
-        ep.tool(row["name"], row["arguments"], text, outcome=row.get("outcome", ""), agent=who, parent=parent)
-    elif kind == "recall":
-        ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
-    elif kind == "observation":
-        ep.observe(text, agent=who, token_ids=tokens.get("token_ids", ()), parent=parent)
-    elif kind == "component":
-        ep.component(text, agent=who, parent=parent)
-    else:
-        raise BadInput("unknown kind of node", got=kind, where="Episode.from_dict")
+    if kind == "tool":
+        return ep.tool(row["name"], row["arguments"], text, outcome=row.get("outcome", ""), agent=who, parent=parent)
+    if kind == "recall":
+        return ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
+    if kind == "observation":
+        return ep.observe(text, agent=who, token_ids=tokens.get("token_ids", ()), parent=parent)
+    if kind == "component":
+        return ep.component(text, agent=who, parent=parent)
+    raise BadInput("unknown kind of node", got=kind, where="Episode.from_dict")
 
 
 def _upgraded(record: Mapping[str, Any]) -> Mapping[str, Any]:

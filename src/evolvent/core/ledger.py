@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evolvent.core.branches import Branch, trees_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 
@@ -56,7 +57,17 @@ class Ledger:
 
     @classmethod
     def for_episodes(cls, episodes: Sequence[Episode]) -> Ledger:
-        """A ledger with an address for every unit of ``episodes`` at every level, nothing scored."""
+        """A ledger with an address for every unit of ``episodes`` at every level, nothing scored.
+
+        Raises:
+            BadInput: a record of several attempts: rules score attempts one by one.
+        """
+        for episode in episodes:
+            if len(episode.ends) > 1:
+                raise BadInput(
+                    "attempts that share a beginning are scored one by one", got=f"{len(episode.ends)} in one record",
+                    where=f"episode {episode.id}", do="core.branches.linear(episodes), then Ledger.over_trees",
+                )  # fmt: skip
         return cls(episodes)
 
     # ------------------------------------------------------------------------------------------------ addresses
@@ -204,6 +215,36 @@ class Ledger:
             self._loose[target] = loose
         return _read_only(out)
 
+    def over_trees(self, level: str) -> Ledger:
+        """The credit of attempts as that of the records they stand in: what several share is one unit, paid once.
+
+        A unit gets the mean of what the attempts through it were paid there: each is an estimate of the same decision's
+        worth. So its total is this ledger's, every unit weighted by one over the attempts in which it is scored. An
+        agent, a memory or a component is one unit of the record, with the mean over the attempts in which it is scored.
+        What is unassigned is summed. Episodes that are no branches stay as they are.
+
+        Raises:
+            BadInput: unknown level.
+        """
+        layout, values = self._layout(level), self.values(level)
+        trees = trees_of(self.episodes)
+        out = Ledger(trees)
+        above, place = out._layout(level), {id(tree): i for i, tree in enumerate(trees)}
+        owner = np.array([place[id(tree)] for e in self.episodes for tree in trees_of([e])], dtype=np.int32)
+        if above.names is None or layout.names is None:
+            starts = np.searchsorted(above.episode, owner)
+            inside = [s + _place_in_tree(e, level) for s, e in zip(starts, self.episodes, strict=True)]
+            to = np.concatenate([np.empty(0, np.int64), *inside])
+        else:
+            known = {key: i for i, key in enumerate(zip(above.episode.tolist(), above.names, strict=True))}
+            to = np.array([known[key] for key in zip(owner[layout.episode].tolist(), layout.names, strict=True)])
+        to = to.astype(np.intp)
+        times = np.bincount(to[~np.isnan(values)], minlength=out.size(level))
+        out.set(level, _sum_up(values, to, out.size(level)) / np.maximum(times, 1))
+        if level in self._loose:
+            out._loose[level] = _sum_up(self._loose[level], owner, len(trees))
+        return out
+
     # --------------------------------------------------------------------------------------------------- inside
     def _check(self, level: str) -> None:
         if level not in LEVELS:
@@ -242,6 +283,12 @@ class Ledger:
             parent += [code.setdefault(agent, n_agents + len(code)) for agent in episode.agents_T]
             n_agents += len(code)
         return _Layout(_owners([e.n_steps for e in self.episodes]), None, np.array(parent, dtype=np.int32))
+
+
+def _place_in_tree(episode: Episode, level: str) -> np.ndarray:
+    if isinstance(episode, Branch):
+        return episode.steps if level == "step" else episode.tokens
+    return np.arange(episode.n_steps if level == "step" else episode.n_tokens)
 
 
 def _is_part(child: str, parent: str) -> bool:

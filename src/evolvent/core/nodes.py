@@ -1,10 +1,10 @@
-"""What an episode is made of, as read: its nodes, and the memories that were used."""
+"""What an episode is made of: its nodes, the memories that were used, how its attempts ended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 KINDS = ("observation", "action", "tool", "recall", "component")
 FINISH = ("", "stop", "length")
@@ -38,3 +38,47 @@ class MemoryUse:
     step: int
     shown: bool
     propensity: float | None = None
+
+
+@dataclass(slots=True)
+class End:
+    """How an attempt ended; ``Episode.end`` says what each field means."""
+
+    terminated: bool = False
+    truncated: bool = False
+    success: bool | None = None
+    source: str = ""
+    valid: bool = True
+    stop: str = ""
+    answer: str | None = None
+    final_choices: list[list[int]] = field(default_factory=list[list[int]])
+    final_value: float | None = None
+
+
+class Fork(NamedTuple):
+    """Where the nodes of an attempt stand: those of attempt ``of`` up to ``after``, and its own, up to ``leaf``."""
+
+    of: int | None = None
+    """``None``: it shares nothing, it is the first."""
+    after: int = -1
+    leaf: int = -1
+    """-1 while it has not ended."""
+    seed: int | None = None
+    rewards: Mapping[str, float] = {}
+    """Kinds of reward of the attempt as a whole; of the first attempt they stand in ``rewards_by_kind``."""
+
+
+V = TypeVar("V")
+
+
+class OfEnd(Generic[V]):
+    """An attribute of an episode that stands in the first of its ``ends``."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, record: Any, owner: type | None = None) -> V:
+        return getattr(record.ends[0], self._name)
+
+    def __set__(self, record: Any, value: V) -> None:
+        setattr(record.ends[0], self._name, value)

@@ -203,7 +203,13 @@ def first_and_last(records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, An
 
 
 def _earned(record: Mapping[str, Any]) -> float:
-    return sum(float(node.get("reward") or 0.0) for node in record["nodes"])
+    return sum(float(node.get("reward") or 0.0) for node in _first(record))
+
+
+def _first(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The nodes of its first attempt, where several share a beginning."""
+    ends = record.get("ends") or ()
+    return record["nodes"][: ends[0]["leaf"] + 1] if len(ends) > 1 else record["nodes"]
 
 
 def _samples(records: Sequence[Mapping[str, Any]]) -> str:
@@ -217,7 +223,7 @@ def _sample(record: Mapping[str, Any]) -> str:
     heading = (
         f"{mark}{str(record.get('task_id', ''))[:80]}, after {record['step']:,} attempts: return {_earned(record):.3g}"
     )
-    shown = [node for node in record["nodes"] if node.get("kind") in ("observation", "action")]
+    shown = [node for node in _first(record) if node.get("kind") in ("observation", "action")]
     lines = [_line(node) for node in shown[:_NODES]]
     if len(shown) > _NODES:
         lines.append(f'<p class="soft small">and {len(shown) - _NODES} more parts in episodes.jsonl</p>')

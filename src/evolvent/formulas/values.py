@@ -99,8 +99,7 @@ def backward_credit(
     """
     if not (math.isfinite(reward) and math.isfinite(new_q)):
         raise BadInput("reward and new_q must be finite", got=(reward, new_q), where="formulas.values.backward_credit")
-    decay = gamma * trace
-    changes: dict[str, float] = {}
+    decay, errors = gamma * trace, dict[str, float]()
     for source in dict.fromkeys(used):
         if source not in q:
             raise BadInput(
@@ -109,10 +108,26 @@ def backward_credit(
                 expected="an id of q",
                 where="formulas.values.backward_credit",
             )
-        error = reward + gamma * new_q - q[source]
-        # decay 0 reaches nobody but the source itself: skip the walk
-        depths = ancestor_depths(parents, source, max_depth) if decay else {source: 0}
-        for id_, depth in depths.items():
+        errors[source] = reward + gamma * new_q - q[source]
+    # decay 0 reaches nobody but the source itself: skip the walk
+    depths = {m: ancestor_depths(parents, m, max_depth) if decay else {m: 0} for m in errors}
+    return spread_back(errors, depths, alpha=alpha, decay=decay)
+
+
+def spread_back(
+    errors: Mapping[Any, float], depths: Mapping[Any, Mapping[Any, int]], *, alpha: float, decay: float
+) -> dict[Any, float]:
+    """Changes ``alpha decay^depth error``, summed over the sources: the last step of ``backward_credit``.
+
+    Args:
+        errors: by source, what its value misses.
+        depths: by source, links to itself (0) and to each ancestor (``ancestor_depths``).
+        alpha: step size.
+        decay: what a link leaves, ``gamma trace``.
+    """
+    changes: dict[Any, float] = {}
+    for source, error in errors.items():
+        for id_, depth in depths[source].items():
             changes[id_] = changes.get(id_, 0.0) + alpha * decay**depth * error
     return changes
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evolvent.memory import events, keys, lift
+from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.engines.store import Connection
-from evolvent.memory.policies import Policy, start_value
+from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import hybrid
+from evolvent.memory.rule import Candidates
 
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
@@ -52,10 +53,10 @@ class Found(NamedTuple):
 def candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Mapping[str, int]) -> Found:
     """The pool by relevance, most relevant first.
 
-    Under lift, what harms or seems to fail always takes no place from the others and sets no margin: however many
-    poisoned copies of a task stand nearest, they cannot keep a good lesson out once they are known.
+    What the rule bars takes no place from the others and sets no margin: however many poisoned copies of a task stand
+    nearest, they cannot keep a good lesson out once they are known.
     """
-    policy = request.policy
+    policy, bars = request.policy, rule_of(request.policy).bars
     if vec is None or request.k == 0:
         return Found.of([])
     # the pool must be able to hold what is asked for
@@ -64,8 +65,9 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Map
         found = _nearest(bank, request, vec, counts, limit)
         n = len(found.seqs)
         harm = np.zeros(n, np.bool_)
-        if policy.rank == "lift" and n:
-            harm = _barred(bank, request, found.seqs)
+        if bars is not None and n:
+            with bank.store.session() as db, bank.store.translated("reading"):
+                harm = bars(policy, Records(db, bank, request, found.seqs).pool(found))
         places = np.cumsum(~harm)
         if n < limit or limit >= CROWD * wanted or places[-1] >= wanted:
             break
@@ -108,64 +110,23 @@ def drawn(bank: Bank, request: Request, seed: int) -> Found:
         asked *= 2
 
 
-def _barred(bank: Bank, request: Request, seqs: Sequence[int]) -> np.ndarray:
-    """Which candidates take no place from others, as they harm or seem to fail always: bool ``[N]``."""
-    with bank.store.session() as db, bank.store.translated("reading"):
-        rows, sources = Records(db, bank, request, seqs).read()
-    judged = judge(bank, request, rows, sources)
-    # where a source gave no value of its own, its track record speaks for the lesson
-    tried = [row.value.n + (0.0 if row.q_given else sources.get(row.source, (0.0,))[0]) for row in rows]
-    return np.array([
-        j.harmful or j.leans or lift.fails(j.value, n, bank.reward_range)
-        for j, n in zip(judged, tried, strict=True)
-    ])  # fmt: skip
-
-
 class Records:
     """Records of candidates and of their sources: asked for when this is made, read when they are needed."""
 
     def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
         policy, self.seqs, self._sources = request.policy, list(seqs), None
+        self._told = bank.reward_range, request.k, request.frozen
         self._values = events.ask(db, seqs, policy.objective, request.stage)
-        if policy.rank == "lift" and seqs:
+        if rule_of(policy).sources and seqs:
             self._sources = db.execute(
                 "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
                 (bank.scope_id, policy.objective, request.stage),
             )
 
-    def read(self) -> tuple[list[events.Loaded], dict[str, tuple[float, float]]]:
-        """Records in the order of the candidates, and ``{source: (n, sum of rewards)}``."""
+    def pool(self, found: Found) -> Candidates:
+        """The candidates with their records, as a rule sees them."""
         by_seq = events.loaded(self._values)
         sources = {source: (n, total) for source, n, total in self._sources or ()}
-        return [by_seq[seq] for seq in self.seqs], sources
-
-
-class Judged(NamedTuple):
-    """What lift makes of one candidate's record."""
-
-    value: float  # with the prior of its source
-    effect: lift.Effect
-    harmful: bool
-    leans: bool
-    look: float
-
-
-def judge(
-    bank: Bank, request: Request, rows: Sequence[events.Loaded], sources: Mapping[str, tuple[float, float]]
-) -> list[Judged]:
-    """What lift makes of each candidate's record, beside those of its neighbours and its source's."""
-    policy, span = request.policy, bank.reward_range
-    start = start_value(policy, span)
-    records = [lift.outcomes(row.value.n, row.value.sum_r, span) for row in rows]
-    best = lift.best_record(records)
-    judged = []
-    for i, (v, q_init, q_given, source) in enumerate(rows):
-        n, total = sources.get(source, (0.0, 0.0))
-        prior = lift.source_prior(start, total, n, policy.strength)
-        # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
-        value = v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior)
-        beside = [records[j] for j in best if j != i]
-        other = beside[0] if beside else lift.NO_OUTCOMES
-        told = lift.judge(v.arms, records[i], other, len(rows) - 1, value, span)
-        judged.append(Judged(value, lift.marginal(*v.arms, span), *told))
-    return judged
+        rows = [by_seq[seq] for seq in self.seqs]
+        q_N = np.array([row.value.q for row in rows])
+        return Candidates(self.seqs, found.relevance, q_N, rows, sources, *self._told)

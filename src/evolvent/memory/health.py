@@ -8,6 +8,7 @@ import numpy as np
 
 from evolvent.memory.bank import Bank
 from evolvent.memory.keys import OWN
+from evolvent.memory.policies import rule_of
 
 # value of a memory under the policy's objective, in the stage that solves
 SOLVE = "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = 'solve'"
@@ -59,7 +60,7 @@ def health(bank: Bank) -> dict[str, Any]:
         "gate_top_fifth": _gate_of_top_fifth(bank),
         "index": _index(bank),
     }
-    data["warnings"] = _of_health(data, learns=bank.policy.update != "none")
+    data["warnings"] = _of_health(data, learns=rule_of(bank.policy).credit is not None)
     return data
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import events, explain, policies, recall, settle, write
+from evolvent.memory import events, explain, ledger, policies, recall, settle, write
 from evolvent.memory.bank import Bank, check_opening, kept, kept_under, open_scope, pinned_embedder, pinned_range
 from evolvent.memory.care import audit, compact, mend, story, verify, when
 from evolvent.memory.care.act import Mended
@@ -22,8 +24,6 @@ from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.text import clean_word
 
-__all__ = ["Memory"]
-
 
 class Memory:
     """Episodic memory with learned values, beside any agent framework.
@@ -33,7 +33,7 @@ class Memory:
 
     Args:
         path: SQLite file (created when missing) or ``":memory:"``.
-        policy: preset name (rag, memp, memrl, memq, memlift, random, none) or a ``Policy``.
+        policy: a rule (rag, memp, memrl, memq, memlift, random, none, or your "my_rule.py"), or its ``Config``.
         embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one.
         scope: which part of the store.
         seed: of exploration and omission; with it, a sequence of calls has one result.
@@ -61,9 +61,8 @@ class Memory:
         sync: Literal["full", "normal"] = "full",
         search: Search = "auto",
     ) -> None:
-        chosen = policies.preset(policy) if isinstance(policy, str) else policy
         if reward_range is not None:
-            policies.check(chosen, reward_range)  # before a file is made
+            policies.check(policy, reward_range)  # before a file is made
         check_opening(seed, search)
         self._store = open_store(path, sync=sync)
         try:
@@ -74,7 +73,7 @@ class Memory:
                 scope=scope,
                 scope_id=scope_id,
                 embedder=pinned_embedder(self._store, embedder),
-                policy=policies.check(chosen, bounds),
+                policy=policies.check(policy, bounds),
                 reward_range=bounds,
                 seed=seed,
                 search=search,
@@ -126,7 +125,7 @@ class Memory:
         Raises:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
-        chosen = self._policy(policy)
+        chosen = self._bank.policy if policy is None else policies.check(policy, self._bank.reward_range)
         size = chosen.k if k is None else k
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
@@ -189,6 +188,13 @@ class Memory:
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
         return settle.settle(self._bank, [outcome_of(self._bank, row) for row in rows])
+
+    def credit(self, episodes: Sequence[Episode], objective: str = "success") -> Ledger:
+        """What the memories shown in recorded episodes earned when their receipts were settled (level "memory").
+
+        Not scored where nothing was settled; voided credit does not count. ``BadInput``: receipts of another store.
+        """
+        return ledger.settled(self._bank, episodes, objective)
 
     def remember(
         self,
@@ -388,12 +394,6 @@ class Memory:
         return compact.compact(self._bank, keep=keep, file=None if file is None else Path(file), dry_run=dry_run)
 
     # ------------------------------------------------------------------------------------------------ inside
-    def _policy(self, policy: str | Policy | None) -> Policy:
-        if policy is None:
-            return self._bank.policy
-        chosen = policies.preset(policy) if isinstance(policy, str) else policy
-        return policies.check(chosen, self._bank.reward_range)
-
     def _receipt(self, recalled: Recall | str, where: str) -> int:
         id_ = recalled.id if isinstance(recalled, Recall) else recalled
         return self._bank.receipt_seq(id_, where)

@@ -1,32 +1,39 @@
-"""How to rank, explore and learn: one frozen record and the presets of the published systems.
+"""Policies: what all rules have in common, and how a rule is found by name, by file, and from what a receipt says.
 
-Sources: rag, memp, memrl = MemRL (arXiv 2601.03192, table 8; MemP there is the same code without value learning);
-memq = MemQ (arXiv 2605.08374; its full text was not available: values from a study note, see ``memq``);
-memlift is our own.
+A policy is the ``Config`` of a rule (``memory/rule.py``): ``preset("memrl", k=5)``, or that of a rule in your own file.
 """
 
 from __future__ import annotations
 
 import difflib
+import importlib
+import importlib.util
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
+from evolvent.core import config as configs
+from evolvent.core import outside
 from evolvent.core.errors import BadInput
+
+_OWN = "evolvent.memory.rules"
+# receipts of versions whose policy was one flat record: what they said of learning, and the rule that does it now
+_BEFORE = {"none": "rag", "ema": "memrl", "provenance": "memq", "lift": "memlift"}
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Settings of recall and settle. ``PRESETS`` holds named ones; ``preset("memrl", k=5)`` changes some fields."""
+    """Settings that every rule has; a rule's ``Config`` adds its own, and has its own defaults."""
 
     name: str
-    rank: Literal["none", "random", "similarity", "zscore", "linear", "lift"] = "similarity"
-    """none: show nothing; random: k memories whatever the task; similarity: the k most similar; zscore: MemRL's blend
-    of pool z-scores; linear: ``(1 - weight) sim + weight q`` (MemQ); lift: ours, see ``memory/lift.py``."""
-    update: Literal["none", "ema", "provenance", "lift"] = "none"
-    """none; ema: every shown memory moves by ``alpha (r - q)``; provenance: the error also goes back to ancestors;
-    lift: running mean with a floor on the step, credit by use, omission statistics, and provenance."""
+    """What receipts call it."""
     objective: str = "success"
     """Which learned value ranks; settle(objective=…) feeds it."""
     k: int = 3
@@ -41,83 +48,201 @@ class Policy:
     margin: float = 2.0
     """Candidates this much less relevant than the most relevant one are left out (2: none); never the nearest by
     cosine."""
-    weight: float = 0.5
-    """Share of the value in the score: 0 similarity only, 1 value only."""
     epsilon: float = 0.0
     """Probability of showing k random members of the pool instead of the best."""
     q_init: float | Literal["low", "middle", "high"] = "middle"
     """Starting value of a memory; the words place it in the reward range, so that it fits any."""
-    alpha: float = 0.3
-    """Step size (for lift: its floor)."""
-    gamma: float = 0.0
-    """Discount of the new memory's value, and of each link back."""
-    trace: float = 0.0
-    """Trace decay of each link back (lambda of MemQ)."""
-    omit: float = 0.0
-    """Probability of leaving out a selected memory (not the best one); falls as ``omit n0 / (n0 + omissions)``."""
-    omit_n0: float = 20.0
-    """Omissions at which the omission rate has halved."""
-    omit_harmful: float = 0.9
-    """Probability of leaving out a selected memory that is known to harm, and the most for one that may harm. A frozen
-    recall shows neither."""
-    strength: float = 4.0
-    """Pseudo-outcomes behind a source's prior, and behind the starting value of the running mean."""
-    decay: float = 1.0
-    """Factor on a memory's older lift statistics at each new outcome: below 1 old evidence fades (drift)."""
-    spread_floor: float = 0.1
-    """Smallest spread of values (share of the reward range) that is scaled up to 1 when ranking by lift."""
+
+    def __post_init__(self) -> None:
+        if self.k < 0 or self.pool < max(1, self.k):
+            raise BadInput(
+                "pool is smaller than k", got=(self.pool, self.k), expected="pool >= k >= 0", where=_where(self)
+            )
+        if isinstance(self.q_init, str) and self.q_init not in ("low", "middle", "high"):
+            expected = "a number, low, middle or high"
+            raise BadInput("unknown start value", got=self.q_init, expected=expected, where=_where(self))
+        if self.relevance not in ("cosine", "hybrid"):
+            raise BadInput("unknown relevance", got=self.relevance, expected="cosine or hybrid", where=_where(self))
+        within(self, 0.0, 1.0, "epsilon")
+        if math.isnan(self.gate):
+            raise BadInput("gate is not a number", got=self.gate, expected="a cosine, -1..1", where=_where(self))
 
 
-PRESETS: dict[str, Policy] = {
-    "none": Policy("none", rank="none"),
-    "random": Policy("random", rank="random"),
-    "rag": Policy("rag", rank="similarity", gate=-1.0, weight=0.0),
-    # MemP as run by the MemRL authors: the same memories, gate and k, no values
-    "memp": Policy("memp", rank="zscore", weight=0.0, update="none"),
-    # table 8: alpha .3, weight .5, k1/k2 10/5 or 5/3, Q 0 for rewards of -1/+1, i.e. the middle of the range
-    "memrl": Policy("memrl", rank="zscore", update="ema", weight=0.5, alpha=0.3, q_init="middle"),
-    # alpha .1-.5, gamma .3-.8, lambda .5-.9, weight 0-.7, epsilon 0-.1 in its README; Q starts at 0 (our reading)
-    "memq": Policy(
-        "memq", rank="linear", update="provenance", weight=0.5, epsilon=0.1, q_init=0.0, alpha=0.3, gamma=0.5, trace=0.5
-    ),
-    # chosen in surrogate and synthetic worlds, see LOG.md; gate and margin belong to the embedder
-    "memlift": Policy(
-        "memlift", rank="lift", update="lift", relevance="hybrid", gate=0.3, margin=0.15, weight=0.5, q_init="high",
-        alpha=0.3, gamma=1.0, trace=0.3, omit=0.2, omit_n0=20.0,
-    ),
-}  # fmt: skip
+def within(policy: Policy, low: float, high: float, *names: str, inside: bool = False) -> None:
+    """``BadInput`` where a setting is not in ``low..high``; ``inside``: nor at its ends."""
+    for name in names:
+        x = getattr(policy, name)
+        if not (low < x < high if inside else low <= x <= high):
+            expected = f"above {low:g}" if inside else f"{low:g}..{high:g}"
+            raise BadInput(f"{name} is out of range", got=x, expected=expected, where=_where(policy))
 
 
-def preset(name: str, **overrides: Any) -> Policy:
-    """A named policy with some fields changed.
+def _where(policy: Policy) -> str:
+    return f"policy {policy.name!r}"
+
+
+# -------------------------------------------------------------------------------------------------- finding a rule
+@dataclass(frozen=True)
+class Rule:
+    """A rule's module, with the default of what it leaves out; see ``memory/rule.py``."""
+
+    module: ModuleType
+    rank: Callable[..., Any]
+    credit: Callable[..., Any] | None
+    walk: Callable[..., tuple[int, bool]] | None
+    bars: Callable[..., Any] | None
+    bounds: Callable[..., tuple[float, float]] | None
+    candidates: str
+    sources: bool
+    bodies: bool
+
+
+def rule_of(policy: Policy) -> Rule:
+    """The rule that a policy belongs to."""
+    return _rule(type(policy))
+
+
+@lru_cache(maxsize=64)
+def _rule(kind: type[Policy]) -> Rule:
+    module = sys.modules.get(kind.__module__)
+    if module is None or getattr(module, "Config", None) is not kind or not callable(getattr(module, "rank", None)):
+        raise BadInput(
+            "not the policy of a rule", got=kind.__qualname__, where=kind.__module__,
+            expected="a class Config(Policy) of a file that has rank(config, pool), see evolvent.memory.rule",
+        )  # fmt: skip
+    told: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
+    candidates = getattr(module, "CANDIDATES", "near")
+    if candidates not in ("near", "any", "none"):
+        raise BadInput("unknown candidates", got=candidates, expected="near, any or none", where=module.__name__)
+    told |= {"sources": getattr(module, "SOURCES", False), "bodies": getattr(module, "BODIES", False)}
+    return Rule(module=module, rank=module.rank, candidates=candidates, **told)
+
+
+def names() -> list[str]:
+    """The rules of the package."""
+    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(_OWN).__path__))
+
+
+def preset(name: str, /, **overrides: Any) -> Policy:
+    """The policy of a rule, ``"memrl"`` or ``"my_rule.py"``, with some settings changed.
 
     Raises:
-        BadInput: unknown preset or field; the message names the closest.
+        BadInput: unknown rule or setting; the message names the closest.
     """
-    if name not in PRESETS:
-        raise BadInput(
-            "unknown policy", got=name, expected=", ".join(PRESETS), where="preset", do=_closest(name, PRESETS)
-        )
-    known = {f.name for f in fields(Policy)}
+    module = _module(name, "preset")
+    known = {f.name for f in fields(module.Config)}
     for field in overrides:
         if field not in known:
             do = _closest(field, known)
             raise BadInput("unknown field of a policy", got=field, expected=", ".join(sorted(known)), do=do)
-    return replace(PRESETS[name], **overrides)
+    return module.Config(**overrides)
 
 
 def preset_for(name: str, config: Any) -> Policy:
     """``preset(name)`` with those fields of the dataclass ``config`` that a policy has too."""
-    known = {f.name for f in fields(Policy)}
+    known = {f.name for f in fields(_module(name, "preset").Config)} - {"name"}
     return preset(name, **{f.name: getattr(config, f.name) for f in fields(config) if f.name in known})
 
 
+def _module(name: str, where: str) -> ModuleType:
+    at = outside.pointer(name) if isinstance(name, str) else None
+    if at is not None:
+        return outside.load(at, "a rule of the memory", ("Config",))[0]
+    if name not in names():
+        do = _closest(name, names()) if isinstance(name, str) else ""
+        raise BadInput("unknown policy", got=name, expected=", ".join(names()), where=where, do=do)
+    return importlib.import_module(f"{_OWN}.{name}")
+
+
+# ------------------------------------------------------------------------------------------------ in and out of JSON
+def to_dict(policy: Policy) -> dict[str, Any]:
+    """Every effective setting as JSON values, and which rule they belong to: its name, or its module and file."""
+    module = rule_of(policy).module
+    package, _, name = module.__name__.rpartition(".")
+    at = {"rule": name} if package == _OWN else {"rule": module.__name__, "file": str(_file(module))}
+    return at | configs.to_json(policy)
+
+
+@lru_cache(maxsize=256)
+def to_params(policy: Policy) -> str:
+    """``to_dict`` as it stands in a receipt."""
+    return json.dumps(to_dict(policy), sort_keys=True)
+
+
+@lru_cache(maxsize=256)
+def from_params(params: str) -> Policy:
+    """The policy of a receipt.
+
+    Raises:
+        BadInput: its rule cannot be found again, or no longer has these settings.
+    """
+    told = json.loads(params)
+    if "rule" in told:
+        module = _found(told.pop("rule"), told.pop("file", None))
+    else:
+        module = importlib.import_module(f"{_OWN}.{_BEFORE[told['update']]}")
+        known = {f.name for f in fields(module.Config)}
+        told = {name: value for name, value in told.items() if name in known}
+    return configs.from_json(module.Config, told)
+
+
+def intact(params: str, name: str) -> bool:
+    """Whether a receipt's settings are as they were written, as far as that shows without the rule of another file."""
+    try:
+        told = json.loads(params)
+        if json.dumps(told, sort_keys=True) != params or told["name"] != name:
+            return False
+        if "rule" not in told:  # an older version may have written fewer fields, never others
+            known = {f.name for f in fields(preset("memlift"))} | {"rank", "update"}
+            return told["update"] in _BEFORE and told.keys() <= known and bool(from_params(params))
+        return "file" in told or bool(from_params(params))
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+@lru_cache(maxsize=256)
+def pays_all_shown(params: str) -> bool:
+    """Whether settling such a receipt changes every memory that was shown: the learning rules of the package do."""
+    return "file" not in json.loads(params) and rule_of(from_params(params)).credit is not None
+
+
+def _found(name: str, file: str | None) -> ModuleType:
+    """The module of a rule of a receipt."""
+    if file is None:
+        return _module(name, "a receipt")
+    loaded = sys.modules.get(name)
+    if loaded is not None and str(_file(loaded)) == file:
+        return loaded
+    spec = importlib.util.find_spec(name) if importlib.util.find_spec(name.partition(".")[0]) else None
+    if spec is not None and (spec.origin == file or not Path(file).is_file()):
+        return importlib.import_module(name)
+    if Path(file).is_file():
+        return outside.load(outside.Pointer(file, "Config", ""), "a rule of the memory", ())[0]
+    raise BadInput(
+        "the rule of this receipt cannot be found", got=f"module {name}, file {file}", where="settle",
+        expected="the file, or an installed module of that name",
+        do="put the rule back where it was and settle again; nothing was written, the receipt stays open",
+    )  # fmt: skip
+
+
+def _file(module: ModuleType) -> Path | None:
+    found = getattr(module, "__file__", None)
+    return Path(found).resolve() if found else None
+
+
+# ------------------------------------------------------------------------------------------------------ reward range
 def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
     """The starting value of a memory in units of reward."""
     lo, hi = reward_range
     if isinstance(policy.q_init, str):
         return {"low": lo, "middle": (lo + hi) / 2, "high": hi}[policy.q_init]
     return float(policy.q_init)
+
+
+def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:
+    """Where a starting value may lie: the reward range, or what the rule makes of it."""
+    wider = rule_of(policy).bounds
+    return reward_range if wider is None else wider(policy, reward_range)
 
 
 def reward_bounds(given: Any) -> tuple[float, float]:
@@ -136,72 +261,56 @@ def reward_bounds(given: Any) -> tuple[float, float]:
     )
 
 
-def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:
-    """Where values are clipped to: the reward range, widened by ``1 / (1 - gamma)`` where values bootstrap.
-
-    Without it a hub of the provenance graph can collect several changes from one outcome and leave any range.
-    """
-    lo, hi = reward_range
-    if policy.update != "provenance" or policy.gamma <= 0.0:
-        return lo, hi
-    wide = 1.0 / (1.0 - min(policy.gamma, 0.99))
-    return min(lo, lo * wide), max(hi, hi * wide)
-
-
-def check(policy: Policy, reward_range: tuple[float, float]) -> Policy:
-    """``policy`` itself when it can learn from rewards in this range.
+def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
+    """The policy, or that of a name, when it can learn from rewards in this range.
 
     Raises:
-        BadInput: a field is out of range, or the policy would starve: with a start at the reward of failure and no
-            exploration, the first memory that is tried stays ahead of all that were not (10 arms, rewards 0 and 1,
-            start 0: the best is picked 9 % of the time; start 1: 94 %).
+        BadInput: not the policy of a rule, a rule that could not be found again when a receipt is settled, or settings
+            that would starve: with a start at the reward of failure and no exploration, the first memory that is tried
+            stays ahead of all that were not (10 arms, rewards 0 and 1, start 0: the best is picked 9 % of the time;
+            start 1: 94 %).
     """
+    if isinstance(policy, str):
+        policy = preset(policy)
     if not isinstance(policy, Policy):
-        raise BadInput("not a policy", got=policy, expected="the name of a preset, or a Policy")
-    where = f"policy {policy.name!r}"
+        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy")
+    rule = rule_of(policy)
+    if not rule.module.__name__.startswith(f"{_OWN}."):
+        _lasting(policy, rule.module)
     lo, hi = reward_bounds(reward_range)
-    if policy.k < 0 or policy.pool < max(1, policy.k):
-        raise BadInput("pool is smaller than k", got=(policy.pool, policy.k), expected="pool >= k >= 0", where=where)
-    words = {
-        "rank": ("none", "random", "similarity", "zscore", "linear", "lift"),
-        "update": ("none", "ema", "provenance", "lift"),
-    }
-    for name, allowed in words.items():
-        if getattr(policy, name) not in allowed:
-            raise BadInput(f"unknown {name}", got=getattr(policy, name), expected=allowed, where=where)
-    if isinstance(policy.q_init, str) and policy.q_init not in ("low", "middle", "high"):
-        raise BadInput("unknown start value", got=policy.q_init, expected="a number, low, middle or high", where=where)
-    for name in ("weight", "epsilon", "alpha", "gamma", "trace", "omit", "omit_harmful", "decay"):
-        x = getattr(policy, name)
-        if not 0.0 <= x <= 1.0:
-            raise BadInput(f"{name} is out of range", got=x, expected="0..1", where=where)
-    if policy.omit >= 1.0 or policy.omit_harmful >= 1.0:
-        raise BadInput(
-            "an omission rate of 1 shows nothing", got=(policy.omit, policy.omit_harmful), expected="below 1"
-        )
-    for name in ("omit_n0", "strength", "spread_floor"):
-        if not (math.isfinite(getattr(policy, name)) and getattr(policy, name) > 0):
-            raise BadInput(f"{name} is out of range", got=getattr(policy, name), expected="above 0", where=where)
-    if math.isnan(policy.gate):
-        raise BadInput("gate is not a number", got=policy.gate, expected="a cosine, -1..1", where=where)
     q0 = start_value(policy, reward_range)
-    learns = policy.update != "none" and policy.weight > 0 and policy.rank not in ("none", "random", "similarity")
     if not math.isfinite(q0):
-        raise BadInput("q_init is not finite", got=q0, where=where)
+        raise BadInput("q_init is not finite", got=q0, where=_where(policy))
+    learns = rule.credit is not None and getattr(policy, "weight", 0.0) > 0
     if learns and not lo < q0 <= hi and policy.epsilon <= 0:
         raise BadInput(
             "these settings starve: memories that were never tried can never win",
             got=f"q_init {q0:g} with rewards {lo:g}..{hi:g} and no exploration",
             expected=f"{lo:g} < q_init <= {hi:g}, or epsilon > 0",
-            where=where,
+            where=_where(policy),
             do="q_init='high' (optimistic), q_init='middle', or epsilon=0.1",
         )
     return policy
 
 
-def to_dict(policy: Policy) -> dict[str, Any]:
-    """Every effective setting as JSON values, in the order of the fields."""
-    return asdict(policy)
+def _lasting(policy: Policy, module: ModuleType) -> None:
+    """``BadInput`` when another process could not settle what this policy recalled."""
+    if module.__name__ == "__main__" or _file(module) is None:
+        raise BadInput(
+            "the rule has no file of its own", got=f"module {module.__name__}", where=_where(policy),
+            expected="a file with Config, rank and credit that other processes can load too",
+            do="move it out of the script: Memory(policy=my_rule.Config()), or policy='my_rule.py'",
+        )  # fmt: skip
+    try:
+        hash(policy)
+        same = from_params(to_params(policy)) == policy
+    except TypeError:
+        same = False
+    if not same:
+        raise BadInput(
+            "the settings do not come back from JSON", got=policy, where=_where(policy),
+            expected="fields of numbers, texts, tuples and None",
+        )  # fmt: skip
 
 
 def _closest(word: str, choices: Any) -> str:

@@ -2,57 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
-from evolvent.formulas.selection import two_phase, zscores
-from evolvent.memory import events, lift
+from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.candidates import Found, Records, Request, candidates, drawn, judge
+from evolvent.memory.candidates import Records, Request, candidates, drawn
 from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
-from evolvent.memory.policies import Policy, to_dict
+from evolvent.memory.policies import rule_of, to_params
 from evolvent.memory.relevance import document_counts
+from evolvent.memory.rule import Candidates, Ranking
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
 
 
 @dataclass
 class Pool:
-    """The candidates of one recall, aligned vectors ``[N]``, most relevant first."""
+    """The candidates of one recall, N of them, what the rule made of them, and what chance made of that."""
 
-    seq: list[int]
-    sim: np.ndarray  # relevance: what ranking uses
+    seen: Candidates
     cosine: np.ndarray
-    q: np.ndarray  # the raw value
-    value: np.ndarray  # what ranking uses (lift: with the source's prior)
-    n: np.ndarray
-    score: np.ndarray
-    z_sim: np.ndarray
-    z_q: np.ndarray
-    bonus: np.ndarray
-    propensity: np.ndarray
+    ranking: Ranking
     selected: list[int]  # rows, best first
-    omitted: set[int]  # rows of selected that are left out
-    effects: list[lift.Effect]
-    rows: list[events.Loaded]
+    propensity: np.ndarray
+    omitted: set[int] = field(default_factory=set)  # rows of selected that are left out
     explored: bool = False
-    harmful: set[int] = field(default_factory=set)  # rows of what is known to harm
-    look: list[float] = field(default_factory=list)  # how much there is to find out about what fails always
-    leans: set[int] = field(default_factory=set)  # rows of what outcomes speak against
+
+    @property
+    def value(self) -> np.ndarray:
+        """What ranking went by: float64 ``[N]``."""
+        return self.seen.q_N if self.ranking.value is None else self.ranking.value
 
 
 def recall(bank: Bank, request: Request) -> Recall:
     """Run one recall and write its receipt (one transaction)."""
     task = clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS)
     digest, policy = content_hash(task), request.policy
-    model = None if policy.rank in ("none", "random") else bank.embedder.id
+    among_what = rule_of(policy).candidates
+    model = bank.embedder.id if among_what == "near" else None
     words = task if model and policy.relevance == "hybrid" else ""
     # questions come before what needs an answer: a server gets them together
     with bank.store.session() as db, bank.store.translated("reading"):
@@ -75,10 +67,10 @@ def recall(bank: Bank, request: Request) -> Recall:
             last, event_seq, audit_seq = newest.fetchone()
             number = last + 1
             seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
-            if policy.rank == "random":
+            if among_what == "any":
                 found = drawn(bank, request, seed)
                 records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
-            pool = _rank(bank, request, records, found, seed)
+            pool = _rank(request, records.pool(found), found.cosine, seed)
             about = {row[0]: row for row in texts}
             if vec is None:
                 put_text(db, digest, task)
@@ -88,70 +80,34 @@ def recall(bank: Bank, request: Request) -> Recall:
                 "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
                 "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
                 f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
-                (number, bank.scope_id, request.stage, digest, model, digest, policy.name, _params(policy), seed,
+                (number, bank.scope_id, request.stage, digest, model, digest, policy.name, to_params(policy), seed,
                  request.frozen, request.is_test, pool.explored, bank.index.newest, event_seq, audit_seq,
-                 bank.index.count(request.kinds), len(pool.seq), time.time()),
+                 bank.index.count(request.kinds), len(pool.seen.ids), time.time()),
             )  # fmt: skip
             _write_items(db, number, pool, about)
             return _receipt(bank, request, number, pool, about)
 
 
-@lru_cache(maxsize=256)
-def _params(policy: Policy) -> str:
-    return json.dumps(to_dict(policy), sort_keys=True)
-
-
-def _rank(bank: Bank, request: Request, records: Records, found: Found, seed: int) -> Pool:
-    policy, seqs, sims, n = request.policy, found.seqs, found.relevance, len(found.seqs)
-    rows, sources = records.read()
-    q = np.array([row.value.q for row in rows])
-    zero = np.zeros(n)
-    pool = Pool(
-        seq=seqs, sim=sims, cosine=found.cosine, q=q, value=q, n=np.array([row.value.n for row in rows], np.int64),
-        score=sims, z_sim=zero, z_q=zero, bonus=zero, propensity=np.zeros(n),
-        selected=list(range(min(request.k, n))), omitted=set(), effects=[],
-        rows=rows,
-    )  # fmt: skip
+def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int) -> Pool:
+    """Rank by the rule, explore, and leave out."""
+    policy, n = request.policy, len(seen.ids)
     if n == 0:
-        return pool
-    if policy.rank == "zscore":
-        chosen, order, score = two_phase(seqs, sims, q, gate=-np.inf, pool=n, k=request.k, weight=policy.weight)
-        pool.score = np.empty(n)
-        pool.score[order] = score
-        pool.z_sim, pool.z_q = zscores(sims), zscores(q)
-        pool.selected = chosen.tolist()
-    elif policy.rank == "linear":
-        pool.score = (1.0 - policy.weight) * sims + policy.weight * q
-        pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
-    elif policy.rank == "lift":
-        _rank_by_lift(bank, request, pool, sources)
-    # lift may withhold what harms by chance, also where nothing else is left out
-    rng = np.random.default_rng(seed) if policy.epsilon > 0 or policy.rank == "lift" else None
+        return Pool(seen, cosine, Ranking(seen.relevance), [], np.zeros(0))
+    ranking: Ranking = rule_of(policy).rank(policy, seen)
+    best = np.argsort(-ranking.score, kind="stable")[: seen.k].tolist() if ranking.best is None else ranking.best
+    pool = Pool(seen, cosine, ranking, list(best), np.zeros(n))
+    # a rule may withhold what harms by chance, also where nothing else is left out
+    rng = np.random.default_rng(seed) if policy.epsilon > 0 or ranking.omit is not None else None
     _explore(request, pool, rng)
-    if policy.rank == "lift":
-        _omit(request, pool, rng)
+    if ranking.omit is not None:
+        _omit(pool, ranking.omit, ranking.omit if ranking.omit_first is None else ranking.omit_first, rng)
     return pool
-
-
-def _rank_by_lift(bank: Bank, request: Request, pool: Pool, sources: Mapping[str, tuple[float, float]]) -> None:
-    policy, judged = request.policy, judge(bank, request, pool.rows, sources)
-    pool.value = np.array([j.value for j in judged])
-    pool.effects = [j.effect for j in judged]
-    pool.harmful = {i for i, j in enumerate(judged) if j.harmful}
-    pool.look = [j.look for j in judged]
-    pool.leans = {i for i, j in enumerate(judged) if j.leans}
-    ranking = lift.rank(
-        pool.sim, pool.value, pool.effects, weight=policy.weight, reward_range=bank.reward_range,
-        spread_floor=policy.spread_floor,
-    )  # fmt: skip
-    pool.score, pool.z_sim, pool.z_q, pool.bonus = ranking
-    pool.selected = np.argsort(-pool.score, kind="stable")[: request.k].tolist()
 
 
 def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
     """Epsilon: k random members of the pool instead of the best; never outside the gate, always logged."""
-    n, k, eps = len(pool.seq), len(pool.selected), request.policy.epsilon
-    if request.policy.rank == "random":
+    n, k, eps = len(pool.seen.ids), len(pool.selected), request.policy.epsilon
+    if rule_of(request.policy).candidates == "any":
         pool.propensity[:] = 1.0
         return
     if request.frozen or eps <= 0.0 or rng is None:
@@ -162,28 +118,13 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
     if rng.random() < eps:
         pool.explored = True
         drawn = rng.choice(n, size=k, replace=False).tolist()
-        pool.selected = sorted(drawn, key=lambda i: (-pool.score[i], i))
+        pool.selected = sorted(drawn, key=lambda i: (-pool.ranking.score[i], i))
 
 
-def _omit(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
-    """Leave out selected memories with a logged probability; what harms nearly always, when frozen always.
-
-    What outcomes speak against, without being sure, is left out as often, and what fails always often at first, so
-    that both arms grow and the truth comes out. The first is not left out otherwise: that would cost the most, and if
-    it is a mere companion of a useful memory, leaving the useful one out shows so. Evidence is counted in omissions, of
-    which there are always too few.
-    """
-    policy = request.policy
+def _omit(pool: Pool, omit: Sequence[float], first: Sequence[float], rng: np.random.Generator | None) -> None:
+    """Leave out selected memories with the probabilities that the rule gave; the best one may have another."""
     for rank, i in enumerate(pool.selected):
-        n, first = pool.rows[i].value.n_omitted, rank == 0
-        p = 0.0 if first else lift.omission_rate(n, rate=policy.omit, n0=policy.omit_n0)
-        if request.frozen:  # nothing is measured: the better guess counts
-            p = float(i in pool.leans)
-        else:
-            look = lift.omission_rate(n, rate=pool.look[i], n0=policy.omit_n0)
-            p = max(p, min(policy.omit_harmful, 1.0 if i in pool.leans else look))
-        if i in pool.harmful:
-            p = 1.0 if request.frozen else max(p, policy.omit_harmful)
+        p = omit[i] if rank else first[i]
         pool.propensity[i] = 1.0 - p  # given that it was selected: what shown and omitted outcomes are compared by
         if p >= 1.0 or (rng is not None and p > 0.0 and rng.random() < p):
             pool.omitted.add(i)
@@ -201,36 +142,43 @@ def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
 
 def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tuple]) -> None:
     """Write the rows of the receipt."""
-    ids = pool.seq
-    place = {i: rank for rank, i in enumerate(np.argsort(-pool.score, kind="stable").tolist())}
-    chosen = set(pool.selected)
-    db.executemany(
-        f"INSERT INTO recall_item VALUES({marks(17)})",
-        [
-            (number, ids[i], place[i], float(pool.sim[i]), float(pool.q[i]), float(pool.value[i]), int(pool.n[i]),
-             float(pool.z_sim[i]), float(pool.z_q[i]), float(pool.bonus[i]), float(pool.score[i]), True, i in chosen,
-             i in pool.omitted, float(pool.propensity[i]), i in chosen and i not in pool.omitted, about[ids[i]][1])
-            for i in range(len(ids))
-        ],
+    seen, told, zero = pool.seen, pool.ranking, np.zeros(len(pool.seen.ids))
+    place = {i: rank for rank, i in enumerate(np.argsort(-told.score, kind="stable").tolist())}
+    columns = (
+        seen.relevance, seen.q_N, pool.value, *(zero if part is None else part for part in told[1:4]), told.score,
+        pool.propensity,
     )  # fmt: skip
+    chosen = set(pool.selected)
+    rows = []
+    for i, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        sim, q, value, z_sim, z_q, bonus, score, propensity = numbers
+        id_, taken, left = seen.ids[i], i in chosen, i in pool.omitted
+        rows.append((
+            number, id_, place[i], sim, q, value, seen.rows[i].value.n, z_sim, z_q, bonus, score, True, taken, left,
+            propensity, taken and not left, about[id_][1],
+        ))  # fmt: skip
+    db.executemany(f"INSERT INTO recall_item VALUES({marks(17)})", rows)
 
 
 def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: Mapping[int, tuple]) -> Recall:
+    seen, value = pool.seen, pool.value
+
     def item(i: int) -> Recalled:
-        _, _, kind, polarity, key, body = about[pool.seq[i]]
-        v = pool.rows[i].value
+        _, _, kind, polarity, key, body = about[seen.ids[i]]
+        v = seen.rows[i].value
         spread = events.uncertainty(v, bank.reward_range)
         return Recalled(
-            id=memory_id(pool.seq[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(pool.value[i]),
-            n=v.n, uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(pool.sim[i]),
-            score=float(pool.score[i]), propensity=float(pool.propensity[i]), why=_why(request, pool, i, spread),
+            id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(value[i]), n=v.n,
+            uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),
+            score=float(pool.ranking.score[i]), propensity=float(pool.propensity[i]),
+            why=_why(request, pool, i, float(value[i]), spread),
         )  # fmt: skip
 
     return Recall(
         id=receipt_id(number),
         items=tuple(item(i) for i in pool.selected if i not in pool.omitted),
         omitted=tuple(item(i) for i in pool.selected if i in pool.omitted),
-        pool_size=len(pool.seq),
+        pool_size=len(seen.ids),
         stage=request.stage,
         policy=request.policy.name,
         frozen=request.frozen,
@@ -239,17 +187,17 @@ def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: Mappi
     )
 
 
-def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
-    if request.policy.rank == "random":
+def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> str:
+    if rule_of(request.policy).candidates == "any":
         return "drawn at random"
-    v = pool.rows[i].value
+    v, effects = pool.seen.rows[i].value, pool.ranking.effects
     parts = [f"similar {pool.cosine[i]:.2f}"]
     if request.policy.relevance == "hybrid":
-        parts.append(f"relevant {pool.sim[i]:.2f} with its words")
+        parts.append(f"relevant {pool.seen.relevance[i]:.2f} with its words")
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
-    parts.append(f"value {pool.value[i]:.2f} ± {spread:.2f} ({tried})")
-    if pool.effects and pool.effects[i].confidence > 0:
-        effect = pool.effects[i]
+    parts.append(f"value {value:.2f} ± {spread:.2f} ({tried})")
+    if effects and effects[i].confidence > 0:
+        effect = effects[i]
         parts.append(f"adds {effect.raw:+.2f} (seen {v.n} times with it, {v.n_omitted} without)")
     if pool.explored:
         parts.append("shown to explore")
@@ -257,7 +205,7 @@ def _why(request: Request, pool: Pool, i: int, spread: float) -> str:
         p = 1.0 - float(pool.propensity[i])
         on_purpose = f"left out on purpose (probability {p:.2f}) to measure what it adds"
         guess = "left out: outcomes without it were better so far"
-        parts.append("withheld: it harms" if i in pool.harmful else guess if request.frozen else on_purpose)
+        parts.append("withheld: it harms" if i in pool.ranking.harmful else guess if request.frozen else on_purpose)
     return ", ".join(parts)
 
 

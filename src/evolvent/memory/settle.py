@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
-from evolvent.formulas.values import ancestor_depths, backward_credit, ema
+from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.outcome import Outcome, check_same
-from evolvent.memory.policies import Policy, value_bounds
+from evolvent.memory.policies import Policy, from_params, rule_of
+from evolvent.memory.rule import Settled, Shown
 from evolvent.memory.text import content_hash
 
-# credit below this share of the first step is not walked back any further
-_NEGLIGIBLE = 1e-4
-# the formulas are typed for ids as text; rows are integers here, which they do not mind
+# the formula is typed for ids as text; rows are integers here, which it does not mind
 _depths: Any = ancestor_depths
-_backward: Any = backward_credit
-
-
-class _Shown(NamedTuple):
-    """One row of a receipt that credit may flow to."""
-
-    seq: int
-    shown: bool
-    omitted: bool
-    propensity: float
 
 
 @dataclass
@@ -43,15 +29,19 @@ class _Receipt:
 
     stage: str
     policy: Policy
-    reach: int  # how many links of provenance credit walks back
     is_test: bool
-    items: list[_Shown] = field(default_factory=list)
+    items: list[Shown] = field(default_factory=list)
     serial: int = 0  # outcomes of any kind so far
     settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome
 
+    def __post_init__(self) -> None:
+        self.rule = rule_of(self.policy)
+        # how far credit goes back, and whether past memories of failures
+        self.walk = (0, False) if self.rule.walk is None else self.rule.walk(self.policy)
+
     @property
     def used(self) -> list[int]:
-        return [item.seq for item in self.items if item.shown]
+        return [item.id for item in self.items if item.shown]
 
 
 _New = tuple[int, Outcome, _Receipt]  # with the number of the outcome
@@ -108,7 +98,7 @@ def _read(
     )
     items = among(
         db,
-        "SELECT recall_id, memory_id, shown, omitted, propensity FROM recall_item WHERE recall_id IN ({}) AND "
+        "SELECT recall_id, memory_id, shown, propensity FROM recall_item WHERE recall_id IN ({}) AND "
         "(shown OR omitted) ORDER BY recall_id, rank",
         numbers,
     )
@@ -135,12 +125,12 @@ def _read(
     newest = db.execute(
         "SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), (SELECT coalesce(max(seq), 0) FROM value_event)"
     )
-    receipts = {seq: _Receipt(stage, *_policy(params), bool(is_test)) for seq, stage, params, is_test in found}
+    receipts = {seq: _Receipt(stage, from_params(params), bool(is_test)) for seq, stage, params, is_test in found}
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
-    for number, seq, shown, omitted, propensity in items:
-        receipts[number].items.append(_Shown(seq, bool(shown), bool(omitted), propensity))
+    for number, seq, shown, propensity in items:
+        receipts[number].items.append(Shown(seq, bool(shown), propensity))
     said: dict[int, Outcome] = {}
     for number, objective, valid, id_, reward, source, action, child in before:
         said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child)
@@ -174,71 +164,52 @@ def _row(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int) -> tuple
 
 def _credit(db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries) -> dict[int, list[ValueChange]]:
     """Enter what valid outcomes change; returns it by outcome."""
-    due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.policy.update != "none"]
-    acted = {m for _, o, r in due if o.action is not None and r.policy.update == "lift" for m in r.used}
+    due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
+    acted = {m for _, o, r in due if o.action is not None and r.rule.bodies for m in r.used}
     bodies = among(
         db, "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})", acted
     )
     graphs = _graphs(db, [r for _, _, r in due])
-    depths = [{m: _depths(graphs[_walk(r)], m, r.reach) for m in r.used} for _, _, r in due]
+    depths = [{m: _depths(graphs[r.walk], m, r.walk[0]) for m in r.used} for _, _, r in due]
     wanted: dict[tuple[str, str], set[int]] = {}
     for (_, o, r), near in zip(due, depths, strict=True):
         ids = wanted.setdefault((o.objective, r.stage), set())
-        ids.update((item.seq for item in r.items), *near.values(), () if o.child is None else (o.child,))
+        ids.update((item.id for item in r.items), *near.values(), () if o.child is None else (o.child,))
     asked = {at: events.ask(db, ids, *at) for at, ids in wanted.items()}
     values = {at: events.loaded(rows) for at, rows in asked.items()}
     texts: dict[int, str] = dict(bodies)
     told = {}
     for (id_, o, r), near in zip(due, depths, strict=True):
         at = (o.objective, r.stage)
-        made = _events(bank, at, o, r, graphs[_walk(r)], near, values[at], texts)
+        made = _events(bank, at, o, r, near, values[at], texts)
         entries.add(id_, o.receipt, made, values[at])
         told[id_] = [_change(e) for e in made]
     return told
 
 
 def _events(
-    bank: Bank, at: tuple[str, str], o: Outcome, receipt: _Receipt, graph: dict[int, list[int]],
-    depths: Mapping[int, Mapping[int, int]], values: Mapping[int, Loaded], texts: Mapping[int, str],
+    bank: Bank, at: tuple[str, str], o: Outcome, receipt: _Receipt, depths: Mapping[int, Mapping[int, int]],
+    values: Mapping[int, Loaded], texts: Mapping[int, str],
 ) -> list[Event]:  # fmt: skip
     """What one outcome changes, by the rule of the receipt's policy."""
-    policy, used, reward = receipt.policy, receipt.used, o.reward
-    assert reward is not None
-    if policy.update == "ema":
-        return _ema(at, used, values, reward, policy)
-    if policy.update == "provenance":
-        # a "new" memory that was merged into one that is credited here is no consequence of itself
-        credited = {item.seq for item in receipt.items}.union(*depths.values())
-        q_new = values[o.child].value.q if o.child is not None and o.child not in credited else 0.0
-        bounds = value_bounds(policy, bank.reward_range)
-        return _provenance(at, receipt, graph, depths, values, reward, q_new, bounds) if credited else []
+    used, reward, child = receipt.used, o.reward, 0.0
+    assert reward is not None and receipt.rule.credit is not None
+    # a "new" memory that was merged into one that is credited here is no consequence of itself
+    if o.child is not None and o.child not in {item.id for item in receipt.items}.union(*depths.values()):
+        child = values[o.child].value.q
     weights = dict.fromkeys(used, 1.0)
-    if o.action is not None and used:
+    if receipt.rule.bodies and o.action is not None and used:
         weights = dict(zip(used, lift.use_weights([texts[m] for m in used], o.action), strict=True))
-    return _lift(at, receipt.items, depths, values, reward, policy, weights)
-
-
-@lru_cache(maxsize=256)
-def _policy(params: str) -> tuple[Policy, int]:
-    """A receipt's policy, and how many links of provenance its credit walks back."""
-    policy = Policy(**json.loads(params))
-    decay = policy.gamma * policy.trace
-    if policy.update not in ("provenance", "lift") or decay <= 0.0:
-        return policy, 0
-    return policy, 64 if decay >= 0.9 else int(math.log(_NEGLIGIBLE) / math.log(decay))
-
-
-def _walk(receipt: _Receipt) -> tuple[int, bool]:
-    """How far, and whether past memories of failures."""
-    return receipt.reach, receipt.policy.update == "provenance"
+    settled = Settled(reward, receipt.items, values, depths, child, weights, bank.reward_range)
+    return [change.event(*at, reward) for change in receipt.rule.credit(receipt.policy, settled)]
 
 
 def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, bool], dict[int, list[int]]]:
     """Parents of what was shown and of its ancestors, as far as credit walks, for each way of walking."""
     graphs: dict[tuple[int, bool], dict[int, list[int]]] = {}
-    for reach, failures in {_walk(r) for r in receipts}:
+    for reach, failures in {r.walk for r in receipts}:
         graph = graphs[reach, failures] = {}
-        todo = {m for r in receipts if _walk(r) == (reach, failures) for m in r.used}
+        todo = {m for r in receipts if r.walk == (reach, failures) for m in r.used}
         for _ in range(reach):
             graph |= {m: [] for m in todo}
             # relation "revised" is left out: what a memory replaced earns nothing from its success; for lift neither
@@ -255,90 +226,6 @@ def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, boo
             if not todo:
                 break
     return graphs
-
-
-def _ema(
-    at: tuple[str, str], used: Sequence[int], values: Mapping[int, Loaded], r: float, policy: Policy
-) -> list[Event]:
-    """MemRL: every shown memory moves towards the reward by the same step."""
-    made = []
-    for m in used:
-        q = values[m].value.q
-        made.append(Event(m, *at, "shown", policy.alpha, 1.0, 1.0, 1.0, 0, r, r, q, ema(q, r, policy.alpha)))
-    return made
-
-
-def _provenance(
-    at: tuple[str, str], receipt: _Receipt, graph: dict[int, list[int]], depths: Mapping[int, Mapping[int, int]],
-    values: Mapping[int, Loaded], r: float, q_new: float, bounds: tuple[float, float],
-) -> list[Event]:  # fmt: skip
-    """MemQ: the error of each shown memory, spread back over the graph; all from the values before the task."""
-    policy, used = receipt.policy, receipt.used
-    decay = policy.gamma * policy.trace
-    before = {m: values[m].value.q for m in used}
-    changes: dict[int, float] = _backward(
-        before,
-        graph,
-        used,
-        q_new,
-        r,
-        alpha=policy.alpha,
-        gamma=policy.gamma,
-        trace=policy.trace,
-        max_depth=receipt.reach,
-    )
-    target = r + policy.gamma * q_new
-    made = []
-    for m, change in changes.items():
-        depth = min((d[m] for d in depths.values() if m in d), default=0)
-        if m not in used and (change == 0.0 or m not in values):
-            continue
-        q = values[m].value.q
-        # a start outside the bounds stays allowed, leaving them further is not
-        q_after = min(max(q + change, min(bounds[0], q)), max(bounds[1], q))
-        if m in used:
-            made.append(Event(m, *at, "shown", policy.alpha, 1.0, 1.0, 1.0, 0, r, target, q, q_after))
-        else:
-            # a sum of other memories' errors is no step towards a target of its own: alpha 0
-            made.append(Event(m, *at, "ancestor", 0.0, decay**depth, 0.0, 1.0, depth, r, target, q, q_after))
-    return made
-
-
-def _lift(
-    at: tuple[str, str], items: Sequence[_Shown], depths: Mapping[int, Mapping[int, int]],
-    values: Mapping[int, Loaded], r: float, policy: Policy, weights: Mapping[int, float],
-) -> list[Event]:  # fmt: skip
-    """Ours: shown memories by how much they were used, omitted ones to their statistics, ancestors by distance.
-
-    An outcome of a memory ``d`` links younger counts ``(gamma trace)^d`` of an outcome of one's own: the ancestor
-    steps towards the reward, once per outcome, from its nearest shown descendant.
-    """
-    made, decay = [], policy.gamma * policy.trace
-    for item in items:
-        v = values[item.seq].value
-        if item.shown:
-            w = weights[item.seq]
-            step = w * lift.step_size(v.n, policy.alpha)
-            # only where it might have been left out is there anything to compare with: an outcome under a propensity
-            # of 1 (best of its pool, alone, frozen) says nothing about the effect, and would bias it if it counted
-            ipw = 1.0 / item.propensity if 0.0 < item.propensity < 1.0 else 0.0
-            made.append(Event(item.seq, *at, "shown", step, w, ipw, policy.decay, 0, r, r, v.q, ema(v.q, r, step)))
-        elif item.propensity > 0.0:
-            # left out by chance; what was withheld for certain has no counterpart to be compared with
-            ipw = 1.0 / (1.0 - item.propensity)
-            made.append(Event(item.seq, *at, "omitted", 0.0, 1.0, ipw, policy.decay, 0, r, r, v.q, v.q))
-    touched = {item.seq for item in items}
-    near: dict[int, tuple[int, float]] = {}
-    for m, reach in depths.items():
-        for ancestor, depth in reach.items():
-            if ancestor not in touched and (ancestor not in near or depth < near[ancestor][0]):
-                near[ancestor] = (depth, weights[m])
-    for m, (depth, w) in near.items():
-        v = values[m].value
-        share = w * decay**depth
-        step = share * lift.step_size(v.n + v.n_credit, policy.alpha)
-        made.append(Event(m, *at, "ancestor", step, share, 0.0, 1.0, depth, r, r, v.q, ema(v.q, r, step)))
-    return made
 
 
 def _change(e: Event) -> ValueChange:

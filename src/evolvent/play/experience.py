@@ -15,7 +15,7 @@ from evolvent.formulas.returns import discounted
 from evolvent.formulas.selection import softmax
 from evolvent.memory.items import ValueChange
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy
+from evolvent.memory.policies import preset
 from evolvent.memory.recall import Recall, Recalled
 from evolvent.play.by_value import choose_by_value, command_values
 
@@ -93,7 +93,7 @@ class Experience:
         self.steps.append(step)
         if self.memory is None or self.use.how == "none":
             return ""
-        policy = neighbours(self.use.value_gate) if self.use.how == "values" else None
+        policy = preset("neighbours", gate=self.use.value_gate) if self.use.how == "values" else None
         frozen = not self.learns
         step.recall = self.memory.recall(key, policy=policy, seed=seed, frozen=frozen, is_test=frozen)
         if self.use.how == "values":
@@ -206,11 +206,6 @@ class Experience:
         prompt = renderer.plain(f"{question}: {step.key}\n{answer}: {step.action}\n\n{PROCEDURE}")
         (done,) = engine([Request(prompt, 0, 80, ("\n\n", "\n4."))])
         return f"{step.action}\n-- steps: 1. {' '.join(done.text.split())}"
-
-
-def neighbours(gate: float, count: int = 32) -> Policy:
-    """The recall of experiences for action values: the most similar, without choosing among them."""
-    return Policy(name="neighbours", rank="similarity", k=count, pool=count, gate=gate, update="ema", omit=0.0)
 
 
 def render(env: Env, items: Sequence[Recalled], budget_chars: int) -> tuple[str, tuple[str, ...]]:

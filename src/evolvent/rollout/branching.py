@@ -5,9 +5,9 @@ task is made first; its entropies say how many of the ``group`` start afresh. Th
 on may branch once; what is left of the budget in the end are attempts from the task. Which attempts part where depends
 on the seed and on what was sampled, never on who answered first.
 
-A branch is a whole attempt: its record begins with the decisions of the one it came from, tokens and log-probabilities
-as sampled there, and ``meta["branch"]`` says ``of`` which attempt (its number at this task), at which ``turn``, with
-how many ``tokens``. The environment is brought there by the same actions from the same seed; it has to show the same.
+A branch is a whole attempt: it begins with the decisions of the one it came from, tokens and log-probabilities as
+sampled there. Both stand in one record, their beginning once (``core.branches``). The environment is brought there by
+the same actions from the same seed; it has to show the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from statistics import fmean
 
 import numpy as np
 
+from evolvent.core.branches import Branch, branches, graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Env, Request, Task
@@ -62,6 +63,7 @@ class _Made:
     def __init__(self, run: LanguageRun) -> None:
         self.run = run
         self.episodes: dict[tuple[int, int], Episode] = {}
+        self.jobs: dict[tuple[int, int], _Job] = {}
 
     def make(self, jobs: Sequence[_Job]) -> None:
         """Make some more, side by side."""
@@ -79,17 +81,29 @@ class _Made:
             episode = yield from player
         else:
             episode = yield from branched(player, job.origin, job.turns)
-            shared = int(episode.tokens_per_step_T[: job.turns].sum())
-            episode.meta["branch"] = {"of": job.of, "turn": job.turns, "tokens": shared}
         self.episodes[job.task, job.number] = episode
+        self.jobs[job.task, job.number] = job
         return episode
+
+    def attempts(self) -> list[Episode]:
+        """All of them in order, those that parted as branches of one record."""
+        place: dict[tuple[int, int], tuple[Episode, int]] = {}
+        for key, episode in sorted(self.episodes.items(), key=lambda item: item[0]):
+            job = self.jobs[key]
+            place[key] = (episode, 0)
+            if job.origin is not None:
+                tree, of = place[job.task, job.of]
+                place[key] = tree, graft(tree, episode, of=of, steps=job.turns)
+        views = {id(tree): branches(tree) for tree, _ in place.values()}
+        return [views[id(tree)][number] for tree, number in place.values()]
 
 
 def collect_branching(run: LanguageRun, how: Branching) -> tuple[list[Episode], dict[str, float]]:
     """``group`` attempts at each of ``prompts`` tasks, some of which share a beginning.
 
     Returns:
-        The attempts, task by task; and ``branched``, the share that are branches.
+        The attempts, task by task, those that share a beginning as branches of one record; and ``branched``, the share
+        that parted from another.
 
     Raises:
         BadInput: decisions without entropies: whole actions by likelihood.
@@ -115,8 +129,8 @@ def collect_branching(run: LanguageRun, how: Branching) -> tuple[list[Episode], 
         made.make(jobs)
         turns += 1
     made.make([_Job(n, g) for n in tasks for g in range(used[n], budget)])
-    episodes = [made.episodes[number] for number in sorted(made.episodes)]
-    return episodes, {"branched": fmean("branch" in e.meta for e in episodes)}
+    episodes = made.attempts()
+    return episodes, {"branched": fmean(isinstance(e, Branch) and e.number > 0 for e in episodes)}
 
 
 def _goes_on(made: _Made, turns: int) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from evolvent.core.branches import trees_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import ModelError
 from evolvent.core.folder import Interrupted, RunFolder
@@ -255,7 +256,7 @@ class LanguageRun:
         self._last = list(episodes)
         if self._telling is None or differ(episodes):
             self._telling = (self.update, self._last, ledger)
-        for episode in episodes[: plan.record]:
+        for episode in trees_of(episodes[: plan.record]):
             self.folder.episode(episode)
         self._tell(row, episodes)
         self._seconds = dict.fromkeys(self._seconds, 0.0)
@@ -340,8 +341,10 @@ class LanguageRun:
 
     def _keep_attempts(self, rule: Rule) -> None:
         """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
-        for episode in self._last[self.config.plan.record :]:
-            self.folder.episode(episode)
+        kept = trees_of(self._last[: self.config.plan.record])
+        for episode in trees_of(self._last):
+            if all(episode is not one for one in kept):
+                self.folder.episode(episode)
         if self._telling is not None:
             update, episodes, ledger = self._telling
             page = credit_page(episodes, ledger, rule, standard_rules(episodes, self.config), self.model.decode, update)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evolvent.core.branches import trees_of
 from evolvent.core.episode import Episode
 from evolvent.evaluate.live import judged_on, percent
 from evolvent.rollout.language_copies import Played
@@ -36,8 +37,8 @@ def update_row(episodes: Sequence[Episode], played: Played, seconds: Mapping[str
 
 
 def sampled_tokens(episodes: Sequence[Episode]) -> int:
-    """Tokens that the model sampled for these attempts; those of a branch do not include what it shares."""
-    return sum(e.n_tokens - e.meta.get("branch", {}).get("tokens", 0) for e in episodes)
+    """Tokens that the model sampled for these attempts; what several of them share counts once."""
+    return sum(tree.n_tokens for tree in trees_of(episodes))
 
 
 def facts(row: Mapping[str, Any]) -> list[str]:

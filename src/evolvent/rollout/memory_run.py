@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from evolvent import envs, models
+from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy
+from evolvent.memory.policies import Policy, preset_for, rule_of
 from evolvent.models.served import Served
 from evolvent.play.attempt import Budget, Manner
 from evolvent.play.experience import Use
@@ -74,41 +75,56 @@ class MemoryConfig:
     plan: Plan = Plan()
 
 
-def run_memory_system(
-    algo: str,
-    config: MemoryConfig,
-    policy: Policy,
-    folder: RunFolder,
-    live: Live,
-    *,
-    resume: bool = False,
-    model: Model | None = None,
-    attempts: int = 1,
-) -> dict[str, Any]:
-    """Open what the run needs, run the stream, close it again; returns the summary.
+C = TypeVar("C", bound=MemoryConfig)
+Summary = Callable[..., dict[str, Any]]
+
+
+def memory_system(
+    name: str, kind: type[C], *, rule: str | Callable[[C], str] = "", attempts: Callable[[C], int] = lambda config: 1
+) -> tuple[Summary, Summary]:
+    """``run`` and ``evaluate`` of a memory system of ``algos/``.
 
     Args:
-        algo: name for the summary.
-        config: common settings.
-        policy: of the memory; rank "none" acts without.
-        folder: the run folder; the memory is ``memory.db`` in it.
-        live: where progress goes.
-        resume: continue a run that was stopped.
-        model: a loaded model, shared by several runs (``config.model`` is then only its name).
+        name: of the system, in the summary.
+        kind: its settings; those that a policy has too are the policy's.
+        rule: of the memory (``memory/rules``), where it is not called as the system; "none" acts without.
         attempts: independent attempts per task of the stream (pass@k).
     """
-    path = folder.path / "memory.db"
-    if not resume and path.exists():
-        raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
-    with _opened(config, policy, folder, live, model) as (env, agent, memory):
-        stream = Stream(
-            algo=algo, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
-            control=config.plan.control and agent.use.how != "none", attempts=attempts,
-        )  # fmt: skip
-        return run_stream(stream, env, agent, memory, folder, live, resume=resume)
+
+    def policy(config: C) -> Policy:
+        return preset_for((rule(config) if callable(rule) else rule) or name, config)
+
+    def run(
+        config: C, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
+    ) -> dict[str, Any]:
+        """Open what the run needs, run the stream, close it again; returns the summary.
+
+        Args:
+            config: settings.
+            folder: the run folder; the memory is ``memory.db`` in it.
+            live: where progress goes.
+            resume: continue a run that was stopped.
+            model: a loaded model, shared by several runs (``config.model`` is then only its name).
+        """
+        path = folder.path / "memory.db"
+        if not resume and path.exists():
+            raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
+        with _opened(config, policy(config), folder, live, model) as (env, agent, memory):
+            stream = Stream(
+                algo=name, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
+                control=config.plan.control and agent.use.how != "none", attempts=attempts(config),
+            )  # fmt: skip
+            return run_stream(stream, env, agent, memory, folder, live, resume=resume)
+
+    def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
+        """Held-out success of what a finished run learned, its memory frozen."""
+        config = from_json(kind, folder.config)
+        return _evaluate(config, policy(config), folder, live, episodes)
+
+    return run, evaluate
 
 
-def evaluate_memory_system(
+def _evaluate(
     config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, episodes: int | None
 ) -> dict[str, Any]:
     """Held-out success with the memory of a finished run, frozen: nothing explored, left out, settled or written.
@@ -155,7 +171,7 @@ def _opened(
                 )
             )
         )  # fmt: skip
-        how = "none" if policy.rank == "none" else config.use
+        how = "none" if rule_of(policy).candidates == "none" else config.use
         if model is None and how == "both":  # nobody reads
             how = "values"
         engine, renderer = answering(model, config.temperature)

@@ -12,7 +12,7 @@ import numpy as np
 from evolvent.envs.memory_worlds import Bandit, BanditTask, Chain
 from evolvent.formulas.statistics import forgetting
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy, preset
+from evolvent.memory.policies import Policy, preset, rule_of
 
 _CHUNK = 20_000  # rows of a bank written at once
 
@@ -63,7 +63,7 @@ def run_bandit(world: Bandit, policy: Policy | None, *, path: str | Path = ":mem
                 chance_PN[number, task.index] = p
                 shown += len(recall.items)
             frozen = _frozen(memory, world)
-            if policy.update != "none":
+            if rule_of(policy).credit is not None:
                 tried = sum(m.n > 0 for m in memory.items() if world.planted(m.body).cluster >= 0)
                 out["coverage"] = tried / world.n_clustered
                 out |= _separation(memory, world, policy)
@@ -132,7 +132,7 @@ def _separation(memory: Memory, world: Bandit, policy: Policy) -> dict[str, floa
     """AUC of good against other memories of the cluster, mean over clusters, by the score without similarity."""
     o = world.options
     size = policy.pool + world.n_clustered // o.clusters
-    bare = replace(policy, weight=1.0, gate=-1.0, pool=size)
+    bare = replace(policy, weight=1.0, gate=-1.0, pool=size)  # type: ignore[call-arg]
     every, companions = [], []
     for cluster, text in enumerate(world.centre_text):
         recall = memory.recall(text, k=size, policy=bare, frozen=True, is_test=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.branches import linear
 from evolvent.core.codec import load_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -148,7 +149,7 @@ def _words(path: Path) -> tuple[tuple[int, dict[str, str]], ...]:
 def _groups(path: Path) -> tuple[list[Episode], ...]:
     """Groups of a run's recorded attempts that did not all earn the same."""
     groups: dict[str, list[Episode]] = {}
-    for episode in load_episodes(path):
+    for episode in linear(load_episodes(path)):
         if episode.valid and episode.n_tokens:
             groups.setdefault(episode.group or episode.task_id, []).append(episode)
     return tuple(group for group in groups.values() if len({e.total_reward for e in group}) > 1)

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import StoreError
-from evolvent.memory import events
+from evolvent.memory import events, policies
 from evolvent.memory.bank import Bank
 from evolvent.memory.care import compact
 from evolvent.memory.engines import schema
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
-from evolvent.memory.policies import Policy, to_dict
 from evolvent.memory.relevance import SHARED_BY, words
 from evolvent.memory.text import content_hash
 
@@ -190,26 +189,19 @@ def _receipts(bank: Bank) -> Iterator[Row]:
     for number, params, policy in bank.store.rows(
         "SELECT min(seq), params, policy FROM recall GROUP BY params, policy"
     ):
-        try:
-            told = json.loads(params)  # an older version may have written fewer fields
-            known = json.dumps({name: to_dict(Policy(**told))[name] for name in told}, sort_keys=True) == params
-            known = known and told["name"] == policy
-        except (ValueError, TypeError, KeyError):
-            known = False
-        if not known:
+        if not policies.intact(params, policy):
             yield receipt_id(number), params[:60], f"the settings of {policy!r}"
 
 
 def _credit(bank: Bank) -> Iterator[Row]:
-    learns = ("NOT r.is_test AND r.params NOT LIKE ?", ('%"update": "none"%',))
-    for number, seq in bank.store.rows(
-        "SELECT o.recall_id, i.memory_id FROM outcome o JOIN recall r ON r.seq = o.recall_id "
+    for params, number, seq in bank.store.rows(
+        "SELECT r.params, o.recall_id, i.memory_id FROM outcome o JOIN recall r ON r.seq = o.recall_id "
         "JOIN recall_item i ON i.recall_id = o.recall_id LEFT JOIN value_event e ON e.outcome_id = o.outcome_id "
-        f"AND e.memory_id = i.memory_id AND e.rule = 'shown' WHERE o.valid AND i.shown AND {learns[0]} "
-        "AND e.seq IS NULL",
-        learns[1],
+        "AND e.memory_id = i.memory_id AND e.rule = 'shown' WHERE o.valid AND i.shown AND NOT r.is_test "
+        "AND e.seq IS NULL"
     ):
-        yield f"{receipt_id(number)}, {memory_id(seq)}", "shown and settled without a value event", "one"
+        if policies.pays_all_shown(params):
+            yield f"{receipt_id(number)}, {memory_id(seq)}", "shown and settled without a value event", "one"
     for event, seq in bank.store.rows(
         "SELECT e.seq, e.memory_id FROM value_event e LEFT JOIN recall_item i ON i.recall_id = e.recall_id "
         "AND i.memory_id = e.memory_id AND (i.shown AND e.rule = 'shown' OR i.omitted AND e.rule = 'omitted') "

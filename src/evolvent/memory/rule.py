@@ -1,0 +1,116 @@
+"""What a rule of the memory is told, and what it answers. ``memory/rules`` has one a file; yours may lie anywhere.
+
+A rule is a module with
+
+- ``Config``: a frozen dataclass, a ``Policy`` with the rule's own settings and their defaults;
+- ``rank(config, pool) -> Ranking``: pure; scores of the candidates of one recall;
+- ``credit(config, settled) -> [Change]``: pure; what one outcome changes. Without it nothing is learned.
+
+and, where it needs them,
+
+- ``walk(config) -> (links, through_failures)``: how far back credit goes to the memories that a memory was made from,
+  and whether it passes memories of failures (default: not at all);
+- ``bars(config, pool) -> bool [N]``: candidates that take no place in the pool from others;
+- ``bounds(config, reward_range) -> (low, high)``: where a starting value may lie (default: the reward range);
+- ``CANDIDATES = "near" | "any" | "none"``: compared with the task (default), drawn at random, or nothing is shown;
+- ``SOURCES = True``: candidates come with the track records of their sources;
+- ``BODIES = True``: credit is told how much of the action each shown memory answers for.
+
+``settle`` calls ``credit`` with what the store holds, ``memory/ledger.py`` with what recorded episodes say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evolvent.memory.events import Event, Loaded
+from evolvent.memory.lift import Effect
+
+# credit below this share of the first step is not walked back any further
+_NEGLIGIBLE = 1e-4
+# a memory's number in a store, or its id in a record
+Id = Any
+
+
+class Candidates(NamedTuple):
+    """The candidates of one recall, N of them, most relevant first."""
+
+    ids: Sequence[Id]
+    relevance: np.ndarray  # float64 [N]
+    q_N: np.ndarray  # learned values, float64 [N]
+    rows: Sequence[Loaded]  # value, its statistics, start and source of each
+    sources: Mapping[str, tuple[float, float]]  # of each source: memories that were tried, and what they realised
+    reward_range: tuple[float, float]
+    k: int  # how many are wanted
+    frozen: bool  # nothing is tried out
+
+
+class Ranking(NamedTuple):
+    """What a rule makes of N candidates; what is left out is zero, or does not happen."""
+
+    score: np.ndarray  # float64 [N]
+    z_sim: np.ndarray | None = None  # the part of similarity, scaled
+    z_value: np.ndarray | None = None  # the part of value, scaled
+    bonus: np.ndarray | None = None  # what a measured effect adds to the value
+    value: np.ndarray | None = None  # the value that counted; default: the learned one
+    best: Sequence[int] | None = None  # rows to show, best first; default: the highest scores
+    effects: Sequence[Effect] = ()  # measured effects
+    omit: Sequence[float] | None = None  # [N] probability of leaving it out once it is selected, not as the first
+    omit_first: Sequence[float] | None = None  # [N] the same, as the first
+    harmful: frozenset[int] = frozenset()  # rows of what is known to harm
+
+
+class Shown(NamedTuple):
+    """A memory that a recall selected: shown, or left out on purpose; ``propensity``: the probability of showing it."""
+
+    id: Id
+    shown: bool
+    propensity: float
+
+
+class Settled(NamedTuple):
+    """One outcome of one recall, and what was known before it."""
+
+    reward: float
+    items: Sequence[Shown]
+    values: Mapping[Id, Loaded]  # of the items and of their ancestors
+    depths: Mapping[Id, Mapping[Id, int]]  # by memory shown: links back to itself (0) and to each ancestor in reach
+    child_value: float  # value of the memory that was written from this attempt, 0 without one
+    weights: Mapping[Id, float]  # by memory shown: how much it answers for the action, 0..1
+    reward_range: tuple[float, float]
+
+    @property
+    def used(self) -> list[Id]:
+        """Those that were shown."""
+        return [item.id for item in self.items if item.shown]
+
+
+class Change(NamedTuple):
+    """What one outcome changes of one memory."""
+
+    memory: Id
+    rule: str  # "shown", "omitted" (only statistics change) or "ancestor"
+    q_before: float
+    q_after: float
+    target: float  # what the value moved towards
+    step: float = 0.0  # share of the old value that was replaced
+    weight: float = 1.0  # how much it answers for the outcome
+    ipw: float = 1.0  # weight in the statistics of with and without it; 0: says nothing about them
+    decay: float = 1.0  # factor on those statistics before
+    depth: int = 0  # links back from what was shown
+
+    def event(self, objective: str, stage: str, reward: float) -> Event:
+        """The row that is written of it."""
+        m, rule, before, after, target, step, weight, ipw, decay, depth = self
+        return Event(m, objective, stage, rule, step, weight, ipw, decay, depth, reward, target, before, after)
+
+
+def reach(decay: float) -> int:
+    """How many links back credit matters that falls by ``decay`` a link."""
+    if decay <= 0.0:
+        return 0
+    return 64 if decay >= 0.9 else int(math.log(_NEGLIGIBLE) / math.log(decay))

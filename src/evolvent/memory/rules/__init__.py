@@ -1,0 +1,1 @@
+"""How to choose among memories and how to learn their values: one file a policy; see ``memory/rule.py``."""

@@ -1,0 +1,196 @@
+"""memlift, our own and the default: relevance, then what a memory is measured to add; credit by use and by leaving out.
+
+    score(m) = (1 - weight) z(relevance) + weight z(c lift + (1 - c) (value - mean value))
+    Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
+    Q(m) <- Q(m) + s (R - Q(m))        once for each ancestor, s = use (gamma trace)^depth max(alpha, 1 / (n + 2))
+
+Each selected memory but the best is left out with a logged probability that falls with its omissions; lift is the
+difference of outcomes with and without it, weighted by inverse propensity, and c how far it can be trusted. What is
+known to harm is withheld, and takes no place in the pool. The pure parts stand in ``memory/lift.py``, the reasons for
+each in LOG.md. ``credit/memory_omission.py`` gives the lift itself as a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.ledger import Ledger
+from evolvent.formulas.values import ema
+from evolvent.memory import lift
+from evolvent.memory.ledger import Known, ledger_of
+from evolvent.memory.policies import Policy, start_value, within
+from evolvent.memory.rule import Candidates, Change, Id, Ranking, Settled, reach
+
+LEVEL = "memory"
+UNBIASED = None
+SOURCES = BODIES = True
+
+
+@dataclass(frozen=True)
+class Config(Policy):
+    """Settings of memlift, chosen in surrogate and synthetic worlds (LOG.md)."""
+
+    name: str = "memlift"
+    relevance: Literal["cosine", "hybrid"] = "hybrid"
+    margin: float = 0.15
+    q_init: float | Literal["low", "middle", "high"] = "high"
+    weight: float = 0.5
+    """Share of the value in the score: 0 relevance only, 1 value only."""
+    alpha: float = 0.3
+    """Floor of the step size of the value."""
+    gamma: float = 1.0
+    """Discount of each link back."""
+    trace: float = 0.3
+    """Trace decay of each link back."""
+    omit: float = 0.2
+    """Probability of leaving out a selected memory (not the best one); falls as ``omit n0 / (n0 + omissions)``."""
+    omit_n0: float = 20.0
+    """Omissions at which the omission rate has halved."""
+    omit_harmful: float = 0.9
+    """Probability of leaving out a selected memory that is known to harm, and the most for one that may harm. A frozen
+    recall shows neither."""
+    strength: float = 4.0
+    """Pseudo-outcomes behind a source's prior."""
+    decay: float = 1.0
+    """Factor on a memory's older lift statistics at each new outcome: below 1 old evidence fades (drift)."""
+    spread_floor: float = 0.1
+    """Smallest spread of values (share of the reward range) that is scaled up to 1 when ranking."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within(self, 0.0, 1.0, "weight", "alpha", "gamma", "trace", "omit", "omit_harmful", "decay")
+        within(self, 0.0, np.inf, "omit_n0", "strength", "spread_floor", inside=True)
+        if self.omit >= 1.0 or self.omit_harmful >= 1.0:
+            raise BadInput(
+                "an omission rate of 1 shows nothing", got=(self.omit, self.omit_harmful), expected="below 1"
+            )
+
+
+# ------------------------------------------------------------------------------------------------------------- rank
+def rank(config: Config, pool: Candidates) -> Ranking:
+    """By relevance and worth; says with what probability each is left out."""
+    judged = _judge(config, pool)
+    value_N, effects = np.array([j.value for j in judged]), [j.effect for j in judged]
+    parts = lift.rank(
+        pool.relevance, value_N, effects, weight=config.weight, reward_range=pool.reward_range,
+        spread_floor=config.spread_floor,
+    )  # fmt: skip
+    rates = [lift.omission_rate(row.value.n_omitted, rate=config.omit, n0=config.omit_n0) for row in pool.rows]
+    return Ranking(
+        *parts, value=value_N, effects=effects,
+        omit=[_omission(config, pool, i, j, rate) for i, (j, rate) in enumerate(zip(judged, rates, strict=True))],
+        omit_first=[_omission(config, pool, i, j, 0.0) for i, j in enumerate(judged)],
+        harmful=frozenset(i for i, j in enumerate(judged) if j.harmful),
+    )  # fmt: skip
+
+
+def bars(config: Config, pool: Candidates) -> np.ndarray:
+    """What harms or seems to fail always takes no place from others: bool ``[N]``."""
+    # where a source gave no value of its own, its track record speaks for the lesson
+    tried = [row.value.n + (0.0 if row.q_given else pool.sources.get(row.source, (0.0,))[0]) for row in pool.rows]
+    return np.array([
+        j.harmful or j.leans or lift.fails(j.value, n, pool.reward_range)
+        for j, n in zip(_judge(config, pool), tried, strict=True)
+    ])  # fmt: skip
+
+
+def _omission(config: Config, pool: Candidates, i: int, judged: _Judged, rate: float) -> float:
+    """Probability of leaving out a candidate once it is selected; what harms nearly always, when frozen always.
+
+    What outcomes speak against, without being sure, is left out as often, and what fails always often at first, so
+    that both arms grow and the truth comes out. The first is not left out otherwise: that would cost the most, and if
+    it is a mere companion of a useful memory, leaving the useful one out shows so. Evidence is counted in omissions, of
+    which there are always too few.
+    """
+    if pool.frozen:  # nothing is measured: the better guess counts
+        return float(judged.leans or judged.harmful)
+    look = lift.omission_rate(pool.rows[i].value.n_omitted, rate=judged.look, n0=config.omit_n0)
+    p = max(rate, min(config.omit_harmful, 1.0 if judged.leans else look))
+    return max(p, config.omit_harmful) if judged.harmful else p
+
+
+class _Judged(NamedTuple):
+    """What is made of one candidate's record."""
+
+    value: float  # with the prior of its source
+    effect: lift.Effect
+    harmful: bool
+    leans: bool
+    look: float
+
+
+def _judge(config: Config, pool: Candidates) -> list[_Judged]:
+    """What is made of each candidate's record, beside those of its neighbours and its source's."""
+    span = pool.reward_range
+    start = start_value(config, span)
+    records = [lift.outcomes(row.value.n, row.value.sum_r, span) for row in pool.rows]
+    best = lift.best_record(records)
+    judged = []
+    for i, (v, q_init, q_given, source) in enumerate(pool.rows):
+        n, total = pool.sources.get(source, (0.0, 0.0))
+        prior = lift.source_prior(start, total, n, config.strength)
+        # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
+        value = v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior)
+        beside = [records[j] for j in best if j != i]
+        other = beside[0] if beside else lift.NO_OUTCOMES
+        told = lift.judge(v.arms, records[i], other, len(pool.rows) - 1, value, span)
+        judged.append(_Judged(value, lift.marginal(*v.arms, span), *told))
+    return judged
+
+
+# ----------------------------------------------------------------------------------------------------------- credit
+def walk(config: Config) -> tuple[int, bool]:
+    """As far as credit matters; what was shown when an attempt failed earns nothing from the correction."""
+    return reach(config.gamma * config.trace), False
+
+
+def credit(config: Config, settled: Settled) -> list[Change]:
+    """Shown memories by how much they were used, omitted ones to their statistics, ancestors by distance.
+
+    An outcome of a memory ``d`` links younger counts ``(gamma trace)^d`` of an outcome of one's own: the ancestor
+    steps towards the reward, once per outcome, from its nearest shown descendant.
+    """
+    r, values, made = settled.reward, settled.values, []
+    for m, shown, propensity in settled.items:
+        v = values[m].value
+        if shown:
+            w = settled.weights[m]
+            step = w * lift.step_size(v.n, config.alpha)
+            # only where it might have been left out is there anything to compare with: an outcome under a propensity
+            # of 1 (best of its pool, alone, frozen) says nothing about the effect, and would bias it if it counted
+            ipw = 1.0 / propensity if 0.0 < propensity < 1.0 else 0.0
+            made.append(Change(m, "shown", v.q, ema(v.q, r, step), r, step, w, ipw, config.decay))
+        elif propensity > 0.0:
+            # left out by chance; what was withheld for certain has no counterpart to be compared with
+            ipw = 1.0 / (1.0 - propensity)
+            made.append(Change(m, "omitted", v.q, v.q, r, ipw=ipw, decay=config.decay))
+    touched = {item.id for item in settled.items}
+    near: dict[Id, tuple[int, float]] = {}
+    for m, depths in settled.depths.items():
+        for ancestor, depth in depths.items():
+            if ancestor not in touched and (ancestor not in near or depth < near[ancestor][0]):
+                near[ancestor] = (depth, settled.weights[m])
+    decay = config.gamma * config.trace
+    for m, (depth, w) in near.items():
+        v = values[m].value
+        share = w * decay**depth
+        step = share * lift.step_size(v.n + v.n_credit, config.alpha)
+        made.append(Change(m, "ancestor", v.q, ema(v.q, r, step), r, step, share, 0.0, depth=depth))
+    return made
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config(), known: Known = Known()) -> Ledger:
+    """Change of value of every memory shown in a valid episode, in units of reward; see ``memory/ledger.py``.
+
+    Where ``known`` has no bodies, every shown memory counts as used.
+
+    Raises:
+        BadInput: a memory was left out without a logged propensity.
+    """
+    return ledger_of(credit, episodes, config, known)

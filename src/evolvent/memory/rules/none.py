@@ -1,0 +1,22 @@
+"""No memory: nothing is compared, nothing is shown (control)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Candidates, Ranking
+
+CANDIDATES = "none"
+
+
+@dataclass(frozen=True)
+class Config(Policy):
+    """Settings of no memory."""
+
+    name: str = "none"
+
+
+def rank(config: Config, pool: Candidates) -> Ranking:
+    """There is nothing to rank."""
+    return Ranking(pool.relevance)

@@ -1,0 +1,21 @@
+"""Similarity only: the k most similar memories, whatever became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Candidates, Ranking
+
+
+@dataclass(frozen=True)
+class Config(Policy):
+    """Settings of similarity only: no gate."""
+
+    name: str = "rag"
+    gate: float = -1.0
+
+
+def rank(config: Policy, pool: Candidates) -> Ranking:
+    """By relevance."""
+    return Ranking(pool.relevance)

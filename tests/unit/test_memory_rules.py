@@ -1,0 +1,156 @@
+"""A rule of one's own: ranked and credited by a file, settled by another process, and what happens when it is gone."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from evolvent.catalogue import credit_rule, entries
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import Policy, from_params, preset, rule_of, to_params
+from evolvent.testing.credit import check_credit
+
+OWN = '''
+"""Newest first; a value is the best reward ever seen."""
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.memory.ledger import Known, ledger_of
+from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Change, Ranking
+
+LEVEL, UNBIASED = "memory", None
+
+
+@dataclass(frozen=True)
+class Config(Policy):
+    """Settings."""
+    name: str = "best"
+    gate: float = -1.0
+    marks: tuple[int, ...] = (1, 2)
+    bonus: float = 0.0
+
+
+def rank(config, pool):
+    return Ranking(np.array(pool.ids, np.float64))
+
+
+def credit(config, settled):
+    told = []
+    for m in settled.used:
+        q, r = settled.values[m].value.q, settled.reward + config.bonus
+        told.append(Change(m, "shown", q, max(q, r), r, step=1.0))
+    return told
+
+
+def assign(episodes, config=Config(), known=Known()):
+    return ledger_of(credit, episodes, config, known)
+'''
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "best.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_a_rule_of_a_file_ranks_and_credits(own, tmp_path):
+    policy = preset(str(own), k=1, q_init="low")
+    with Memory(tmp_path / "a.db", policy=policy, embedder="hash:32") as memory:
+        memory.remember("task", "old")
+        new = memory.remember("another task", "new")
+        recall = memory.recall("task")
+        assert recall.ids == [new] and recall.policy == "best"
+        assert [c.q_after for c in memory.settle(recall, 0.75)] == [0.75]
+        assert memory.settle(memory.recall("task"), 0.25)[0].q_after == 0.75
+        assert memory.rebuild_values() == 0 and memory.verify() == []
+        assert memory.explain(recall).to_dict()["params"]["marks"] == [1, 2]
+        assert memory.recall("task", policy="memrl").policy == "memrl", "others go on beside it"
+    assert from_params(to_params(policy)) == policy
+
+
+SETTLE = """
+    import sys
+    from evolvent.memory.memory import Memory
+    with Memory(sys.argv[1]) as memory:
+        print(memory.settle(sys.argv[2], 0.5)[0].q_after)
+"""
+
+
+def test_another_process_settles_by_the_file_and_says_when_it_is_gone(own, tmp_path):
+    def settle():
+        command = [sys.executable, "-c", textwrap.dedent(SETTLE), str(tmp_path / "a.db"), recall.id]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    with Memory(tmp_path / "a.db", policy=preset(str(own), bonus=0.25, q_init="low"), embedder="hash:32") as memory:
+        memory.remember("task", "body")
+        recall = memory.recall("task")
+    hidden = own.rename(own.with_suffix(".txt"))
+    done = settle()
+    assert done.returncode and "the rule of this receipt cannot be found" in done.stderr and str(own) in done.stderr
+    with Memory(tmp_path / "a.db") as memory:
+        assert memory.verify() == [] and not memory.explain(recall.id).to_dict()["outcomes"], "nothing was written"
+    hidden.rename(own)
+    done = settle()
+    assert (done.stdout.strip(), done.returncode) == ("0.75", 0), done.stderr
+
+
+def test_a_rule_of_a_file_makes_ledgers(own):
+    rule = credit_rule(f"{own}:assign")
+    assert check_credit(rule) and rule.LEVEL == "memory"
+
+
+def test_what_is_no_rule_is_refused(tmp_path):
+    class Config(Policy):
+        """Not beside a rank."""
+
+    with pytest.raises(BadInput, match="not the policy of a rule"):
+        Memory(policy=Config("mine"))
+    with pytest.raises(BadInput, match="not the policy of a rule"):
+        Memory(policy=Policy("plain"))
+    bare = tmp_path / "bare.py"
+    bare.write_text("from evolvent.memory.policies import Policy\nclass Config(Policy):\n    pass\n")
+    with pytest.raises(BadInput, match="not the policy of a rule"):
+        Memory(policy=preset(str(bare), name="bare"))
+    with pytest.raises(BadInput, match="memrl"):
+        Memory(policy="memr")
+
+
+def test_settings_that_json_cannot_hold_are_refused(own, tmp_path):
+    loose = tmp_path / "loose.py"
+    loose.write_text(OWN.replace("tuple[int, ...] = (1, 2)", "object = print"))
+    with pytest.raises(BadInput):
+        Memory(policy=preset(str(loose)))
+
+
+def test_the_rules_of_memories_are_credit_rules():
+    listed = {entry.name for entry in entries("credit") if entry.constants["LEVEL"] == "memory"}
+    assert listed == {"memrl", "memq", "memlift", "memory_omission"}
+    assert all(credit_rule(name).Config is type(preset(name)) for name in listed - {"memory_omission"})
+    assert rule_of(preset("rag")).credit is None
+
+
+def test_the_ledger_of_a_store_has_what_was_settled_there(tmp_path):
+    with Memory(tmp_path / "a.db", policy="memrl", embedder="hash:32") as memory:
+        memory.remember("task", "body")
+        ids, receipt = memory.recall("task").ids, memory.recall("task").id
+    episode = Episode("t")
+    episode.recall(receipt, ids)
+    episode.act("x", reward=1.0)
+    episode.end(terminated=True)
+    with Memory(tmp_path / "a.db", policy="memrl") as memory:
+        assert memory.credit([episode]).values("memory").tolist() != [0.0], "not settled is not 0"
+        memory.settle(receipt, 1.0)
+        assert memory.credit([episode]).values("memory").tolist() == [0.65 - 0.5]
+        assert memory.credit([episode], "speed").get("memory", episode=0, unit=ids[0]) is None
+        assert memory.credit([]).size("memory") == 0
+    with (
+        Memory(tmp_path / "a.db", policy="memrl", scope="other") as memory,
+        pytest.raises(BadInput, match="unknown receipt"),
+    ):
+        memory.credit([episode])
