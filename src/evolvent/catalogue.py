@@ -234,6 +234,12 @@ def credit_rule(name: str) -> CreditRule:
     return rule_of(name, function, module, getattr(module, "__file__", "") or name, whole=found is module)
 
 
+def systems_of(rule: str) -> list[str]:
+    """The systems that are made with a credit rule: those whose file imports it."""
+    named = re.compile(rf"^from evolvent\.credit import .*\b{re.escape(rule)}\b", re.M)
+    return sorted(name for name, path in _modules("algos").items() if named.search(path.read_text(encoding="utf-8")))
+
+
 def rule_with_settings(text: str) -> tuple[CreditRule, Any]:
     """A rule and its configuration from ``NAME:key=value,key=value`` or ``file.py:assign,key=value``.
 

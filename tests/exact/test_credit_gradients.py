@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import evolvent.credit
 from evolvent import catalogue
+from evolvent.algos.policy_gradient import needs_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
@@ -138,6 +139,21 @@ def test_the_table_in_the_readme_says_what_the_files_declare():
         words = {True: "yes", False: "**no**", None: "–"}.get(rule.UNBIASED, rule.UNBIASED)
         declared[f"`{name}`"] = (rule.LEVEL, words)
     assert {row[0]: (row[1], row[2]) for row in rows} == declared
+
+
+def test_the_table_in_the_readme_says_which_system_runs_a_rule():
+    table = (Path(evolvent.credit.__path__[0]) / "README.md").read_text(encoding="utf-8")
+    for line in table.splitlines():
+        if not line.startswith(("| `step_", "| `token_", "| `agent_")):
+            continue
+        name, by = line.split("`")[1], line.rstrip("|").rpartition("|")[2]
+        systems = catalogue.systems_of(name)
+        try:
+            needs_of(catalogue.credit_rule(name))
+            systems.append("policy_gradient")
+        except BadInput as error:
+            assert systems and systems[0] in str(error), "what is refused is sent to a system that runs it"
+        assert by.strip() == ", ".join(f"`{system}`" for system in systems), name
 
 
 @pytest.mark.parametrize("claim", [True, False, "up to scale"])

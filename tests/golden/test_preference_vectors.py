@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.credit import token_guided
 from evolvent.learn import pair_losses
 from evolvent.learn.preference import Preference
 from evolvent.learn.soft_q import polyak, soft_optimum, soft_q_actor, soft_q_critic, soft_value
@@ -73,8 +75,13 @@ def test_kto():
 
 
 def test_tgdpo_is_dpo_with_weighted_tokens():
-    reward = torch.tensor([1, 0, 2, -1, 0.5, -1], dtype=D)
-    credit = pair_losses.tgdpo_weights(reward, torch.tensor([True] * 4 + [False] * 2), alpha=0.5, beta=0.1)
+    pair = []
+    for reward, guide in ((1.0, [1, 0, 2, -1]), (0.0, [0.5, -1])):
+        pair.append(Episode("t", group="g"))
+        pair[-1].act("x", token_ids=range(len(guide)), reward=reward)
+        pair[-1].end(terminated=True)
+        pair[-1].note("guide", guide)
+    credit = token_guided.assign(pair, token_guided.Config(alpha=0.5, beta=0.1)).values("token")
     value, _, told = loss_of(Preference("dpo", beta=0.1), credit=credit.tolist())
     assert 0.1 * float(told["margin"]) == pytest.approx(0.12825)
     assert value == pytest.approx(0.631077, abs=1e-6)

@@ -169,6 +169,9 @@ def test_bad_input():
     with pytest.raises(BadInput, match="nothing to part from"):
         tree.fork(2)
     tree.fork(0)
+    with pytest.raises(BadInput, match="belongs to another attempt"):
+        tree.act("x", parent=1)
+    assert tree.n_nodes == 3
     with pytest.raises(BadInput, match="has not ended"):
         tree.to_dict()
     with pytest.raises(BadInput, match="has not ended"):

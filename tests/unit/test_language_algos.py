@@ -16,11 +16,11 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
+from evolvent.credit import step_group_mean, step_left_out, step_wanted
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats
 from evolvent.learn.imitation import WithReplay
 from evolvent.learn.implicit_reward import pair_batch, success_pairs
-from evolvent.learn.leave_out import leave_out
 from evolvent.learn.objective import Objective
 from evolvent.learn.objectives_of_papers import CHOICES
 from evolvent.learn.policy_gradient import improve
@@ -32,6 +32,7 @@ from evolvent.models._language_sample import Heat
 from evolvent.rollout.dynamic_sampling import collect_differing
 from evolvent.rollout.language import LanguageRun
 from evolvent.rollout.language_config import Plan
+from evolvent.rollout.language_credit import left_out
 from run_folders import begin, timeless
 
 NAMES = (
@@ -157,11 +158,14 @@ def test_dapo_counts_what_it_sampled_in_vain_and_learns_nothing_from_groups_that
 
 def test_attempts_without_effect_are_left_out_unless_nothing_would_be_left():
     episodes = [attempt(1), attempt(0), attempt(1, group="h"), attempt(1, group="h")]
-    ledger = Ledger.for_episodes(episodes)
-    ledger.set("step", [0.5, -0.5, 0.0, 0.0])
-    assert leave_out(ledger, [False, False, True, True]) == 0.5
-    assert np.isnan(ledger.values("step")).tolist() == [False, False, True, True]
-    assert leave_out(ledger, [True] * 4) == 0.0 and ledger.values("step")[0] == 0.5
+    base = step_group_mean.assign
+    ledger = step_left_out.assign(episodes, step_left_out.Config(base))
+    np.testing.assert_array_equal(ledger.values("step"), [0.5, -0.5, np.nan, np.nan])
+    assert left_out(ledger) == 0.5
+    whole = step_left_out.assign(episodes, step_left_out.Config(base, out=lambda _: [True] * 4))
+    assert left_out(whole) == 0.0 and whole.values("step").tolist() == [0.5, -0.5, 0.0, 0.0]
+    with pytest.raises(BadInput, match="one mark an episode"):
+        step_left_out.assign(episodes, step_left_out.Config(base, out=lambda _: [True]))
 
 
 def test_nft_reads_right_and_wrong_off_any_scale_of_rewards(model, tmp_path):
@@ -348,7 +352,7 @@ def test_pairs_of_success_and_failure_against_the_policy_that_sampled():
     episodes = [attempt(1), attempt(0), attempt(1), attempt(1, group="h"), attempt(0, group="i")]
     pairs = success_pairs(episodes)
     assert pairs == [(0, 1), (2, 1)]
-    units = pair_batch(episodes, pairs, constrained=False).units
+    units = pair_batch(step_wanted.assign([episodes[i] for pair in pairs for i in pair]), constrained=False).units
     assert units.group.tolist() == [0] * 4 + [1] * 4 and units.adv.tolist() == [1, 1, -1, -1] * 2
     assert units.ref_logp is None  # who judged it as the model is judged says so: learn.policy_gradient
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tiny_language
-from evolvent.algos.poad import PoadPlan
 from evolvent.core.config import with_fields
 from evolvent.core.episode import Episode
+from evolvent.credit import step_gae, token_bad
 from evolvent.evaluate.live import Live
 from evolvent.rollout import language
 from evolvent.rollout.language_credit import standard_rules
@@ -79,20 +79,15 @@ def test_rules_beside_the_one_that_trained_have_its_discount():
     episode.end(terminated=True)
     episode.note("value", np.zeros(4))
 
-    class Settings:
-        gamma, trace = 0.5, 1.0
-
-    found = {rule.name: rule for rule in standard_rules([episode], Settings())}
+    found = {rule.name: rule for rule in standard_rules([episode], step_gae.Config(gamma=0.5, trace=1.0))}
     assert "discount 0.5" in found["ntpo"].summary and "trace 1" in found["turn_gae"].summary
     np.testing.assert_allclose(found["ntpo"].assign([episode]).values("token"), [0.125, 0.25, 0.5, 1.0])
     np.testing.assert_allclose(found["poad"].assign([episode]).values("token"), [0.5, 0.5, 1.0, 1.0])
 
-    class Inside(Settings):
-        trace, plan = 0.5, PoadPlan(trace_inside=1.0)
-
-    inside = {rule.name: rule for rule in standard_rules([episode], Inside())}["poad"]
+    settings = token_bad.Config(gamma=0.5, trace=0.5, trace_inside=1.0)
+    inside = {rule.name: rule for rule in standard_rules([episode], settings)}["poad"]
     np.testing.assert_allclose(inside.assign([episode]).values("token"), [0.25, 0.25, 1.0, 1.0])
-    assert "discount 0.99" in {rule.name: rule for rule in standard_rules([episode])}["ntpo"].summary
+    assert {rule.name for rule in standard_rules([episode])} == {"group_std", "leave_one_out", "return_to_go"}
 
 
 def test_the_live_line_has_health():

@@ -12,7 +12,7 @@ import tiny_language
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
-from evolvent.credit import token_soft_bellman
+from evolvent.credit import step_preferred, step_wanted, step_win_rate, token_guided, token_soft_bellman
 from evolvent.evaluate.live import Live
 from evolvent.learn.soft_q_net import SLOW, Q, Settings, SoftQ, continuations, places_of
 from evolvent.learn.token_batch import token_batch
@@ -21,6 +21,7 @@ from evolvent.models.language import Row
 from evolvent.play.workflow import Workflow, workflow
 from evolvent.rollout.language import LanguageRun
 from evolvent.rollout.language_config import Plan
+from evolvent.rollout.language_credit import taking_part
 from evolvent.rollout.pairs import Recorded
 from run_folders import Killed, begin, stable
 
@@ -382,18 +383,17 @@ def returns(*values, group="g", success=None):
 
 
 def test_sides_of_groups():
-    from evolvent.learn.sides import best_and_worst, taking_part, wanted, weighted, win_rates
-
     episodes = [*returns(1.0, 0.0, 2.0, 0.0), *returns(1.0, 1.0, group="flat"), *returns(3.0, group="one")]
-    pairs = best_and_worst(episodes)
+    pairs = step_preferred.assign(episodes)
     np.testing.assert_array_equal(pairs.values("step"), [np.nan, -1, 1, np.nan, np.nan, np.nan, np.nan])
     assert taking_part(pairs) == 2
     np.testing.assert_allclose(
-        win_rates(episodes).values("step"), [1 / 6, -1 / 3, 1 / 2, -1 / 3, 0, 0, np.nan], atol=1e-12
+        step_win_rate.assign(episodes).values("step"), [1 / 6, -1 / 3, 1 / 2, -1 / 3, 0, 0, np.nan], atol=1e-12
     )
-    np.testing.assert_array_equal(wanted(episodes[:2]).values("step"), [1, -1])
-    np.testing.assert_array_equal(wanted(returns(1.0, success=False)).values("step"), [-1])
-    twice = weighted(pairs, lambda side_K: 2 * side_K)
-    np.testing.assert_array_equal(twice.values("token")[2:6], [-2, -2, 2, 2])
-    batch = token_batch(episodes, twice, level="token")
-    assert len(batch.units) == 4
+    np.testing.assert_array_equal(step_wanted.assign(episodes[:2]).values("step"), [1, -1])
+    np.testing.assert_array_equal(step_wanted.assign(returns(1.0, success=False)).values("step"), [-1])
+    for episode in episodes:
+        episode.note("guide", [2.0, -2.0])
+    guided = token_guided.assign(episodes, token_guided.Config(alpha=0.5, beta=1.0))
+    np.testing.assert_array_equal(guided.values("token")[2:6], [0, -2, 2, 0])
+    assert len(token_batch(episodes, guided, level="token").units) == 4

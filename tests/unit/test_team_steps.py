@@ -73,6 +73,8 @@ def test_a_batch_holds_what_was_seen_done_and_paid():
         np.testing.assert_array_equal(batch.rollout.action_TBA[t], acts[t][0])
         np.testing.assert_array_equal(batch.rollout.reward_TBA[t], frames[t + 1].reward_BA)
         np.testing.assert_array_equal(batch.view.state[t], frames[t].obs_BAD.reshape(2, -1))
+    np.testing.assert_array_equal(batch.rollout.available_TBAN, batch.view.available)
+    assert batch.rollout.available_TBAN.sum() == 3 * 2 * (4 + 2) and batch.rollout.state_TBS is None
     np.testing.assert_array_equal(batch.rollout.truncated_TB, [[0, 0], [0, 1], [0, 0]])
     np.testing.assert_allclose(batch.rollout.value_TBA, 10.0)
     np.testing.assert_allclose(batch.rollout.bootstrap_BA, 10 * frames[3].obs_BAD[..., 0], rtol=1e-6)
@@ -94,6 +96,18 @@ def test_the_next_update_starts_from_what_was_seen_last():
     for _ in range(3):
         steps.add(*act(rng), frame(rng))
     assert not steps.batch(first_number).rollout.truncated_TB.any()
+
+
+def test_the_state_of_an_environment_is_kept():
+    rng = np.random.default_rng(6)
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4),) * 2, state_dim=5)
+    steps = Steps(team, 1, 2, ids=False, device=torch.device("cpu"))
+    state = rng.normal(size=(2, 5)).astype(np.float32)
+    steps.see(frame(rng, state_BS=state), 0)
+    steps.add(*act(rng), frame(rng, state_BS=state + 1))
+    rollout = steps.batch(first_number).rollout
+    np.testing.assert_array_equal(rollout.state_TBS, state[None])
+    assert rollout.available_TBAN is None
 
 
 def test_minibatches_are_a_partition_and_one_is_no_copy():

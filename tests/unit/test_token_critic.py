@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
-from evolvent.learn.token_critic import TokenCritic, explained, first_tokens
+from evolvent.credit import agent_sequential, step_gae, token_bad, token_ntpo, token_sequential
+from evolvent.learn.token_critic import TokenCritic, explained, token_targets
 
 
 class Positions:
@@ -65,11 +67,32 @@ def test_it_learns_its_targets_and_skips_what_has_none():
 def test_the_credit_of_a_decision_stands_at_its_first_token():
     both = episodes()
     ledger = Ledger.for_episodes(both)
-    ledger.set("step", [1.0, 2.0, 3.0, np.nan])
-    assert first_tokens(ledger).tolist() == pytest.approx(
+    with pytest.raises(BadInput, match="no targets for the critic"):
+        token_targets(ledger)
+    ledger.targets["step"] = np.array([1.0, 2.0, 3.0, np.nan])
+    assert token_targets(ledger).tolist() == pytest.approx(
         [1, np.nan, 2, np.nan, 3, np.nan, np.nan, np.nan, np.nan, np.nan], nan_ok=True
     )
 
 
 def test_nothing_is_explained_where_nothing_varies():
     assert explained(torch.tensor([0.1, 0.2]), torch.tensor([1.0, 1.0])) == 0.0
+
+
+@pytest.mark.parametrize("rule", [token_bad, token_ntpo, token_sequential, step_gae, agent_sequential])
+def test_rules_with_a_critic_give_its_targets_to_the_last_bit(rule):
+    """The target of a critic is what it said, plus the advantage: in float64, from the note in float32."""
+    both = episodes()
+    rng = np.random.default_rng(3)
+    for ep in both:
+        ep.add_reward(float(rng.normal()))
+        ep.note("value", rng.normal(size=ep.n_tokens).astype(np.float32))
+    both[1].final_value = 0.3
+    ledger = rule.assign(both)
+    noted = np.concatenate([ep.notes["value"] for ep in both]).astype(np.float64)
+    level = "token" if rule.LEVEL == "token" else "step"
+    first = np.ones(len(noted), bool)
+    if level == "step":
+        first = np.diff(ledger.parent_index("token", "step"), prepend=-1) != 0
+    np.testing.assert_array_equal(ledger.targets[level], ledger.values(level) + noted[first])
+    assert np.array_equal(token_targets(ledger)[first], ledger.targets[level])

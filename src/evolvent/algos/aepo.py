@@ -32,6 +32,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2510.14545"
@@ -65,18 +66,14 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(AEPO, clip_low=config.clip, clip_high=config.clip)
-    rule = token_entropy_weight.Config(alpha=config.alpha)
+    settings = token_entropy_weight.Config(alpha=config.alpha)
+    rule = Rule.of(token_entropy_weight, "aepo", "GRPO, times 1 + alpha z(entropy)", settings)
     branching = Branching(config.whole, config.branch_from, config.branch_weight, config.branch_penalty)
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True)) as run:
-        for _ in run.updates():
-            episodes, made = collect_branching(run, branching)  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = token_entropy_weight.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="token", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **made, **told)
-        summary = "GRPO, times 1 + alpha z(entropy)"
-        return run.finish("aepo", Rule("aepo", "token", summary, lambda e: token_entropy_weight.assign(e, rule)))
+        return learn(
+            run, "aepo", rule, objective, collect=lambda _: collect_branching(run, branching),
+            grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

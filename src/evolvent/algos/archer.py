@@ -38,7 +38,7 @@ from evolvent.rollout.language_start import CRITIC, Needs
 PAPER = "arXiv 2402.19446"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = Rule("archer", "step", "action value minus state value, the lower of two critics", step_utterance_critic.assign)
+RULE = Rule.of(step_utterance_critic, "archer", "action value minus state value, the lower of two critics")
 BATCH = 256  # decisions of a critic's step: 8 with 32 accumulated, as released
 
 

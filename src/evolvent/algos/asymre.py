@@ -24,6 +24,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2506.20520"
 LEVELS = ("step",)
@@ -43,17 +44,10 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    rule = step_shift.Config(shift=config.shift)
+    summary, settings = "the return against a baseline below the mean of its group", step_shift.Config(config.shift)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_shift.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(ASYMRE, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        summary = "the return against a baseline below the mean of its group"
-        return run.finish("asymre", Rule("shift", "step", summary, lambda e: step_shift.assign(e, rule)))
+        rule = Rule.of(step_shift, "shift", summary, settings)
+        return learn(run, "asymre", rule, ASYMRE, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

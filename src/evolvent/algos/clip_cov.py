@@ -26,11 +26,12 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2505.22617"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
+RULE = Rule.of(step_group_std, "group_std", "the return against its group, over the group's spread")
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     low_high = {"clip_low": config.clip, "clip_high": config.clip}
     objective = replace(CLIP_COV, **low_high, keep_share=config.keep_share, keep_range=config.keep_range)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_group_std.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("clip_cov", RULE)
+        return learn(run, "clip_cov", RULE, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -19,20 +19,24 @@ weights, and a learning rate that suits it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward
-from evolvent.credit import step_group_std
+from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_rewards import overlong_penalty
-from evolvent.learn.leave_out import leave_out
 from evolvent.learn.objectives_of_papers import DAPO
 from evolvent.rollout.dynamic_sampling import collect_differing
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2503.14476"
 LEVELS = ("step",)
@@ -65,18 +69,17 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     tokens = {"limit": config.overlong_limit, "buffer": config.overlong_buffer}
     overlong_penalty(0, **tokens)  # refuses what is no buffer, before anything is loaded
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes, out_E, drawn = collect_differing(run, config.draws)  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                for episode in episodes:
-                    keep_reward(episode, "overlong", overlong_penalty(episode.n_tokens, **tokens))
-                ledger = step_group_std.assign(episodes, RULE)
-                leave_out(ledger, out_E)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **drawn, **told)
-        summary = "GRPO, with a penalty on length"
-        return run.finish("dapo", Rule("group_std_overlong", "step", summary, lambda e: step_group_std.assign(e, RULE)))
+        fresh: dict[str, np.ndarray] = {}
+
+        def collect(_: int) -> tuple[list[Episode], dict[str, float]]:
+            episodes, fresh["out"], drawn = collect_differing(run, config.draws)
+            for episode in episodes:
+                keep_reward(episode, "overlong", overlong_penalty(episode.n_tokens, **tokens))
+            return episodes, drawn
+
+        some = step_left_out.Config(partial(step_group_std.assign, config=RULE), out=lambda _: fresh["out"])
+        rule = Rule.of(step_left_out, "group_std_overlong", "GRPO, with a penalty on length", some)
+        return learn(run, "dapo", rule, objective, collect=collect, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

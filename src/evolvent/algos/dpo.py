@@ -21,22 +21,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
+from evolvent.credit import step_preferred
 from evolvent.evaluate.live import Live
 from evolvent.learn.preference import Preference
-from evolvent.learn.sides import best_and_worst, taking_part
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_credit import Rule, taking_part
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import REFERENCE, Needs
 from evolvent.rollout.pairs import attempts, find_pairs
 
 PAPER = "arXiv 2305.18290"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = Rule(
-    "preferred", "step", "+1 for the best of a group, -1 for the worst (a side, not an advantage)", best_and_worst
-)
+RULE = Rule.of(step_preferred, "preferred", "+1 for the best of a group, -1 for the worst (a side, not an advantage)")
 
 
 @dataclass(frozen=True)
@@ -57,20 +56,13 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
-    pairs = find_pairs(config.pairs)
+    objective, pairs = Preference(config.loss, beta=config.beta, flipped=config.flipped), find_pairs(config.pairs)
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
         recorded = attempts(run, pairs)
-        for update in run.updates():
-            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = best_and_worst(episodes)
-            told = {"compared": float(taking_part(ledger))}
-            if told["compared"]:
-                with run.clock("learn"):  # LEARN
-                    told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("dpo", RULE)
+        return learn(
+            run, "dpo", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),
+            after=lambda ledger: {"compared": float(taking_part(ledger))}, grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

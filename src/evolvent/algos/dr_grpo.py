@@ -24,11 +24,12 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2503.20783"
 LEVELS = ("step",)
 STATUS = "tested"
-RULE = Rule("group_mean", "step", "the return against the mean of its group", step_group_mean.assign)
+RULE = Rule.of(step_group_mean, "group_mean", "the return against the mean of its group")
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(DR_GRPO, clip_low=config.clip, clip_high=config.clip, length=config.length)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_group_mean.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("dr_grpo", RULE)
+        return learn(run, "dr_grpo", RULE, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

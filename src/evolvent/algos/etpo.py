@@ -83,7 +83,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 )  # fmt: skip
             run.log(episodes, ledger, **told)
         summary = "what the soft backup says the token is worth (a target, not an advantage)"
-        return run.finish("etpo", Rule("etpo", "token", summary, lambda e: token_soft_bellman.assign(e, rule)))
+        return run.finish("etpo", Rule.of(token_soft_bellman, "etpo", summary, rule))
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

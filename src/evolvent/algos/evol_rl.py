@@ -16,21 +16,24 @@ Deviations: embeddings are those of all-MiniLM-L6-v2. LoRA instead of all weight
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
-from evolvent.credit import step_majority_novelty
+from evolvent.credit import step_left_out, step_majority_novelty
 from evolvent.evaluate.live import Live
-from evolvent.learn.leave_out import leave_out
 from evolvent.learn.objectives_of_papers import EVOL_RL
 from evolvent.memory import embedders
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import REFERENCE, Needs
 
 PAPER = "arXiv 2509.15194"
@@ -62,21 +65,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = replace(EVOL_RL, clip_high=config.clip_high, kl=config.kl, entropy=config.entropy)
     embed = embedders.load(config.embedder).embed
     embed(["one"])  # its weights are fetched, or it is refused, before the model is loaded
-    rule = step_majority_novelty.Config(embed=embed)
+    base = partial(step_majority_novelty.assign, config=step_majority_novelty.Config(embed=embed))
+
+    def votes_only(episodes: Sequence[Episode]) -> np.ndarray:
+        seen = [sum(e.group == episode.group for e in episodes[:i]) for i, episode in enumerate(episodes)]
+        return np.array(seen) >= config.learn_share * config.group
+
+    some = step_left_out.Config(base, votes_only)
+    rule = Rule.of(step_left_out, "majority_novelty", "agreement with the majority, and novelty", some)
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_majority_novelty.assign(episodes, rule)
-                seen = [sum(e.group == episode.group for e in episodes[:i]) for i, episode in enumerate(episodes)]
-                leave_out(ledger, np.array(seen) >= config.learn_share * config.group)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        summary = "agreement with the majority, and novelty"
-        return run.finish(
-            "evol_rl", Rule("majority_novelty", "step", summary, lambda e: step_majority_novelty.assign(e, rule))
-        )
+        return learn(run, "evol_rl", rule, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -31,13 +31,14 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2510.05592"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = step_flow_group.Config(agents=("planner",))
 PLANNER, EXECUTOR = "planner", "executor"
+RULE = Rule.of(step_flow_group, "flow", "GRPO on the planner's turns", step_flow_group.Config(agents=(PLANNER,)))
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(base="it is the executor")
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
         run.manner = _manner(run.manner, config.profile)
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_flow_group.assign(episodes, RULE)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(
-                    objective, episodes, ledger, level="step", adapter=PLANNER, grad_clip=config.grad_clip
-                )
-            run.log(episodes, ledger, **told)
-        summary = "GRPO on the planner's turns"
-        return run.finish("flow_grpo", Rule("flow", "step", summary, lambda e: step_flow_group.assign(e, RULE)))
+        return learn(run, "flow_grpo", RULE, objective, grad_clip=config.grad_clip)
 
 
 def _manner(manner: Manner, profile: str) -> Manner:

@@ -27,6 +27,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2508.10548"
@@ -56,15 +57,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = step_gated.Config(levels=tuple(tuple(kind.split("+")) for kind in config.kinds), gates=config.gates)
     needs = Needs(kinds=tuple(kind for level in rule.levels for kind in level))
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_gated.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        summary = "GRPO on the outcome and what it lets through"
-        return run.finish("g_ra", Rule("gated", "step", summary, lambda e: step_gated.assign(e, rule)))
+        gated = Rule.of(step_gated, "gated", "GRPO on the outcome and what it lets through", rule)
+        return learn(run, "g_ra", gated, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

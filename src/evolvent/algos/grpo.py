@@ -24,12 +24,13 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import REFERENCE, Needs
 
 PAPER = "arXiv 2402.03300"
 LEVELS = ("step",)
 STATUS = "tested"
-RULE = Rule("group_std", "step", "the return against its group, over the group's spread", step_group_std.assign)
+RULE = Rule.of(step_group_std, "group_std", "the return against its group, over the group's spread")
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_group_std.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("grpo", RULE)
+        return learn(run, "grpo", RULE, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

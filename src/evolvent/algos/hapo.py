@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_token_average
 from evolvent.evaluate.live import Live
@@ -27,12 +28,13 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2509.16591"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = Rule("token_average", "step", "the return among all tokens of its group", step_token_average.assign)
+RULE = Rule.of(step_token_average, "token_average", "the return among all tokens of its group")
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True)) as run:
         temperature = AdaptiveTemperature(run.acting, config.heat)
         run.keep(temperature=temperature)
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_token_average.assign(episodes)
-                temperature.follow(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("hapo", RULE)
+
+        def follow(episodes: list[Episode]) -> dict[str, float]:
+            temperature.follow(episodes)
+            return {}
+
+        return learn(run, "hapo", RULE, objective, before=follow, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -28,6 +28,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2507.15844"
 LEVELS = ("step",)
@@ -60,15 +61,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = step_length_budget.Config(alpha=config.over_cost, limit=config.limit, correct_above=config.correct_above)
     check_budgets(config.budgets)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect(granted(run, config.budgets))  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_length_budget.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        summary = "right within the tokens that were granted"
-        return run.finish("hbpo", Rule("length_budget", "step", summary, lambda e: step_length_budget.assign(e, rule)))
+        return learn(
+            run, "hbpo",
+            Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", rule), objective,
+            collect=lambda _: (run.collect(granted(run, config.budgets)), {}), grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -16,17 +16,18 @@ learning rate that suits it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
-from evolvent.credit import step_leave_one_out
+from evolvent.credit import step_leave_one_out, step_left_out
 from evolvent.evaluate.live import Live
-from evolvent.learn.leave_out import leave_out, without_effect
 from evolvent.learn.objectives_of_papers import LOOP
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_credit import Rule, left_out
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2502.01600"
 LEVELS = ("step",)
@@ -56,20 +57,14 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(LOOP, ratio=config.ratio, clip_high=config.clip)
-    rule = step_leave_one_out.Config(drop_below=config.drop_below)
+    base = partial(step_leave_one_out.assign, config=step_leave_one_out.Config(drop_below=config.drop_below))
+    summary, settings = "the return against that of the others", step_left_out.Config(base=base)
+    rule = Rule.of(step_left_out, "leave_one_out", summary, settings)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_leave_one_out.assign(episodes, rule)
-                dropped = leave_out(ledger, without_effect(ledger))
-            with run.clock("learn"):  # LEARN
-                told = run.improve(
-                    objective, episodes, ledger, level="step", kl_stop=config.kl_stop, grad_clip=config.grad_clip
-                )
-            run.log(episodes, ledger, left_out=dropped, **told)
-        summary = "the return against that of the others"
-        return run.finish("loop", Rule("leave_one_out", "step", summary, lambda e: step_leave_one_out.assign(e, rule)))
+        return learn(
+            run, "loop", rule, objective, after=lambda ledger: {"left_out": left_out(ledger)}, kl_stop=config.kl_stop,
+            grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -27,20 +27,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from evolvent.core.folder import RunFolder
-from evolvent.core.ledger import Ledger
 from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import MARFT_A, MARFT_T
-from evolvent.learn.token_critic import first_tokens
 from evolvent.models.language_acting import Way
 from evolvent.play.workflow import Workflow, workflow
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import CRITIC, Needs
 
 PAPER = "arXiv 2504.16129"
@@ -84,25 +81,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(base=CRITIC, whole=config.level == "action")
     with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
         run.manner = replace(run.manner, team=team)
+        run.learners = lambda update: learners(team, config.interval, update)
         critic = run.critic(config.critic_lr, CLIP)
-        for update in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                seen = critic.note(episodes)
-                ledger = rule.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve_critic(critic, seen, _goals(ledger, config), grad_clip=GRAD_CLIP)
-                told |= _mean(
-                    [
-                        run.improve(
-                            objective, episodes, ledger, level=level, unit=unit, adapter=name, kl_stop=config.kl_stop,
-                            grad_clip=GRAD_CLIP,
-                        )
-                        for name in learners(team, config.interval, update)
-                    ]
-                )  # fmt: skip
-            run.log(episodes, ledger, **told)
-        return run.finish("marft", rule)
+        return learn(
+            run, "marft", rule, objective, critic=critic, level=level, unit=unit, kl_stop=config.kl_stop,
+            grad_clip=GRAD_CLIP,
+        )  # fmt: skip
 
 
 def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:
@@ -114,20 +98,10 @@ def _rule(config: Config) -> Rule:
     if config.level == "action":
         by_agent = agent_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
         told = "one advantage a decision, given what the agents before it said"
-        return Rule("marft_a", "step", told, lambda e: agent_sequential.assign(e, by_agent))
+        return Rule.of(agent_sequential, "marft_a", told, by_agent)
     by_token = token_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
     told = "token by token through the agents of a turn"
-    return Rule("marft_t", "token", told, lambda e: token_sequential.assign(e, by_token))
-
-
-def _goals(ledger: Ledger, config: Config) -> np.ndarray:
-    """Advantages where the critic has a value to correct, ``[K]``; NaN elsewhere."""
-    return first_tokens(ledger) if config.level == "action" else ledger.values("token")
-
-
-def _mean(told: list[dict[str, float]]) -> dict[str, float]:
-    """Over the agents that learned."""
-    return {name: float(np.mean([row[name] for row in told if name in row])) for name in told[0]}
+    return Rule.of(token_sequential, "marft_t", told, by_token)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -18,23 +18,28 @@ Deviations: one optimiser step an update of 8 tasks x 4 attempts by default, the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward, succeeded
-from evolvent.credit import step_group_mean
+from evolvent.credit import step_group_mean, step_left_out
 from evolvent.evaluate.live import Live
-from evolvent.learn.leave_out import leave_out, without_effect
 from evolvent.learn.objectives_of_papers import NFT
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_credit import Rule, left_out
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2505.18116"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = step_group_mean.Config(kinds=("right",))
+RIGHT = partial(step_group_mean.assign, config=step_group_mean.Config(kinds=("right",)))
+RULE = Rule.of(
+    step_left_out, "right", "right or wrong, against the share of right answers", step_left_out.Config(base=RIGHT)
+)
 
 
 @dataclass(frozen=True)
@@ -52,20 +57,17 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective = replace(NFT, floor=config.floor)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                for episode in episodes:
-                    keep_reward(episode, "right", float(succeeded(episode, config.correct_above)))
-                ledger = step_group_mean.assign(episodes, RULE)
-                alike = leave_out(ledger, without_effect(ledger))
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, left_out=alike, **told)
-        summary = "right or wrong, against the share of right answers"
-        return run.finish("nft", Rule("right", "step", summary, lambda e: step_group_mean.assign(e, RULE)))
+
+        def judge(episodes: list[Episode]) -> dict[str, float]:
+            for episode in episodes:
+                keep_reward(episode, "right", float(succeeded(episode, config.correct_above)))
+            return {}
+
+        return learn(
+            run, "nft", RULE, replace(NFT, floor=config.floor), before=judge,
+            after=lambda ledger: {"left_out": left_out(ledger)}, grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

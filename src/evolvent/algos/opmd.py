@@ -24,6 +24,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "arXiv 2505.17826"
 LEVELS = ("step",)
@@ -45,21 +46,12 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective = replace(OPMD, opmd=config.opmd)
-    if config.baseline == "mean":
-        rule = Rule("group_mean", "step", "the return against the mean of its group", step_group_mean.assign)
-    else:
-        summary, soft = "the return against a soft maximum over its group", step_log_avg_exp.Config(tau=config.opmd)
-        rule = Rule("log_avg_exp", "step", summary, lambda e: step_log_avg_exp.assign(e, soft))
+    rule = Rule.of(step_group_mean, "group_mean", "the return against the mean of its group")
+    if config.baseline == "log_avg_exp":
+        soft = step_log_avg_exp.Config(tau=config.opmd)
+        rule = Rule.of(step_log_avg_exp, "log_avg_exp", "the return against a soft maximum over its group", soft)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = rule.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("opmd", rule)
+        return learn(run, "opmd", rule, replace(OPMD, opmd=config.opmd), grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -27,7 +27,7 @@ import torch
 
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
-from evolvent.credit import token_implicit
+from evolvent.credit import step_wanted, token_implicit
 from evolvent.evaluate.live import Live
 from evolvent.learn.implicit_reward import pair_batch, success_pairs
 from evolvent.learn.objectives_of_papers import OPRL
@@ -37,6 +37,7 @@ from evolvent.rollout.language import LanguageRun, open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_notes import note_logp
 from evolvent.rollout.language_start import Needs
 from evolvent.rollout.language_weights import Weights
@@ -73,18 +74,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, others=(PRM,), needs=Needs(tokens=True)) as run:
         optimizer = torch.optim.AdamW(run.model.trainable(PRM), lr=config.prm_lr, weight_decay=0.0)
         run.keep(prm=Weights(run.model, PRM), prm_optimizer=optimizer)
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                told = _prefer(run, episodes, optimizer, config.beta)
-                note_logp(run, episodes, "policy_logp", "policy")
-                note_logp(run, episodes, "prm_logp", PRM)
-                ledger = token_implicit.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told |= run.improve(objective, episodes, ledger, level="token", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
+
+        def prefer(episodes: list[Episode]) -> dict[str, float]:
+            told = _prefer(run, episodes, optimizer, config.beta)
+            note_logp(run, episodes, "policy_logp", "policy")
+            note_logp(run, episodes, "prm_logp", PRM)
+            return told
+
         summary = "the return against that of the others, and what a model of successes likes"
-        return run.finish("oprl", Rule("implicit", "token", summary, lambda e: token_implicit.assign(e, rule)))
+        implicit = Rule.of(token_implicit, "implicit", summary, rule)
+        return learn(run, "oprl", implicit, objective, before=prefer, grad_clip=config.grad_clip)
 
 
 def _prefer(
@@ -94,7 +93,8 @@ def _prefer(
     pairs = success_pairs(episodes)
     if not pairs:
         return {"pairs": 0.0}
-    batch = pair_batch(episodes, pairs, constrained=run.config.act == "trie")
+    sides = step_wanted.assign([episodes[i] for pair in pairs for i in pair])
+    batch = pair_batch(sides, constrained=run.config.act == "trie")
     told = improve(
         Preference("dpo", beta=beta), batch, run.judge(PRM), optimizer, micro_tokens=run.config.plan.micro_tokens,
         grad_clip=PRM_CLIP, generator=run.generator, reference=run.judge("policy"),

@@ -35,6 +35,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import CRITIC, Needs
 
 PAPER = "arXiv 2405.15821"
@@ -75,26 +76,14 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(POAD, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    rule = token_bad.Config(gamma=config.gamma, trace=config.trace, trace_inside=config.plan.trace_inside or None)
+    settings = token_bad.Config(gamma=config.gamma, trace=config.trace, trace_inside=config.plan.trace_inside or None)
+    rule = Rule.of(token_bad, "poad", "token by token, discount between actions only", settings)
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                seen = critic.note(episodes)
-                ledger = token_bad.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve_critic(
-                    critic, seen, ledger.values("token"), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
-                )
-                if not run.early(config.plan.warmup):
-                    told |= run.improve(
-                        objective, episodes, ledger, level="token", kl_stop=config.kl_stop, grad_clip=config.grad_clip
-                    )
-            run.log(episodes, ledger, **told)
-        summary = "token by token, discount between actions only"
-        return run.finish("poad", Rule("poad", "token", summary, lambda e: token_bad.assign(e, rule)))
+        return learn(
+            run, "poad", rule, objective, critic=critic, kl_stop=config.kl_stop, grad_clip=config.grad_clip
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

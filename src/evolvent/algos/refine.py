@@ -26,6 +26,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import Needs
 
 PAPER = "arXiv 2410.15115"
@@ -56,22 +57,13 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(CLIP_DELTA, clip_low=config.clip, clip_high=config.clip)
-    delta = step_delta.Config(weight=config.process_weight, kind=config.process_kind)
-    cut = step_clip.Config(eta=config.eta, weight=config.process_weight, kind=config.process_kind)
+    weight, kind = config.process_weight, config.process_kind
     summary = "what is still to come, refined scores of steps included"
-    rule = Rule(
-        config.how, "step", summary,
-        lambda e: step_delta.assign(e, delta) if config.how == "delta" else step_clip.assign(e, cut),
-    )  # fmt: skip
-    with open_language(config, folder, live, resume=resume, needs=Needs(kinds=(config.process_kind,))) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = rule.assign(episodes)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("refine", rule)
+    rule = Rule.of(step_delta, "delta", summary, step_delta.Config(weight=weight, kind=kind))
+    if config.how == "clip":
+        rule = Rule.of(step_clip, "clip", summary, step_clip.Config(eta=config.eta, weight=weight, kind=kind))
+    with open_language(config, folder, live, resume=resume, needs=Needs(kinds=(kind,))) as run:
+        return learn(run, "refine", rule, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -25,6 +25,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 
 PAPER = "Williams 1992"
 LEVELS = ("step",)
@@ -46,18 +47,10 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective = replace(REINFORCE, normalise=config.normalise)
-    rule = step_return_to_go.Config(gamma=config.gamma)
+    objective, settings = replace(REINFORCE, normalise=config.normalise), step_return_to_go.Config(gamma=config.gamma)
+    rule = Rule.of(step_return_to_go, "to_go", "what was earned from here on", settings)
     with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = step_return_to_go.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        summary = "what was earned from here on"
-        return run.finish("reinforce", Rule("to_go", "step", summary, lambda e: step_return_to_go.assign(e, rule)))
+        return learn(run, "reinforce", rule, objective, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

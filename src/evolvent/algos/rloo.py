@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out
 from evolvent.evaluate.live import Live
@@ -26,6 +27,7 @@ from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_notes import keep_divergence
 from evolvent.rollout.language_start import REFERENCE, Needs
 
@@ -47,19 +49,15 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    rule = step_leave_one_out.Config(kinds=("return", "kl") if config.kl_reward else ("return",))
+    settings = step_leave_one_out.Config(kinds=("return", "kl") if config.kl_reward else ("return",))
+    rule = Rule.of(step_leave_one_out, "leave_one_out", "the return against that of the others", settings)
     needs = Needs(base=REFERENCE if config.kl_reward else "", tokens=config.kl_reward != 0.0)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                away = keep_divergence(run, episodes, config.kl_reward) if config.kl_reward else 0.0
-                ledger = step_leave_one_out.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve(RLOO, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, kl_attempt=away, **told)
-        summary = "the return against that of the others"
-        return run.finish("rloo", Rule("leave_one_out", "step", summary, lambda e: step_leave_one_out.assign(e, rule)))
+
+        def away(episodes: list[Episode]) -> dict[str, float]:
+            return {"kl_attempt": keep_divergence(run, episodes, config.kl_reward) if config.kl_reward else 0.0}
+
+        return learn(run, "rloo", rule, RLOO, before=away, grad_clip=config.grad_clip)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -19,17 +19,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_progress
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import SPA
 from evolvent.learn.progress import ProgressEstimator
-from evolvent.learn.token_critic import first_tokens
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import CRITIC, EXECUTED, Needs
 
 PAPER = "arXiv 2505.20732"
@@ -73,20 +74,17 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             device=config.plan.device,
         )  # fmt: skip
         run.keep(critic=critic, progress=estimator)
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                turns = estimator.see(episodes)
-                error = estimator.learn(turns, passes=config.progress_passes, minibatches=8, generator=run.generator)
-                estimator.keep(turns)
-                seen = critic.note(episodes)
-                ledger = step_progress.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve_critic(critic, seen, first_tokens(ledger), grad_clip=config.grad_clip)
-                told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, progress_loss=error, **told)
-        summary = "estimated progress of each turn, with a critic"
-        return run.finish("spa", Rule("progress", "step", summary, lambda e: step_progress.assign(e, rule)))
+
+        def attribute(episodes: list[Episode]) -> dict[str, float]:
+            turns = estimator.see(episodes)
+            error = estimator.learn(turns, passes=config.progress_passes, minibatches=8, generator=run.generator)
+            estimator.keep(turns)
+            return {"progress_loss": error}
+
+        return learn(
+            run, "spa", Rule.of(step_progress, "progress", "estimated progress of each turn, with a critic", rule),
+            objective, before=attribute, critic=critic, grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

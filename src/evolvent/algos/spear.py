@@ -21,6 +21,7 @@ LoRA instead of all weights, and a learning rate that suits it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,16 +30,15 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.core.seeding import seed_tree
-from evolvent.credit import step_group_mean, step_recent_median
+from evolvent.credit import step_group_mean, step_left_out, step_recent_median
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_groups
 from evolvent.learn.imitation import WithReplay
-from evolvent.learn.leave_out import leave_out
 from evolvent.learn.objectives_of_papers import SPEAR, SPEAR_REPLAY
 from evolvent.learn.replay import Replay, side_by_side
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_credit import Rule, left_out
 from evolvent.rollout.language_frozen import evaluate_language
 
 PAPER = "arXiv 2509.22601"
@@ -82,11 +82,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 bonus = [tool_bonus(uses(e), t, period=config.period, each=config.bonus) for e in episodes]
                 for e, extra in zip(episodes, bonus, strict=True):
                     keep_reward(e, "tools", extra)
-                ledger = step_group_mean.assign(episodes, RULE)
                 paid = [e.total_reward + extra for e, extra in zip(episodes, bonus, strict=True)]
                 wide = widest_groups(paid, [e.group for e in episodes], share=config.keep_groups)
                 bad = np.array([faulty(e) for e in episodes])
-                out = leave_out(ledger, ~wide | bad)
+                out_E = ~wide | bad
+                base = partial(step_group_mean.assign, config=RULE)
+                ledger = step_left_out.assign(episodes, step_left_out.Config(base, out=lambda _, out=out_E: out))
                 old = replay.draw(len(episodes), t)
                 recent = step_recent_median.Config(recent=tuple(replay.means))
                 both = side_by_side(ledger, step_recent_median.assign(old, recent))
@@ -98,10 +99,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 )
                 if old and "gap" in told:  # an older policy sampled: that says nothing of sampler and trainer
                     told["replay_gap"] = told.pop("gap")
-            counts = {"left_out": out, "faulty": float(bad.mean()), "replayed": float(len(old))}
+            counts = {"left_out": left_out(ledger), "faulty": float(bad.mean()), "replayed": float(len(old))}
             run.log(episodes, ledger, **counts, replay_weight=objective.weight, **told)
         summary = "the return and the bonus for turns, against the mean of the group"
-        return run.finish("spear", Rule("spear", "step", summary, lambda e: step_group_mean.assign(e, RULE)))
+        return run.finish("spear", Rule.of(step_group_mean, "spear", summary, RULE))
 
 
 def uses(episode: Episode) -> int:

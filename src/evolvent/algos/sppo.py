@@ -19,20 +19,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
+from evolvent.credit import step_win_rate
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import SPPO
-from evolvent.learn.sides import taking_part, win_rates
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_credit import Rule, taking_part
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import REFERENCE, Needs
 from evolvent.rollout.pairs import attempts, find_pairs
 
 PAPER = "arXiv 2405.00675"
 LEVELS = ("step",)
 STATUS = "lightly tested"
-RULE = Rule("win_rate", "step", "how often it beats the others of its group, less one half", win_rates)
+RULE = Rule.of(step_win_rate, "win_rate", "how often it beats the others of its group, less one half")
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,13 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective = replace(SPPO, beta=config.beta)
-    pairs = find_pairs(config.pairs)
+    objective, pairs = replace(SPPO, beta=config.beta), find_pairs(config.pairs)
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
         recorded = attempts(run, pairs)
-        for update in run.updates():
-            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                ledger = win_rates(episodes)
-            told = {"compared": float(taking_part(ledger))}
-            if told["compared"]:
-                with run.clock("learn"):  # LEARN
-                    told |= run.improve(objective, episodes, ledger, level="step", grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
-        return run.finish("sppo", RULE)
+        return learn(
+            run, "sppo", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),
+            after=lambda ledger: {"compared": float(taking_part(ledger))}, grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -23,19 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
+from evolvent.credit import step_preferred, token_guided
 from evolvent.evaluate.live import Live
-from evolvent.learn.pair_losses import tgdpo_weights
 from evolvent.learn.preference import Preference
-from evolvent.learn.sides import best_and_worst, taking_part, weighted
 from evolvent.learn.token_batch import token_batch
 from evolvent.rollout.language import LanguageRun, open_language
 from evolvent.rollout.language_config import LanguageConfig, check_stages
-from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_credit import Rule, taking_part
 from evolvent.rollout.language_frozen import evaluate_language
 from evolvent.rollout.language_notes import exact_judge
 from evolvent.rollout.pairs import attempts, find_pairs
@@ -69,7 +67,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective, first = Preference("dpo", beta=config.beta), 0 if config.reward_from else config.reward_updates
     check_stages(config.updates, first, "--reward-updates")
     guide = _adapter_folder(config.reward_from) if config.reward_from else None
-    pairs = find_pairs(config.pairs)
+    pairs, settings = find_pairs(config.pairs), token_guided.Config(alpha=config.alpha, beta=config.beta)
+    rule = Rule.of(token_guided, "tgdpo", "the side of the attempt, times one plus the reward of the token", settings)
     with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD)) as run:
         recorded = attempts(run, pairs)
         if guide is not None:
@@ -78,39 +77,42 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
             adapter = REWARD if run.early(first) else POLICY
             with run.clock("credit"):  # CREDIT
-                sides = best_and_worst(episodes)
-                ledger = _guided(run, sides, config) if adapter == POLICY else weighted(sides, lambda side: side)
+                sides = step_preferred.assign(episodes)
+                if adapter == POLICY:
+                    _note_guide(run, sides)
+                ledger = rule.assign(episodes) if adapter == POLICY else sides
             told = {"compared": float(taking_part(sides)), "stage": 1.0 if adapter == REWARD else 2.0}
             if told["compared"]:
                 with run.clock("learn"):  # LEARN
                     told |= run.improve(
-                        objective, episodes, ledger, level="token", adapter=adapter, grad_clip=config.grad_clip
+                        objective,
+                        episodes,
+                        ledger,
+                        level="token" if adapter == POLICY else "step",
+                        adapter=adapter,
+                        grad_clip=config.grad_clip,
                     )
                 if adapter == REWARD:
                     told.pop("gap", 0.0)  # the policy acted, another adapter learned: nothing to agree on
                     told["reward_steps"] = told.pop("updates")
             run.log(episodes, ledger, **told)
-        summary = "the side of the attempt, times one plus the reward of the token"
-        return run.finish("tgdpo", Rule("tgdpo", "token", summary, lambda e: _guided(run, best_and_worst(e), config)))
+        return run.finish("tgdpo", rule)
 
 
-def _guided(run: LanguageRun, sides: Ledger, config: Config) -> Ledger:
-    """Each token's weight in the margin, with its sign; no credit outside of pairs."""
+def _note_guide(run: LanguageRun, sides: Ledger) -> None:
+    """Note how much likelier the model of rewards makes every token of the pairs than the first model does."""
+    config = run.config
     batch = token_batch(sides.episodes, sides, level="step", constrained=config.act == "trie")
-    reward = np.full(sides.size("token"), np.nan)
+    guide_K = np.zeros(sides.size("token"), np.float32)
     if batch.rows:
-        tokens = config.plan.micro_tokens
-        there, base = (batch.looked_up(exact_judge(run, name), tokens)[0] for name in (REWARD, None))
+        there, base = (
+            batch.looked_up(exact_judge(run, name), config.plan.micro_tokens)[0] for name in (REWARD, None)
+        )  # fmt: skip
         side_K = sides.values("step")[sides.parent_index("token", "step")]
-        reward[~np.isnan(side_K)] = (there - base).numpy()
-
-    def weight(side_K: np.ndarray) -> np.ndarray:
-        weights = tgdpo_weights(
-            torch.from_numpy(reward), torch.from_numpy(side_K > 0), alpha=config.alpha, beta=config.beta
-        )
-        return np.where(np.isnan(side_K), np.nan, weights.numpy())
-
-    return weighted(sides, weight)
+        guide_K[~np.isnan(side_K)] = (there - base).numpy()
+    ends = np.cumsum([episode.n_tokens for episode in sides.episodes])
+    for episode, mine in zip(sides.episodes, np.split(guide_K, ends[:-1]), strict=True):
+        episode.note("guide", mine)
 
 
 def _adapter_folder(place: str) -> Path:

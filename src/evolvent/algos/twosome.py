@@ -22,12 +22,12 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.objectives_of_papers import TWOSOME
-from evolvent.learn.token_critic import first_tokens
 from evolvent.models.language_acting import Way
 from evolvent.rollout.language import open_language
 from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
 from evolvent.rollout.language_credit import Rule
 from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
 from evolvent.rollout.language_start import CRITIC, Needs
 
 PAPER = "arXiv 2401.14151"
@@ -62,27 +62,15 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(TWOSOME, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    rule = step_gae.Config(gamma=config.gamma, trace=config.trace)
+    settings = step_gae.Config(gamma=config.gamma, trace=config.trace)
+    rule = Rule.of(step_gae, "turn_gae", "action-level PPO: one advantage an action", settings)
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC, whole=True)) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        for _ in run.updates():
-            episodes = run.collect()  # ACT and STEP
-            with run.clock("credit"):  # CREDIT
-                seen = critic.note(episodes)
-                ledger = step_gae.assign(episodes, rule)
-            with run.clock("learn"):  # LEARN
-                told = run.improve_critic(
-                    critic, seen, first_tokens(ledger), grad_clip=config.grad_clip, epochs=config.plan.critic_epochs
-                )
-                if not run.early(config.plan.warmup):
-                    told |= run.improve(
-                        objective, episodes, ledger, level="step", unit="action", kl_stop=config.kl_stop,
-                        grad_clip=config.grad_clip,
-                    )  # fmt: skip
-            run.log(episodes, ledger, **told)
-        summary = "action-level PPO: one advantage an action"
-        return run.finish("twosome", Rule("turn_gae", "step", summary, lambda e: step_gae.assign(e, rule)))
+        return learn(
+            run, "twosome", rule, objective, critic=critic, unit="action", kl_stop=config.kl_stop,
+            grad_clip=config.grad_clip,
+        )  # fmt: skip
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command line: run, list, eval, compare, memory, export, bench. Flags come from an algorithm's dataclass."""
+"""The command line: one module a command. Flags come from the dataclass of a system."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from evolvent.core.errors import BadInput, EvolventError, Interruption
 USAGE = f"""\
 evolvent {__version__} - agents that get better from what happens to them
 
-  evolvent run ALGO [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--field ...]
+  evolvent run ALGO|file.py [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--...]
   evolvent list [algos|envs|models|credit]      what there is: paper, levels, status, one line
   evolvent eval DIR [--episodes N] [--env ENV]  evaluate what a run learned, frozen
   evolvent compare DIR ... [--html FILE]        runs against one another, with intervals and paired tests
+  evolvent credit DIR --rule NAME|file.py ...   who earned what in a run's recorded attempts, by any credit rule
+  evolvent check {{env,credit}} NAME|file.py      what is wrong with an environment or a credit rule of yours
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, what earned its place, what does harm, and why
   evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   mend it; each act can be undone
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another engine, whole and verified
@@ -34,6 +36,8 @@ _COMMANDS = {
     "list": "evolvent.cli.lists",
     "eval": "evolvent.cli.judge",
     "compare": "evolvent.cli.judge",
+    "credit": "evolvent.cli.credit",
+    "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory",
     "export": "evolvent.cli.export",
     "bench": "evolvent.cli.judge",

@@ -5,19 +5,17 @@ The text is UTF-8 and readable without this library. Reading what was written gi
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-import os
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from evolvent.core.blob import blob_name, drop_old, read_blob, write_blob
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.core.jsonfile import write_atomic
 
 INLINE_TOKENS = 512
 """Episodes with more tokens than this keep them in the npz file."""
@@ -64,19 +62,15 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
         records.append(record)
     columns, blob = _columns(kept), ""
     if kept:
-        blob = f"{path.stem}.{_digest(columns)}.npz"
+        blob = blob_name(path, columns)
         for record in records:
             if "tokens" in record:
                 record["tokens"]["file"] = blob
     lines = [_line(record, record["id"]) + "\n" for record in records]  # before anything is written: it may refuse
     if kept:
-        buffer = io.BytesIO()
-        np.savez(buffer, **cast("dict[str, Any]", columns))
-        _replace(path.with_name(blob), buffer.getvalue())
-    _replace(path, "".join(lines).encode("utf-8"))
-    for old in path.parent.glob(f"{path.stem}.????????????.npz"):
-        if old.name != blob:
-            old.unlink()
+        write_blob(path, columns)
+    write_atomic(path, "".join(lines))
+    drop_old(path, blob)
 
 
 def load_episodes(path: str | Path) -> list[Episode]:
@@ -101,7 +95,9 @@ def load_episodes(path: str | Path) -> list[Episode]:
                 at = record["tokens"]
                 name = at["file"]
                 if name not in blobs:
-                    blobs[name] = _read_blob(path.with_name(Path(name).name), where)
+                    blobs[name] = read_blob(path.with_name(Path(name).name), where, "token file")
+                if not {"token_ids", "logp"} <= blobs[name].keys():
+                    raise BadInput("token file lacks its columns", got=sorted(blobs[name]), where=where)
                 columns = {
                     key: array[int(at.get("seen", 0) if key == "seen_ids" else at["start"]) :]
                     for key, array in blobs[name].items()
@@ -156,34 +152,3 @@ def _build(record: dict[str, Any], where: str, columns: dict[str, np.ndarray] | 
         return Episode.from_dict(record, columns=columns)
     except KeyError as err:
         raise BadInput("episode lacks a field", got=sorted(record), expected=err.args[0], where=where) from err
-
-
-def _read_blob(path: Path, where: str) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as blob:
-            arrays = {name: blob[name] for name in blob.files}
-        if not {"token_ids", "logp"} <= arrays.keys():
-            raise KeyError(sorted(arrays))
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as err:
-        raise BadInput(
-            "token file cannot be read", got=f"{path}: {err}", where=where, do="keep the .npz beside its .jsonl"
-        ) from err
-    digest = _digest(arrays)
-    if path.name.split(".")[-2] != digest:
-        raise BadInput("token file does not match its name", got=digest, expected=path.name, where=where)
-    return arrays
-
-
-def _digest(columns: dict[str, np.ndarray]) -> str:
-    """Of the arrays in their order in the file."""
-    return hashlib.sha256(b"".join(array.tobytes() for array in columns.values())).hexdigest()[:12]
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside ``path``, flush to disk, then rename over it."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

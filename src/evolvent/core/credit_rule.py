@@ -80,15 +80,7 @@ class CreditRule:
             if given:
                 raise BadInput("this rule has no settings", got=" ".join(given), where=self.name)
             return None
-        values: dict[str, Any] = {}
-        for pair in given:
-            key, equals, text = (part.strip() for part in pair.partition("="))
-            if not equals:
-                raise BadInput("a setting without a value", got=pair, expected="key=value", where=self.name)
-            try:
-                values[key] = ast.literal_eval(text)
-            except (ValueError, SyntaxError):
-                values[key] = {"true": True, "false": False}.get(text.lower(), text)
+        values = values_of(given, self.name)
         known = [field.name for field in dataclasses.fields(self.Config)]
         for key in values:
             if key not in known:
@@ -102,6 +94,24 @@ class CreditRule:
                 "a setting that is a function has no text", got=names, where=self.name, do="give it in Python"
             )
         return configs.from_json(kind, values)
+
+
+def values_of(pairs: Iterable[str], where: str) -> dict[str, Any]:
+    """``key=value`` words as values: what reads as a Python value is one, everything else is text.
+
+    Raises:
+        BadInput: a word without "=".
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise BadInput("a setting without a value", got=pair, expected="key=value", where=where)
+        try:
+            values[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            values[key] = {"true": True, "false": False}.get(text.lower(), text)
+    return values
 
 
 def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> CreditRule:

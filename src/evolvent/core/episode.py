@@ -286,6 +286,9 @@ class Episode(Record):
             parent = self.forks[-1].after if begins else index - 1
         elif parent != -1:
             self._check_index(parent, f"Episode, parent of a new {KINDS[kind]}")
+            if len(self.forks) > 1 and parent not in self.attempt_nodes(len(self.forks) - 1):
+                where = f"Episode {self.id}"
+                raise BadInput("the parent belongs to another attempt", got=parent, where=where, do="see fork(after)")
         check_text(text, "text")
         check_text(agent, "agent")
         self._kind.append(kind)

@@ -64,11 +64,11 @@ def _plain(value: Any, secrets: Sequence[str]) -> Any:
     )
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Replace ``path`` by a file with ``text``: temporary file, fsync, rename, fsync of the folder."""
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Replace ``path`` by a file with ``content``: temporary file, fsync, rename, fsync of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8", errors=LONE_SURROGATES) as file:
-        file.write(text)
+    with temporary.open("wb") as file:
+        file.write(content.encode("utf-8", LONE_SURROGATES) if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

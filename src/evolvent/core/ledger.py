@@ -45,7 +45,7 @@ class Ledger:
     memory once per episode in which it was shown, a component once per episode in which it ran.
     """
 
-    __slots__ = ("_layouts", "_lengths", "_loose", "_values", "episodes")
+    __slots__ = ("_layouts", "_lengths", "_loose", "_values", "episodes", "targets")
 
     def __init__(self, episodes: Sequence[Episode]) -> None:
         self.episodes: tuple[Episode, ...] = tuple(episodes)
@@ -53,6 +53,8 @@ class Ledger:
         self._lengths = [e.n_nodes for e in self.episodes]
         self._layouts: dict[str, _Layout] = {}
         self._values: dict[str, np.ndarray] = {}
+        # what a critic should say of each unit, [N] by level, NaN = no target; set by rules that read one
+        self.targets: dict[str, np.ndarray] = {}
         self._loose: dict[str, np.ndarray] = {}  # per episode [E]; NaN = nothing unassigned
 
     @classmethod

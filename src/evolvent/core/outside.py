@@ -109,7 +109,7 @@ def own_faults(home: str, what: str) -> Generator[None]:
     except (EvolventError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise BadInput(what, got=f"{type(error).__name__}: {error}", where=_line_of(error, home)) from error
+        raise BadInput(what, got=f"{type(error).__name__}: {error}", where=line_of(error, home)) from error
 
 
 def stamp(path: Path) -> tuple[int, int]:
@@ -140,7 +140,7 @@ class Brought:
         except Exception as error:
             raise BadInput(
                 f"{what} of an installed package does not load", got=f"{type(error).__name__}: {error}",
-                where=f"{self.name} of {self.package} ({self.entry.value}): {_line_of(error, self.package)}",
+                where=f"{self.name} of {self.package} ({self.entry.value}): {line_of(error)}",
                 do=f"repair or remove the package {self.package}",
             ) from error  # fmt: skip
 
@@ -177,12 +177,12 @@ def _is_own(name: str, value: object, module: ModuleType) -> bool:
     return name[0] != "_" and (inspect.isfunction(value) or inspect.isclass(value)) and own
 
 
-def _line_of(error: Exception, home: str) -> str:
-    """Where an exception arose: the innermost line of ``home``, or of anything."""
+def line_of(error: Exception, home: str = "") -> str:
+    """Where an exception arose: the innermost line of the file ``home``, or else of what is not this package's."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename == home] or frames[-1:]
-    if not inside:
-        return home
-    return f"{inside[-1].filename}, line {inside[-1].lineno}, in {inside[-1].name}"
+    ours = str(Path(__file__).parents[1])
+    inside = [frame for frame in frames if frame.filename == home]
+    inside = inside or [frame for frame in frames if not frame.filename.startswith((ours, "<"))] or frames[-1:]
+    return f"{inside[-1].filename}, line {inside[-1].lineno}, in {inside[-1].name}" if inside else home

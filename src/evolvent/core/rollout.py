@@ -12,6 +12,8 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 
+_FLAGS = ("terminated_TB", "truncated_TB", "mask_TBA", "available_TBAN")
+
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
@@ -28,6 +30,8 @@ class Rollout:
         mask_TBA: bool, which agents took part in the step; ``None`` = all.
         bootstrap_BA: value of the observation after the last row, for environments that go on, ``[B, A]``.
         final_value_TBA: value of the last observation before the restart, read where ``truncated_TB`` is set.
+        available_TBAN: bool, which of the N choices were open to each agent when acting; ``None`` = all.
+        state_TBS: what a central critic saw before acting, ``[T, B, S]``; ``None`` = the observations in a row.
         agents: names of the A agents; ``agent0``… where none are given.
     """
 
@@ -41,6 +45,8 @@ class Rollout:
     mask_TBA: np.ndarray | None = None
     bootstrap_BA: np.ndarray | None = None
     final_value_TBA: np.ndarray | None = None
+    available_TBAN: np.ndarray | None = None
+    state_TBS: np.ndarray | None = None
     agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -59,11 +65,11 @@ class Rollout:
             if field.name in ("obs_TBAD", "agents") or array is None:
                 continue
             axes = field.name.rsplit("_", 1)[1]
-            shape = tuple(sizes[axis] for axis in axes)
+            shape = tuple(sizes[axis] if axis in sizes else array.shape[-1] for axis in axes if array.ndim)
             got = array.shape[:3] if field.name == "action_TBA" and array.ndim == 4 else array.shape
             if got != shape:
                 raise BadInput(f"{field.name} has the wrong shape", got=array.shape, expected=shape, where="Rollout")
-            if field.name in ("terminated_TB", "truncated_TB", "mask_TBA") and array.dtype != np.bool_:
+            if field.name in _FLAGS and array.dtype != np.bool_:
                 raise BadInput(f"{field.name} is not bool", got=array.dtype, expected="bool", where="Rollout")
         if not np.isfinite(self.reward_TBA if self.mask_TBA is None else self.reward_TBA[self.mask_TBA]).all():
             raise BadInput("a reward is not finite", where="Rollout.reward_TBA", do="mask out the steps that broke")

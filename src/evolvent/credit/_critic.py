@@ -5,14 +5,16 @@ Without a function they are those noted while sampling: ``episode.notes["value"]
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
-from evolvent.credit._tokens import decision_values
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import valid_rows
+from evolvent.credit._tokens import decision_values, units_of
 from evolvent.formulas.returns import gae
 
 
@@ -45,24 +47,29 @@ def values_around(
     return v[: episode.n_steps], np.append(v, 0.0)[1 : episode.n_steps + 1]
 
 
-def episode_gae(
-    episode: Episode,
-    reward_T: np.ndarray,
+def critic_gae(
+    episodes: Sequence[Episode],
+    rewards: Callable[[Episode], np.ndarray],
     critic: Callable[[Episode], ArrayLike] | None,
     where: str,
     *,
     gamma: float,
     trace: float,
-) -> np.ndarray:
-    """Generalised advantages of one episode for the rewards given, ``[T]``; errors as ``values_around``."""
-    value, after = values_around(episode, critic, where)
-    ends = np.arange(len(value)) == len(value) - 1
-    return gae(
-        reward_T,
-        value,
-        after,
-        gamma=gamma,
-        trace=trace,
-        terminated_T=ends & (not episode.truncated),
-        truncated_T=ends & episode.truncated,
-    )
+) -> Ledger:
+    """Generalised advantages of every step for the rewards given, and the targets; errors as ``values_around``."""
+    rows = valid_rows(episodes)
+    around = {i: values_around(episodes[i], critic, where) for i in rows}
+
+    def advantage(i: int) -> np.ndarray:
+        (value, after), cut = around[i], episodes[i].truncated
+        ends = np.arange(len(value)) == len(value) - 1
+        ended = {"terminated_T": ends & (not cut), "truncated_T": ends & cut}
+        return gae(rewards(episodes[i]), value, after, gamma=gamma, trace=trace, **ended)
+
+    ledger = Ledger.for_episodes(episodes)
+    spans, adv, value_N = units_of(ledger, "step"), *(np.full(ledger.size("step"), np.nan) for _ in range(2))
+    for i in rows:
+        adv[spans[i]], value_N[spans[i]] = advantage(i), around[i][0]
+    ledger.set("step", adv)
+    ledger.targets["step"] = adv + value_N
+    return ledger

@@ -112,6 +112,8 @@ def walk(
 ) -> Ledger:
     """GAE over the units of ``level`` of every valid episode, each with its own discount and trace.
 
+    The critic's target is its value plus the advantage, the lambda-return.
+
     Args:
         episodes: those to credit.
         level: "token" or "step".
@@ -120,12 +122,14 @@ def walk(
         discounts: discount and trace from each unit to the next, ``[N]`` each.
     """
     ledger = Ledger.for_episodes(episodes)
-    spans, adv = units_of(ledger, level), np.full(ledger.size(level), np.nan)
+    spans, adv, value_N = units_of(ledger, level), *(np.full(ledger.size(level), np.nan) for _ in range(2))
     for i in valid_rows(episodes):
         value, (gamma, trace) = values(episodes[i]), discounts(episodes[i])
         # the value after the record is 0 or a bootstrap already, and nothing follows it
         adv[spans[i]] = gae(rewards(episodes[i]), value[:-1], value[1:], gamma=gamma, trace=trace)
+        value_N[spans[i]] = value[:-1]
     ledger.set(level, adv)
+    ledger.targets[level] = adv + value_N
     return ledger
 
 

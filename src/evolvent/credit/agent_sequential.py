@@ -37,6 +37,7 @@ from evolvent.credit._turn_ends import turn_ends
 
 LEVEL = "agent"
 UNBIASED = False
+NEEDS = ("value",)
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._critic import episode_gae
-from evolvent.credit._group import valid_rows
-from evolvent.credit._turns import by_turn, turns_to_ledger
+from evolvent.credit._critic import critic_gae
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("value",)
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: no critic, a critic that returns another number of values, or a truncated episode without the value
             of its last observation.
     """
-    rows = valid_rows(episodes)
-
-    def adv(episode: Episode) -> np.ndarray:
-        where, gamma, trace = "credit.step_gae", config.gamma, config.trace
-        return episode_gae(episode, episode.rewards_T, config.critic, where, gamma=gamma, trace=trace)
-
-    return turns_to_ledger(episodes, rows, by_turn(episodes, rows, adv))
+    gamma, trace = config.gamma, config.trace
+    return critic_gae(episodes, lambda e: e.rewards_T, config.critic, "credit.step_gae", gamma=gamma, trace=trace)

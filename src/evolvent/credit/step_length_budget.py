@@ -31,6 +31,7 @@ from evolvent.formulas.process_rewards import length_budget_reward
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("budget_tokens",)
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,12 @@ from numpy.typing import ArrayLike
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
-from evolvent.credit._critic import episode_gae
-from evolvent.credit._group import valid_rows
-from evolvent.credit._turns import by_turn, turns_to_ledger
+from evolvent.credit._critic import critic_gae
 from evolvent.formulas.process_rewards import progress_rewards
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("value", "progress")
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,12 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: no critic, values that do not fit, or an attempt without contributions.
     """
-    rows = valid_rows(episodes)
 
-    def adv(episode: Episode) -> np.ndarray:
+    def paid(episode: Episode) -> np.ndarray:
         reward = rewards_of(episode, config.kind)
-        if config.weight:
-            reward = progress_rewards(reward, rewards_of(episode, config.executed), config.weight)
-        where, gamma, trace = "credit.step_progress", config.gamma, config.trace
-        return episode_gae(episode, reward, config.critic, where, gamma=gamma, trace=trace)
+        return (
+            progress_rewards(reward, rewards_of(episode, config.executed), config.weight) if config.weight else reward
+        )
 
-    return turns_to_ledger(episodes, rows, by_turn(episodes, rows, adv))
+    gamma, trace = config.gamma, config.trace
+    return critic_gae(episodes, paid, config.critic, "credit.step_progress", gamma=gamma, trace=trace)

@@ -32,6 +32,7 @@ from evolvent.formulas.process_rewards import thought_rewards
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("kind:verdict",)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from evolvent.credit._tokens import first_tokens, noted, units_of
 
 LEVEL = "step"
 UNBIASED = False
+NEEDS = ("q1", "q2", "v1", "v2")
 
 
 @dataclass(frozen=True)

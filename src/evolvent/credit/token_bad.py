@@ -36,6 +36,7 @@ from evolvent.credit._tokens import last_tokens, token_rewards, token_values, wa
 
 LEVEL = "token"
 UNBIASED = False
+NEEDS = ("value",)
 
 
 @dataclass(frozen=True)

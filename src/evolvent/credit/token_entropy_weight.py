@@ -30,6 +30,7 @@ from evolvent.formulas.entropy import z_scores
 LEVEL = "token"
 SCOPE = "batch"
 UNBIASED = False
+NEEDS = ("entropy",)
 
 
 @dataclass(frozen=True)

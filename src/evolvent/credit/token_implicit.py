@@ -39,6 +39,7 @@ from evolvent.formulas.returns import discounted
 LEVEL = "token"
 SCOPE = "batch"
 UNBIASED = False
+NEEDS = ("prm_logp", "policy_logp")
 
 
 @dataclass(frozen=True)

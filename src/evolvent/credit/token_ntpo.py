@@ -30,6 +30,7 @@ from evolvent.credit._tokens import token_rewards, token_values, walk
 
 LEVEL = "token"
 UNBIASED = False
+NEEDS = ("value",)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from evolvent.credit._turn_ends import turn_ends
 
 LEVEL = "token"
 UNBIASED = False
+NEEDS = ("value",)
 
 
 @dataclass(frozen=True)

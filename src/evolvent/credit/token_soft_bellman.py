@@ -38,6 +38,7 @@ from evolvent.formulas.soft import soft_targets
 
 LEVEL = "token"
 UNBIASED = False
+NEEDS = ("expected_q", "kl")
 _WHERE = "credit.token_soft_bellman"
 
 

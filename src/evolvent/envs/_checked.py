@@ -91,6 +91,10 @@ class Checked:
             )
 
     def _checked(self, frame: Frame) -> Frame:
+        if not isinstance(frame, Frame):
+            raise EnvError(
+                "not a frame", got=type(frame).__name__, expected="evolvent.core.team.Frame", where=self.name
+            )
         if frame.final_obs_BAD is None and frame.done_B.any():
             raise EnvError("an attempt ended without its last observation", where=self.name)
         columns = {field.name: getattr(frame, field.name) for field in dataclasses.fields(frame)}

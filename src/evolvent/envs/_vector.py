@@ -98,6 +98,12 @@ class Vector:
         return Frame(**shown, info=info)
 
 
+def _seen(shown: object) -> Seen:
+    if not isinstance(shown, Seen):
+        raise EnvError("a copy shows something else", got=type(shown).__name__, expected="evolvent.envs._solo.Seen")
+    return shown
+
+
 def layout_of(solo: Solo, n_envs: int) -> Layout:
     """Shape and dtype of each column of ``n_envs`` copies."""
     team, B, A = solo.team, n_envs, solo.team.n_agents
@@ -148,7 +154,7 @@ class Copies:
         for b, solo in enumerate(self._solos):
             self.at = self._first + b
             with self._named("step"):
-                seen = solo.step(columns["action"][b])
+                seen = _seen(solo.step(columns["action"][b]))
             columns["terminated_B"][b] = seen.terminated
             columns["truncated_B"][b] = seen.truncated and not seen.terminated
             self._write_reward(b, seen)
@@ -176,7 +182,7 @@ class Copies:
         self.at = self._first + b
         seed = seed_tree(self._seed, "copy", self.at, self._attempt[b]) & 0x7FFFFFFF  # numpy's old seeds end at 2**32
         with self._named("reset"):
-            seen = self._solos[b].reset(seed)
+            seen = _seen(self._solos[b].reset(seed))
         self._show(b, seen)
 
     def _named(self, what: str) -> AbstractContextManager[None]:

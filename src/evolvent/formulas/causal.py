@@ -34,8 +34,13 @@ def push_outcome(arm: ArmSums, reward: float, probability: float) -> ArmSums:
             where="formulas.causal.push_outcome",
             do="log the probability with which the item was shown (or omitted)",
         )
-    w = 1.0 / probability
-    return ArmSums(arm.reward + w * reward, arm.weight + w, arm.weight_squared + w * w)
+    return push_weighted(arm, reward, 1.0 / probability)
+
+
+def push_weighted(arm: ArmSums, reward: float, weight: float, decay: float = 1.0) -> ArmSums:
+    """The arm after one more outcome of this weight, the older ones counting ``decay`` times as much as before."""
+    d, w = decay, weight
+    return ArmSums(d * arm.reward + w * reward, d * arm.weight + w, d * d * arm.weight_squared + w * w)
 
 
 def contrast(shown: ArmSums, omitted: ArmSums) -> tuple[float, float]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.learn.token_batch import TokenBatch, token_batch
@@ -28,17 +26,12 @@ def success_pairs(episodes: Sequence[Episode]) -> list[tuple[int, int]]:
     ]  # fmt: skip
 
 
-def pair_batch(episodes: Sequence[Episode], pairs: Sequence[tuple[int, int]], *, constrained: bool) -> TokenBatch:
+def pair_batch(ledger: Ledger, *, constrained: bool) -> TokenBatch:
     """The pairs as a batch for ``learn.preference.Preference``, yet without a reference.
 
     Args:
-        episodes: the attempts.
-        pairs: of positions, the preferred one first; an attempt may be in several.
+        ledger: sides of attempts, a success and a failure in turn: two are a pair; one attempt may be in several.
         constrained: as in ``token_batch``.
     """
-    both = [episodes[i] for pair in pairs for i in pair]
-    ledger = Ledger.for_episodes(both)
-    side = np.where(ledger.episode_index("step") % 2 == 0, 1.0, -1.0)
-    ledger.set("step", side)
-    batch = token_batch(both, ledger, level="step", constrained=constrained)
+    batch = token_batch(ledger.episodes, ledger, level="step", constrained=constrained)
     return replace(batch, units=replace(batch.units, group=batch.units.trajectory // 2))

@@ -8,11 +8,13 @@ objective. ``learn.objectives_of_papers`` holds the choices of the published sys
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from evolvent.core import outside
 from evolvent.core.errors import BadInput
 from evolvent.formulas.entropy import relative_entropy
 from evolvent.learn import keep as keeps
@@ -24,7 +26,33 @@ from evolvent.learn.regularisers import KL_FORMS, kl
 from evolvent.learn.token_weights import AGGREGATES, token_weights
 from evolvent.learn.units import Terms, Units
 
-SURROGATES = ("pg", "is", "ppo", "log_sym", "cispo", "sapo", "aepo_ste", "gmpo", "adaptive", "nft")
+SURROGATES: dict[str, Callable[[Objective, surrogates.Now], Tensor]] = {
+    "pg": lambda _, u: surrogates.pg(u.logp, u.adv),
+    "is": lambda _, u: surrogates.importance(u.ratio, u.adv),
+    "ppo": lambda o, u: surrogates.ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual),
+    "log_sym": lambda o, u: surrogates.ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual),
+    "cispo": lambda _, u: surrogates.cispo(u.ratio, u.adv, u.logp, u.low, u.high),
+    "sapo": lambda o, u: surrogates.sapo(u.ratio, u.adv, *o.gate),
+    "aepo_ste": lambda o, u: surrogates.aepo_ste(u.ratio, u.adv, o.clip_low, o.clip_high),
+    "gmpo": lambda o, u: surrogates.gmpo(u.log_ratio, u.adv, u.trajectory, o.clip_low, o.clip_high),
+    "adaptive": lambda o, u: surrogates.ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual),
+    "nft": lambda o, u: surrogates.nft(u.ratio, u.adv, o.floor),
+}
+"""phi by name: one function of ``learn.surrogates`` each."""
+
+
+def surrogate_named(name: str) -> Callable[[Objective, surrogates.Now], Tensor]:
+    """One of ``SURROGATES``, or ``file.py:phi``: a function of the objective and what there is now, to ``[U]``.
+
+    Raises:
+        BadInput: no such surrogate, file, or function.
+    """
+    at = outside.pointer(name)
+    if at is None and name not in SURROGATES:
+        raise BadInput("unknown surrogate", got=name, expected=" or ".join(SURROGATES), where="Objective")
+    return SURROGATES[name] if at is None else outside.load(at, "a surrogate", ("phi",))[2]
+
+
 NORMALISE = ("none", "minibatch")
 _PER_TOKEN = ("gmpo", "adaptive", "nft")  # defined on the ratio of single tokens
 
@@ -34,7 +62,7 @@ class Objective:
     """One choice on each axis; the defaults are PPO on tokens."""
 
     surrogate: str = "ppo"
-    """phi: one of pg, is, ppo, log_sym, cispo, sapo, aepo_ste, gmpo, adaptive (HAPO), nft."""
+    """phi: one of pg, is, ppo, log_sym, cispo, sapo, aepo_ste, gmpo, adaptive (HAPO), nft; or file.py:phi."""
     ratio: str = "token"
     """Level of the importance ratio: none, token, turn, trajectory, seq_geo (geometric mean, GSPO)."""
     clip_low: float = 0.2
@@ -76,13 +104,16 @@ class Objective:
 
     def __post_init__(self) -> None:
         for name, value, known in (
-            ("surrogate", self.surrogate, SURROGATES), ("ratio", self.ratio, LEVELS), ("keep", self.keep, keeps.KEEPS),
+            ("ratio", self.ratio, LEVELS), ("keep", self.keep, keeps.KEEPS),
             ("normalise", self.normalise, NORMALISE), ("aggregate", self.aggregate, AGGREGATES),
             ("kl_form", self.kl_form, KL_FORMS),
         ):  # fmt: skip
             if value not in known:
                 raise BadInput(f"unknown {name}", got=value, expected=" or ".join(known), where="Objective")
-        wanted = ("none",) if self.surrogate == "pg" else ("token",) if self.surrogate in _PER_TOKEN else LEVELS[1:]
+        surrogate_named(self.surrogate)
+        wanted: tuple[str, ...] = LEVELS
+        if self.surrogate in SURROGATES:
+            wanted = ("none",) if self.surrogate == "pg" else ("token",) if self.surrogate in _PER_TOKEN else LEVELS[1:]
         if self.ratio not in wanted:
             raise BadInput(
                 "surrogate and ratio do not go together", got=f"{self.surrogate} with ratio={self.ratio}",
@@ -190,21 +221,8 @@ class Objective:
         adv, (low, high) = units.adv, self._bounds(units)
         if self.redistribute and units.h is not None:
             adv = redistributed(adv, ratio, units.h, self.clip_low, self.clip_high)
-        if self.surrogate in ("ppo", "adaptive", "log_sym"):
-            return surrogates.ppo(ratio, adv, low, high, dual=self.dual)
-        if self.surrogate == "pg":
-            return surrogates.pg(logp, adv)
-        if self.surrogate == "is":
-            return surrogates.importance(ratio, adv)
-        if self.surrogate == "cispo":
-            return surrogates.cispo(ratio, adv, logp, low, high)
-        if self.surrogate == "sapo":
-            return surrogates.sapo(ratio, adv, *self.gate)
-        if self.surrogate == "aepo_ste":
-            return surrogates.aepo_ste(ratio, adv, self.clip_low, self.clip_high)
-        if self.surrogate == "gmpo":
-            return surrogates.gmpo(log_ratio, adv, units.trajectory, self.clip_low, self.clip_high)
-        return surrogates.nft(ratio, adv, self.floor)
+        now = surrogates.Now(logp, ratio, log_ratio, adv, low, high, units.trajectory)
+        return surrogate_named(self.surrogate)(self, now)
 
     def _kept(
         self, units: Units, logp: Tensor, log_ratio: Tensor, cut: Tensor, generator: torch.Generator | None

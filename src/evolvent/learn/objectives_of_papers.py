@@ -8,10 +8,17 @@ leaves one open, PPO's default stands and ``note`` says so. ``objective only``: 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
+from evolvent.core import outside
+from evolvent.core.config import from_json, to_json
+from evolvent.core.credit_rule import values_of
+from evolvent.core.errors import BadInput
 from evolvent.learn.objective import Objective
 from evolvent.learn.preference import Preference
+from evolvent.learn.units import Loss
 
 
 @dataclass(frozen=True)
@@ -185,6 +192,38 @@ CHOICES: dict[str, Choice] = {
     ),
     "kto": Choice("arXiv 2402.01306", KTO, reward="wanted or not", baseline="KL to the reference"),
 }  # fmt: skip
+
+
+def objective_named(name: str, options: Sequence[str] = ()) -> Loss:
+    """The objective of a published system, or of a file.
+
+    Args:
+        name: one of ``CHOICES``, or ``file.py:NAME``: an object, or a function that makes it.
+        options: ``key=value`` each; fields of a published one, arguments of a function.
+
+    Raises:
+        BadInput: no such objective or setting (names the closest), or what is there is none.
+    """
+    at, values = outside.pointer(name), values_of(options, name)
+    if at is None:
+        known = sorted(key for key, choice in CHOICES.items() if choice.loss is not None)
+        if name not in known:
+            raise BadInput("unknown objective", got=name, expected=outside.closest(name, known), where="--objective")
+        loss: Any = CHOICES[name].loss
+        return from_json(type(loss), {**to_json(loss), **values})
+    found: Any = outside.load(at, "an objective", ("objective",))[2]
+    if callable(found):
+        with outside.own_faults(str(at.file or at.home), f"the objective {name} failed"):
+            found = found(**values)
+    elif values:
+        raise BadInput("an object takes no settings", got=" ".join(options), where=name, do="name a function")
+    missing = [part for part in ("needs_reference", "together", "prepare", "idle", "terms") if not hasattr(found, part)]
+    if missing:
+        raise BadInput(
+            "not an objective", got=f"{type(found).__name__} without {', '.join(missing)}",
+            expected="what learn.units.Loss asks for; learn.objective.Objective(…) is one", where=name,
+        )  # fmt: skip
+    return found
 
 
 def axes(loss: Objective | Preference | None) -> str:

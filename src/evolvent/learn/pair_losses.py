@@ -45,18 +45,3 @@ def kto(delta: Tensor, desirable: Tensor, anchor: Tensor, beta: float = 0.1) -> 
     """
     sign = torch.where(desirable, 1.0, -1.0).to(delta.dtype)
     return 1.0 - torch.sigmoid(sign * beta * (delta - anchor.detach()))
-
-
-def tgdpo_weights(reward: Tensor, preferred: Tensor, *, alpha: float = 0.5, beta: float = 0.1) -> Tensor:
-    """Weight of each token in the margin of TGDPO (Zhu et al. 2025, arXiv 2506.14574), ``[U]``.
-
-    ``(1 + alpha beta r)`` in the preferred answer and ``-(1 - alpha beta r)`` in the other, so that the margin is
-    ``sum_u weight_u (log pi - log ref)_u`` and the loss is ``dpo`` of it.
-
-    Args:
-        reward: ``r = log pi_rm / pi_ref`` of each token, from a model trained by DPO.
-        preferred: bool ``[U]``, the answer that the token stands in.
-        alpha: how much the token's reward counts.
-        beta: of the loss.
-    """
-    return torch.where(preferred, 1.0 + alpha * beta * reward, -(1.0 - alpha * beta * reward))

@@ -6,7 +6,7 @@ The batch's groups are pairs, its reference the frozen model, and the credit c_u
     move of an answer   d = sum_u     (log pi - log ref)_u
 
 ``dpo`` (with ``flipped``: conservative), ``robust`` and ``ipo`` are functions of the margin; TGDPO is ``dpo`` with
-credit ``pair_losses.tgdpo_weights``. ``sppo`` and ``kto`` judge each answer alone, group or not: SPPO with credit
+the credit of ``token_guided``. ``sppo`` and ``kto`` judge each answer alone, group or not: SPPO with credit
 ``P(wins) - 1/2``, KTO with the sign of the credit.
 """
 

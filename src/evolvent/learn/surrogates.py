@@ -6,12 +6,26 @@ Every function is element by element over ``[U]``. Ranges are written as distanc
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from evolvent.learn.ratios import segment_mean
 
 Bound = float | Tensor
+
+
+class Now(NamedTuple):
+    """What a surrogate may look at, ``[U]`` each: the policy now, its ratio, the credit, the clip range."""
+
+    logp: Tensor
+    ratio: Tensor
+    log_ratio: Tensor
+    adv: Tensor
+    low: Bound
+    high: Bound
+    trajectory: Tensor
 
 
 def pg(logp: Tensor, adv: Tensor) -> Tensor:

@@ -331,10 +331,8 @@ def _check_tokens(episode: Episode, ledger: Ledger, level: str, i: int) -> None:
 
 
 def _row(episode: Episode, step: int, with_choices: bool) -> Row:
-    ends = np.cumsum(episode.tokens_per_step_T)
-    ids = episode.token_ids[ends[step] - episode.tokens_per_step_T[step] : ends[step]]
     choices = tuple(np.array(c, dtype=np.int32) for c in episode.choices(step)) if with_choices else ()
-    return Row(episode.context_ids(step), ids, choices)
+    return Row(episode.context_ids(step), episode.step_tokens(step), choices)
 
 
 def _free(row: Row, unit: str) -> np.ndarray:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import ModelError
+from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.ledger import Ledger
 from evolvent.learn.losses import value_loss
 from evolvent.models.language import Row
@@ -118,17 +118,29 @@ class TokenCritic:
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def first_tokens(ledger: Ledger) -> np.ndarray:
-    """Credit of each decision at its first token, where the critic says what the situation is worth; NaN elsewhere."""
+def token_targets(ledger: Ledger) -> np.ndarray:
+    """What the critic should say before each token, ``[K]``, NaN = no target: from the targets of a credit rule.
+
+    Those of decisions stand at their first token, where the critic says what the situation is worth.
+
+    Raises:
+        BadInput: the rule gave none.
+    """
+    if "token" in ledger.targets:
+        return ledger.targets["token"]
+    if "step" not in ledger.targets:
+        raise BadInput(
+            "no targets for the critic", expected='a rule that sets ledger.targets["token"] or ["step"]',
+            where="learn.token_critic", do="use a rule that reads a critic, such as step_gae or token_bad",
+        )  # fmt: skip
     step_K = ledger.parent_index("token", "step")
     first_K = np.diff(step_K, prepend=-1) != 0
-    return np.where(first_K, ledger.values("step")[step_K], np.nan)
+    return np.where(first_K, ledger.targets["step"][step_K], np.nan)
 
 
 def token_rows(episode: Episode) -> list[np.ndarray]:
     """Tokens of each decision, one array a step."""
-    ends = np.cumsum(episode.tokens_per_step_T)
-    return np.split(episode.token_ids, ends[:-1]) if len(ends) else []
+    return [episode.step_tokens(t) for t in range(episode.n_steps)]
 
 
 def explained(value: Tensor, target: Tensor) -> float:

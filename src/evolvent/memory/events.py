@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evolvent.formulas.causal import ArmSums
+from evolvent.formulas.causal import ArmSums, push_weighted
 from evolvent.memory import lift
 from evolvent.memory.engines.store import Connection, Store, among, marks
 from evolvent.memory.keys import OWN
@@ -86,20 +86,15 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
         q_after = min(max(v.q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
     if e.rule == "ancestor":
         return v._replace(q=q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
-    d, w = e.decay, e.ipw
-    d2 = d * d
-    if e.rule == "omitted":
-        return v._replace(
-            w_shown=d * v.w_shown, w2_shown=d2 * v.w2_shown, wr_shown=d * v.wr_shown, n_omitted=v.n_omitted + 1,
-            w_omitted=d * v.w_omitted + w, w2_omitted=d2 * v.w2_omitted + w * w,
-            wr_omitted=d * v.wr_omitted + w * e.reward,
-        )  # fmt: skip
-    return v._replace(
-        q=q_after, carry=v.carry * (1.0 - e.alpha), n=v.n + 1, sum_r=v.sum_r + e.reward,
-        sum_r2=v.sum_r2 + e.reward**2,
-        w_shown=d * v.w_shown + w, w2_shown=d2 * v.w2_shown + w * w, wr_shown=d * v.wr_shown + w * e.reward,
-        w_omitted=d * v.w_omitted, w2_omitted=d2 * v.w2_omitted, wr_omitted=d * v.wr_omitted,
-    )  # fmt: skip
+    left_out = e.rule == "omitted"
+    with_it, without = v.arms
+    a = push_weighted(with_it, e.reward, 0.0 if left_out else e.ipw, e.decay)
+    b = push_weighted(without, e.reward, e.ipw if left_out else 0.0, e.decay)
+    arms = (a.weight, a.weight_squared, a.reward, v.n_omitted + left_out, b.weight, b.weight_squared, b.reward)
+    if left_out:
+        return Value(*v[:5], *arms, v.n_credit)
+    r = e.reward
+    return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms, v.n_credit)
 
 
 def source_change(before: Value, after: Value, q_init: float) -> tuple[int, float]:

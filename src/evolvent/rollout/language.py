@@ -1,13 +1,5 @@
 """A run that trains a language model: tasks, attempts, clock, learner, evaluation, checkpoints. Loops: ``algos/``.
 
-    with open_language(config, folder, live, resume=resume) as run:
-        for _ in run.updates():
-            episodes = run.collect()                              # ACT and STEP
-            ledger = rule.assign(episodes)                        # CREDIT
-            told = run.improve(objective, episodes, ledger)       # LEARN
-            run.log(episodes, ledger, **told)
-        return run.finish("grpo")
-
 A run that was killed goes on after its last checkpoint (by default: after its last finished update) with the same
 weights, optimizer state and random streams; tasks, attempts and draws are seeded by the number of the update.
 """
@@ -15,7 +7,7 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
@@ -36,7 +28,7 @@ from evolvent.learn import checkpoint
 from evolvent.learn.judges import ActionJudge, TokenJudge
 from evolvent.learn.policy_gradient import improve, reference_kl
 from evolvent.learn.token_batch import Unit
-from evolvent.learn.token_critic import Seen, TokenCritic
+from evolvent.learn.token_critic import Seen, TokenCritic, token_targets
 from evolvent.learn.units import Loss
 from evolvent.models import language
 from evolvent.models.language_acting import Acting
@@ -45,7 +37,7 @@ from evolvent.play.renderers import renderer
 from evolvent.play.together import Player
 from evolvent.rollout.language_config import LanguageConfig
 from evolvent.rollout.language_copies import Copies, Played, PlayerOf
-from evolvent.rollout.language_credit import Rule, credit_page, differ, standard_rules
+from evolvent.rollout.language_credit import Discounted, Rule, credit_page, differ, standard_rules
 from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_learn import judge_of, told_of_steps, training_batch
@@ -66,6 +58,7 @@ class LanguageRun:
         copies: of the environment.
         heldout, update: the tasks of evaluations; number of updates finished.
         manner: how attempts go; one agent at first.
+        learners: number of an update → whose weights move in it; all at first.
         memory: what learns beside the weights, where ``plan.memory`` asks for it.
         acting: how the model decides while it learns.
     """
@@ -79,6 +72,7 @@ class LanguageRun:
         budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
         self.manner = Manner(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
         self.copies = Copies(begin.spec, begin.env, config.plan.workers)
+        self.learners: Callable[[int], Sequence[str]] = lambda _: tuple(adapters)
         self._tasks, self.heldout = begin.tasks, begin.heldout
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
@@ -216,13 +210,17 @@ class LanguageRun:
         return critic
 
     def improve_critic(
-        self, critic: TokenCritic, seen: Seen, adv_K: np.ndarray, *, grad_clip: float, epochs: int = 0
+        self, critic: TokenCritic, seen: Seen, ledger: Ledger, *, grad_clip: float, epochs: int = 0
     ) -> dict[str, float]:
-        """Move the critic towards what its values were plus the advantage; NaN = no target. 0 epochs: the policy's."""
-        target, config = adv_K + seen.value_K.double().cpu().numpy(), self.config
+        """Move the critic towards the targets that the rule gave. 0 epochs: as many as the policy's.
+
+        Raises:
+            BadInput: a rule without targets.
+        """
+        config = self.config
         return critic.learn(
-            seen, target, epochs=epochs or config.epochs, minibatches=config.minibatches, grad_clip=grad_clip,
-            generator=self.generator,
+            seen, token_targets(ledger), epochs=epochs or config.epochs, minibatches=config.minibatches,
+            grad_clip=grad_clip, generator=self.generator,
         )  # fmt: skip
 
     def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
@@ -341,13 +339,13 @@ class LanguageRun:
 
     def _keep_attempts(self, rule: Rule) -> None:
         """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
-        kept = trees_of(self._last[: self.config.plan.record])
-        for episode in trees_of(self._last):
-            if all(episode is not one for one in kept):
-                self.folder.episode(episode)
+        trees, kept = trees_of(self._last), trees_of(self._last[: self.config.plan.record])
+        for episode in trees[len(kept) :]:  # in order of their first attempts: those of the first stand first
+            self.folder.episode(episode)
         if self._telling is not None:
             update, episodes, ledger = self._telling
-            page = credit_page(episodes, ledger, rule, standard_rules(episodes, self.config), self.model.decode, update)
+            others = standard_rules(episodes, rule.config if isinstance(rule.config, Discounted) else None)
+            page = credit_page(episodes, ledger, rule, others, self.model.decode, update)
             write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
 
     def _all_parts(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,23 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit import (
+    agent_sequential,
     step_gae,
     step_group_std,
     step_leave_one_out,
+    step_progress,
     step_return_to_go,
     token_bad,
     token_ntpo,
+    token_sequential,
 )
 
 MOST_EPISODES, MOST_TOKENS = 8, 600
+Discounted = (
+    step_gae.Config | step_progress.Config | token_bad.Config | token_ntpo.Config | agent_sequential.Config
+    | token_sequential.Config
+)  # fmt: skip
+"""Settings of the rules that read a critic's values: discount and trace."""
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text."""
 
@@ -36,47 +45,47 @@ class Rule:
     level: str
     summary: str
     assign: Callable[[Sequence[Episode]], Ledger]
+    config: Any = None
+    """Its settings, where it has any."""
+
+    @classmethod
+    def of(cls, rule: Any, name: str, summary: str, config: Any = None) -> Rule:
+        """A module of ``credit/`` (or a ``CreditRule``) with its settings; agents' credit is read off their steps."""
+        assign = rule.assign if config is None else partial(rule.assign, config=config)
+        return cls(name, "token" if rule.LEVEL == "token" else "step", summary, assign, config)
 
 
-def standard_rules(episodes: Sequence[Episode], config: Any = None) -> list[Rule]:
+def left_out(ledger: Ledger, level: str = "step") -> float:
+    """Share of the episodes that have no credit: they are not learned from."""
+    return 1.0 - taking_part(ledger, level) / max(len(ledger.episodes), 1)
+
+
+def taking_part(ledger: Ledger, level: str = "step") -> int:
+    """Episodes that have credit."""
+    return len(np.unique(ledger.episode_index(level)[~np.isnan(ledger.values(level))]))
+
+
+def standard_rules(episodes: Sequence[Episode], settings: Discounted | None = None) -> list[Rule]:
     """Rules that can be computed from the record of these episodes.
 
-    Those with a critic have the discount and trace of the run (``config.gamma``, ``config.trace``; .99 and .95 where it
-    has none), so that what differs between them is the rule.
+    Those with a critic have the discount and trace of ``settings``, which are those of the rule that trained: what
+    differs between them is the rule. Without settings they are not there.
     """
-    gamma, trace = float(getattr(config, "gamma", 0.99)), float(getattr(config, "trace", 0.95))
     rules = [
-        Rule("group_std", "step", "GRPO: the return against its group, over the group's spread", step_group_std.assign),
-        Rule("leave_one_out", "step", "RLOO: the return against that of the others", step_leave_one_out.assign),
-        Rule("return_to_go", "step", "REINFORCE: what was earned from here on", step_return_to_go.assign),
+        Rule.of(step_group_std, "group_std", "GRPO: the return against its group, over the group's spread"),
+        Rule.of(step_leave_one_out, "leave_one_out", "RLOO: the return against that of the others"),
+        Rule.of(step_return_to_go, "return_to_go", "REINFORCE: what was earned from here on"),
     ]
-    if all("value" in e.notes for e in episodes):
-        inside = getattr(getattr(config, "plan", None), "trace_inside", 0.0) or None
-        bad, ntpo = (
-            token_bad.Config(gamma=gamma, trace=trace, trace_inside=inside),
-            token_ntpo.Config(gamma=gamma, trace=trace),
-        )
-        turn = step_gae.Config(gamma=gamma, trace=trace)
-        rules += [
-            Rule(
-                "poad",
-                "token",
-                f"token by token, discount {gamma:g} between turns only, trace {trace:g}",
-                lambda e: token_bad.assign(e, bad),
-            ),
-            Rule(
-                "ntpo",
-                "token",
-                f"token by token, discount {gamma:g} at every token, trace {trace:g}",
-                lambda e: token_ntpo.assign(e, ntpo),
-            ),
-            Rule(
-                "turn_gae",
-                "step",
-                f"action-level PPO: one advantage a turn, discount {gamma:g}, trace {trace:g}",
-                lambda e: step_gae.assign(e, turn),
-            ),
-        ]
+    if settings is not None and all("value" in e.notes for e in episodes):
+        gamma, trace = settings.gamma, settings.trace
+        inside = settings.trace_inside if isinstance(settings, token_bad.Config) else None
+        bad = token_bad.Config(gamma=gamma, trace=trace, trace_inside=inside)
+        told = f"token by token, discount {gamma:g} between turns only, trace {trace:g}"
+        rules.append(Rule.of(token_bad, "poad", told, bad))
+        told = f"token by token, discount {gamma:g} at every token, trace {trace:g}"
+        rules.append(Rule.of(token_ntpo, "ntpo", told, token_ntpo.Config(gamma=gamma, trace=trace)))
+        told = f"action-level PPO: one advantage a turn, discount {gamma:g}, trace {trace:g}"
+        rules.append(Rule.of(step_gae, "turn_gae", told, step_gae.Config(gamma=gamma, trace=trace)))
     return rules
 
 

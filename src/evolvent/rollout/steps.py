@@ -118,6 +118,8 @@ class Steps:
             terminated_TB=_numpy(self.terminated), truncated_TB=_numpy(self.truncated), value_TBA=_numpy(value),
             logp_TBA=_numpy(self.logp.sum(-1)), mask_TBA=active, bootstrap_BA=_numpy(last),
             final_value_TBA=_numpy(self.final_value), agents=self.team.agents,
+            available_TBAN=None if self.available is None else _numpy(self.available[steps]),
+            state_TBS=_numpy(self.state[steps]) if self.team.state_dim else None,
         )  # fmt: skip
         return Batch(self.view(steps), self.action, self.logp, self.value, self.kept, rollout)
 

@@ -13,6 +13,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import LEVELS, Ledger
 from evolvent.testing._broken import broken as _broken
+from evolvent.testing._broken import speaking
 from evolvent.testing._kinds import give_kinds
 from evolvent.testing.exact import NOTES, GradientReport, configured, finding, measure
 from evolvent.testing.exact_tokens import Critic, measure_tokens
@@ -43,9 +44,14 @@ def check_credit(rule: Any, config: Any = None) -> list[str]:
     team game.
 
     Raises:
-        BadInput: the first promise that is broken, with what was seen.
+        BadInput: the first promise that is broken, with what was seen; or what the rule itself raised, with its line.
     """
     _declarations(rule)
+    with speaking(rule):
+        return _checked(rule, config)
+
+
+def _checked(rule: Any, config: Any) -> list[str]:
     if getattr(rule, "RECORD", "episode") == "rollout":
         return ["declarations", *check_rollout_rule(rule, config)]
     level = rule.LEVEL
@@ -145,8 +151,12 @@ def _declarations(rule: Any) -> None:
     allowed = (True, False, "up to scale") if feeds_gradient else (None,)
     if not any(claim is a or (isinstance(a, str) and claim == a) for a in allowed):
         _broken(rule, "UNBIASED is not declared as it must be", claim, allowed)
+    if not callable(getattr(rule, "assign", None)):
+        _broken(rule, "no function assign", getattr(rule, "assign", None), "def assign(episodes, config) -> Ledger")
     if not inspect.getdoc(rule):
         _broken(rule, "no docstring", "", "paper, equations, deviations, biased or not and why")
+    if getattr(rule, "RECORD", "episode") not in ("episode", "rollout"):
+        _broken(rule, "RECORD is not a record", rule.RECORD, '"episode" or "rollout"')
     if hasattr(rule, "Config") and not (is_dataclass(rule.Config) and rule.Config.__dataclass_params__.frozen):  # type: ignore[attr-defined]
         _broken(rule, "Config is not a frozen dataclass", rule.Config, "@dataclass(frozen=True)")
 
@@ -155,14 +165,19 @@ def _pure(rule: Any, assign: Assign) -> None:
     episodes = sample_episodes()
     before = [e.to_dict() for e in episodes]
     first, again = assign(episodes), assign(episodes)
-    if not isinstance(first, Ledger) or list(first.episodes) != episodes:
-        _broken(rule, "assign must return a ledger of the episodes it was given, in order", first, "Ledger")
-    if np.isnan(first.values(rule.LEVEL)).all():
-        _broken(rule, "nothing was scored at the declared level", "all None", rule.LEVEL)
-    if not np.array_equal(first.values(rule.LEVEL), again.values(rule.LEVEL), equal_nan=True):
-        _broken(rule, "two calls with one input differ", "different credit", "a pure function")
     if [e.to_dict() for e in episodes] != before:
         _broken(rule, "assign changed an episode", "another record", "a pure function")
+    if not isinstance(first, Ledger) or list(first.episodes) != episodes:
+        got = f"{type(first).__name__}" + (
+            "" if not isinstance(first, Ledger) else " of other episodes, or in another order"
+        )
+        _broken(rule, "assign must return a ledger of the episodes it was given, in order", got, "Ledger")
+    if np.isnan(first.values(rule.LEVEL)).all():
+        scored = [level for level in LEVELS if not np.isnan(first.values(level)).all()]
+        got = f"credit at level {' and '.join(scored)}" if scored else "no credit at any level"
+        _broken(rule, "nothing was scored at the declared level", got, f"LEVEL = {rule.LEVEL!r}")
+    if not np.array_equal(first.values(rule.LEVEL), again.values(rule.LEVEL), equal_nan=True):
+        _broken(rule, "two calls with one input differ", "different credit", "a pure function")
 
 
 def _empty(rule: Any, assign: Assign) -> None:

@@ -30,7 +30,7 @@ from evolvent.testing._kinds import embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
 TOLERANCE = 1e-9
-NOTES = ("value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2")
+NOTES = ("value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2", "guide")
 
 
 FORCED = -1
@@ -199,6 +199,7 @@ def exact_gradient(
     group_size: int = 3,
     task: SmallTask | None = None,
     batch: bool = False,
+    partial: bool = False,
 ) -> GradientReport:
     """Expected gradient of a rule on one small task, over all groups of one size.
 
@@ -209,6 +210,7 @@ def exact_gradient(
         group_size: G.
         task: default ``small_task(seed)``.
         batch: the rule pools over all it is given: call it group by group.
+        partial: the rule leaves attempts out (``LEAVES_OUT``): the mean of a group is over those that are scored.
 
     Raises:
         BadInput: another level, or a step without credit.
@@ -219,16 +221,18 @@ def exact_gradient(
     episodes, groups, weight = _all_groups(task, group_size)
     parts = [episodes[i : i + group_size] for i in range(0, len(episodes), group_size)] if batch else [episodes]
     credit = np.concatenate([_of_tokens(assign(part), level) for part in parts])
-    if np.isnan(credit).any():
+    if np.isnan(credit).any() and not partial:
         raise BadInput("a valid step was not scored", got=int(np.isnan(credit).sum()), where="testing.exact")
     path_E = np.array(groups).ravel()
     scores = [task.scores_KD(n) for n in range(len(task.paths))]
     starts_E = np.cumsum([0] + [len(scores[n]) for n in path_E.tolist()])[:-1]
-    sum_ED = np.empty((len(path_E), len(task.logit_D)))
+    sum_ED, scored_E = np.empty((len(path_E), len(task.logit_D))), ~np.isnan(credit[starts_E])
+    credit = np.nan_to_num(credit, nan=0.0)
     for n, score_KD in enumerate(scores):
         rows = np.flatnonzero(path_E == n)
         sum_ED[rows] = credit[starts_E[rows, None] + np.arange(len(score_KD))] @ score_KD
-    estimate_ND = sum_ED.reshape(len(groups), group_size, -1).mean(axis=1)
+    members_N = scored_E.reshape(len(groups), group_size).sum(axis=1).clip(min=1)
+    estimate_ND = sum_ED.reshape(len(groups), group_size, -1).sum(axis=1) / members_N[:, None]
     expected, true = weight @ estimate_ND, task.true_gradient_D
     norm = float(np.linalg.norm(true))
     length = float(np.linalg.norm(expected))
@@ -259,10 +263,13 @@ def measure(
         seeds: tasks.
         group_sizes: group sizes.
     """
-    batch = getattr(rule, "SCOPE", "group") == "batch"
+    pools: dict[str, Any] = {
+        "batch": getattr(rule, "SCOPE", "group") == "batch",
+        "partial": getattr(rule, "LEAVES_OUT", False),
+    }
     return [
         exact_gradient(
-            configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size, batch=batch
+            configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size, **pools
         )
         for seed in seeds
         for size in group_sizes

@@ -96,10 +96,11 @@ def measure_tokens(
     """
     level = "token" if rule.LEVEL == "token" else "step"
     batch = getattr(rule, "SCOPE", "group") == "batch"
+    partial = getattr(rule, "LEAVES_OUT", False)
     out: list[GradientReport] = []
     for seed in seeds:
         tasks = [team_task(seed)] if rule.LEVEL == "agent" else [team_task(seed), small_task(seed)]
         for task in tasks:
             call = configured(rule, config, critic_of(task, critic, level))
-            out.append(exact_gradient(call, level, seed=seed, group_size=2, task=task, batch=batch))
+            out.append(exact_gradient(call, level, seed=seed, group_size=2, task=task, batch=batch, partial=partial))
     return out

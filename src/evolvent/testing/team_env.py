@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.protocols import members
 from evolvent.core.team import Frame, TeamEnv, TeamSpec
+from evolvent.testing._broken import Promise
 
 Make = Callable[[int], TeamEnv]
 _COLUMNS = (
@@ -47,7 +49,9 @@ def check_team_env(
     Raises:
         BadInput: the first promise that is broken, with what was seen.
     """
-    env = make(n_envs)
+    env = Promise("the maker of the environment").called(f"make({n_envs})", lambda: make(n_envs))
+    missing = [name for name in members(TeamEnv) if not hasattr(env, name)]
+    _check(env, not missing, "members of the protocol are missing", missing, ", ".join(members(TeamEnv)))
     try:
         team = _attributes(env, n_envs)
         first = _play(env, steps, seed, seed)
@@ -84,15 +88,30 @@ def random_action(team: TeamSpec, frame: Frame, generator: np.random.Generator) 
 
 
 def _play(env: TeamEnv, steps: int, seed: int, action_seed: int) -> _Course:
-    generator = np.random.default_rng(action_seed)
-    frame = env.reset(seed)
+    generator, promise = np.random.default_rng(action_seed), Promise(f"environment {env.name}")
+    frame = _framed(env, f"reset({seed})", promise.called(f"reset({seed})", lambda: env.reset(seed)))
     course = _Course([_copied(frame)], [], [])
-    for _ in range(steps):
+    for t in range(steps):
         course.actions.append(random_action(env.team, frame, generator))
-        frame = env.step(course.actions[-1])
+        action, call = course.actions[-1], f"step {t + 1}"
+        frame = _framed(env, call, promise.called(call, lambda action=action: env.step(action)))
         course.frames.append(_copied(frame))
         course.info.append({name: np.array(column) for name, column in frame.info.items()})
     return course
+
+
+def _framed(env: TeamEnv, call: str, frame: object) -> Frame:
+    """What was returned is a frame, its columns are arrays."""
+    _check(env, isinstance(frame, Frame), f"{call} returns no frame", type(frame).__name__, "evolvent.core.team.Frame")
+    assert isinstance(frame, Frame)
+    for name in _COLUMNS:
+        column = getattr(frame, name)
+        fits = isinstance(column, np.ndarray) or (column is None and name not in _COLUMNS[:4])
+        _check(env, fits, f"{name} of {call}", type(column).__name__, "a numpy array")
+    b, a = env.n_envs, env.team.n_agents
+    shape = frame.reward_BA.shape
+    _check(env, shape == (b, a), f"shape of reward_BA, expected {(b, a)}", shape)
+    return frame
 
 
 def _copied(frame: Frame) -> dict[str, np.ndarray | None]:
@@ -105,9 +124,9 @@ def _copied(frame: Frame) -> dict[str, np.ndarray | None]:
 
 
 def _attributes(env: TeamEnv, n_envs: int) -> TeamSpec:
-    _check(env, isinstance(env, TeamEnv), "members of the protocol are missing", dir(env))
-    _check(env, env.n_envs == n_envs, "n_envs is not the number asked for", env.n_envs)
-    _check(env, isinstance(env.team, TeamSpec) and bool(env.name), "name or team", (env.name, env.team))
+    _check(env, env.n_envs == n_envs, "n_envs is not the number asked for", env.n_envs, n_envs)
+    fits = isinstance(env.team, TeamSpec) and isinstance(env.name, str) and bool(env.name)
+    _check(env, fits, "name or team", (env.name, env.team), "a word, and an evolvent.core.team.TeamSpec")
     return env.team
 
 
@@ -209,6 +228,10 @@ def _must(frame: dict[str, np.ndarray | None], name: str) -> np.ndarray:
     return column
 
 
-def _check(env: TeamEnv, holds: bool, what: str, got: object) -> None:
+def _check(env: TeamEnv, holds: bool, what: str, got: object, expected: object = "") -> None:
     if not holds:
-        raise BadInput(f"the team environment breaks its protocol: {what}", got=got, where=getattr(env, "name", ""))
+        where = f"environment {getattr(env, 'name', '') or type(env).__name__}"
+        do = "see evolvent.core.team.TeamEnv and Frame"
+        raise BadInput(
+            f"the team environment breaks its protocol: {what}", got=got, expected=expected, where=where, do=do
+        )

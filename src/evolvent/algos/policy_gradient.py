@@ -1,0 +1,127 @@
+"""Policy gradient: any credit rule with any objective, in the loop that language systems share.
+
+Paper: Williams 1992; Sutton et al. 2000, Policy Gradient Methods for Reinforcement Learning.
+
+    A_u = rule(attempts)                                          who earned what, ``credit/``
+    L   = objective(log pi, log pi_old, A)                        what is minimised, ``learn/objectives_of_papers.py``
+
+``--rule`` is a file of ``credit/`` for tokens, steps or agents that speak in turn, or ``file.py:assign``; its settings
+are ``--rule-options key=value …``. ``--objective`` is that of a published system, or ``file.py:NAME`` with an object of
+your own (``learn.units.Loss``). A rule that reads a critic gets one. What a rule reads besides and no part of this
+system makes (a model of rewards, soft values, budgets) is refused with the name of the system that makes it. With
+``--agents`` several agents speak in turn, each with weights of its own.
+
+Defaults: leave-one-out with rewards to go, and no ratio: unbiased, with one optimiser step an update.
+
+Deviations: LoRA instead of all weights, and a learning rate that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from evolvent import catalogue
+from evolvent.core.credit_rule import CreditRule
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.learn.objectives_of_papers import objective_named
+from evolvent.play.workflow import workflow
+from evolvent.rollout.language import open_language
+from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
+from evolvent.rollout.language_credit import Rule
+from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.rollout.language_loop import learn
+from evolvent.rollout.language_start import CRITIC, REFERENCE, Needs
+
+PAPER = "Williams 1992"
+LEVELS = ("token", "step", "agent")
+STATUS = "lightly tested"
+MADE = ("value", "entropy", "answer", "embedder")  # what a rule may need that this system brings, or any world
+
+
+@dataclass(frozen=True)
+class Config(LanguageConfig):
+    """Settings of the policy gradient."""
+
+    rule: str = "step_leave_one_out_to_go"
+    """Who earned what: a rule of `evolvent list credit`, or file.py:assign."""
+    rule_options: tuple[str, ...] = ()
+    """Settings of the rule, key=value each."""
+    objective: str = "rloo"
+    """What is minimised: that of a published system, or file.py:NAME."""
+    objective_options: tuple[str, ...] = ()
+    """Settings of the objective, key=value each, e.g. clip_high=0.28."""
+    agents: tuple[str, ...] = ()
+    """Agents that speak in turn, each NAME or NAME:what it is told; the last one acts. Empty = one agent."""
+    critic: Literal["auto", "always"] = "auto"
+    """Whether a critic learns: where the rule says that it needs one, or always."""
+    critic_lr: float = 1e-4
+    """Step size of the critic."""
+    grad_clip: float = 1.0
+    """Largest norm of the gradient, of the policy and of the critic."""
+    plan: CriticPlan = field(default_factory=CriticPlan)
+    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    found = catalogue.credit_rule(config.rule)
+    settings, asked = found.settings(config.rule_options), needs_of(found)
+    objective = objective_named(config.objective, config.objective_options)
+    rule = Rule.of(found, found.name, found.summary, _with_embedder(settings) if "embedder" in asked else settings)
+    team = workflow(config.agents) if config.agents else None
+    with_critic = config.critic == "always" or "value" in asked
+    if with_critic:
+        check_stages(config.updates, config.plan.warmup, "--warmup")
+    usual = found.Config is None or settings == found.Config()
+    needs = Needs(
+        base=CRITIC if with_critic else REFERENCE if objective.needs_reference else "",
+        tokens=rule.level == "token",
+        kinds=tuple(need.removeprefix("kind:") for need in asked if need.startswith("kind:")) if usual else (),
+    )  # fmt: skip
+    unit = "action" if config.act != "trie" and rule.level == "step" else "token"
+    names = team.names if team else ("policy",)
+    with open_language(config, folder, live, resume=resume, adapters=names, needs=needs) as run:
+        if team is not None:
+            run.manner = replace(run.manner, team=team)
+        critic = run.critic(config.critic_lr, 0.2) if with_critic else None
+        return learn(
+            run, "policy_gradient", rule, objective, critic=critic, unit=unit, grad_clip=config.grad_clip
+        )  # fmt: skip
+
+
+def needs_of(rule: CreditRule) -> tuple[str, ...]:
+    """What a rule reads besides what was earned: its constant ``NEEDS``.
+
+    Raises:
+        BadInput: it feeds no policy gradient of language models, or needs what only another system makes.
+    """
+    asked: tuple[str, ...] = getattr(rule.source, "NEEDS", ())
+    others = [need for need in asked if need not in MADE and not need.startswith("kind:")]
+    if rule.LEVEL in ("token", "step", "agent") and rule.RECORD == "episode" and not others:
+        return asked
+    what = f"it needs {' and '.join(others)}" if others else f"it credits {rule.LEVEL}s of {rule.RECORD}s"
+    systems = catalogue.systems_of(rule.name)
+    raise BadInput(
+        f"the rule cannot run here: {what}", got=rule.name,
+        expected="a rule for tokens, steps or agents, over attempts that are recorded here", where="--rule",
+        do=f"evolvent run {' or '.join(systems)}" if systems else "see `evolvent list credit`",
+    )  # fmt: skip
+
+
+def _with_embedder(settings: Any) -> Any:
+    from evolvent.memory import embedders
+
+    return replace(settings, embed=embedders.load("all-MiniLM-L6-v2").embed)
+
+
+def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
+    if not folder.config["agents"]:
+        return evaluate_language(Config, folder, live, episodes, env=env)
+    team = workflow(folder.config["agents"])
+    return evaluate_language(
+        Config, folder, live, episodes, env=env, adapters=team.names, manner=lambda manner: replace(manner, team=team)
+    )  # fmt: skip

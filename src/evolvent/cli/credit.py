@@ -1,0 +1,176 @@
+"""`evolvent credit`: any credit rule over the attempts that a run has recorded, several of them side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional
+
+from evolvent import catalogue
+from evolvent.core.credit_rule import CreditRule
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.evaluate import credit_units, page
+from evolvent.evaluate.credit_units import Book
+from evolvent.evaluate.live import Live
+
+_WHERE = "evolvent credit"
+
+
+def credit(
+    folder: Annotated[Path, Positional],
+    *,
+    rule: tuple[str, ...],
+    rule_options: tuple[str, ...] = (),
+    top: int = 10,
+    last: bool = False,
+    html: Path | None = None,
+    json: Path | None = None,
+    plain: bool = False,
+) -> None:
+    """Who earned what in the recorded attempts of a run, by any credit rule.
+
+    Args:
+        folder: a run folder with episodes.jsonl.
+        rule: credit rules: a name of `evolvent list credit`, file.py:assign or package.module:assign; settings may
+            follow, e.g. step_gae:gamma=0.95 or my_rule.py:assign,scale=2.
+        rule_options: settings of every rule named, key=value.
+        top: units shown that earned most, and as many that earned least.
+        last: only the attempts of the last update or pass that were recorded.
+        html: also write a page to this file.
+        json: also write every unit's credit to this file.
+        plain: plain lines even on a terminal.
+    """
+    chosen = [(text, *_with_options(text, rule_options)) for text in rule]
+    if not chosen:
+        raise BadInput("no credit rule", expected="--rule NAME", where=_WHERE, do="see `evolvent list credit`")
+    if top < 1:
+        raise BadInput("nothing to show", got=top, expected="at least 1", where="--top")
+    opened = RunFolder.open(folder)
+    with opened, Live(plain=True if plain else None) as live:
+        live.status("reading episodes.jsonl")
+        episodes = read(opened, last=last) if any(one.RECORD == "episode" for _, one, _ in chosen) else []
+        books: list[Book] = []
+        refused: list[BadInput] = []
+        for text, one, config in chosen:
+            live.status(f"credit by {text}")
+            try:
+                ledger = applied(one, config, episodes, opened)
+            except BadInput as error:
+                refused.append(error)
+                if len(chosen) > 1:
+                    live.note(f"! {text}: {error}")
+                continue
+            books.append(credit_units.book(text, one.LEVEL, ledger))
+        if not books:
+            raise refused[0]
+        _show(books, f"{folder}: {len(episodes)} attempts", top, live)
+        if json is not None:
+            told = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
+            write_atomic(json, dump(told, indent=2) + "\n")
+            live.note(f"credit: {json}")
+        if html is not None:
+            write_atomic(html, _page(books, str(folder), max(top, 50)))
+            live.note(f"page: {html}")
+
+
+def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
+    """The recorded attempts of a run.
+
+    Raises:
+        BadInput: none were recorded.
+    """
+    records = list(folder.read_episodes())
+    if not records:
+        raise BadInput(
+            "the run has recorded no attempts", got=str(folder.path), expected="lines in episodes.jsonl", where=_WHERE,
+            do="language models: --record N keeps N attempts of each update; teams over arrays record no attempts",
+        )  # fmt: skip
+    newest = max(int(record.get("step", 0)) for record in records)
+    return [Episode.from_dict(record) for record in records if not last or int(record.get("step", 0)) == newest]
+
+
+def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: RunFolder) -> Any:
+    """The ledger of a rule over what a run has recorded.
+
+    Raises:
+        BadInput: what the record lacks for this rule.
+    """
+    if rule.RECORD == "rollout":
+        raise BadInput(
+            "the run has recorded no rollout", got=str(folder.path), where=f"credit rule {rule.name}",
+            expected="the arrays of a team (time x copies x agents), which runs keep in memory only",
+            do=f"from Python: credit_rule({rule.name!r}).assign(rollout, …)",
+        )  # fmt: skip
+    if config is not None and any(f.name == "embed" and config.embed is None for f in dataclasses.fields(config)):
+        from evolvent.memory import embedders
+
+        config = dataclasses.replace(config, embed=embedders.load().embed)
+    ledger = rule.assign(episodes, config)
+    if not (ledger.size(rule.LEVEL) and (ledger.values(rule.LEVEL) == ledger.values(rule.LEVEL)).any()):
+        raise BadInput(
+            "the rule scored nothing", got=f"{ledger.size(rule.LEVEL)} units at level {rule.LEVEL!r}",
+            expected=_NEEDED[rule.LEVEL], where=f"credit rule {rule.name}", do="take a run that records them",
+        )  # fmt: skip
+    return ledger
+
+
+_NEEDED = {
+    "token": "attempts with token ids of their decisions",
+    "step": "valid attempts with decisions",
+    "agent": "valid attempts with decisions",
+    "memory": "attempts that were shown memories (a run of memlift or another memory system)",
+    "component": "attempts that ran components of a workflow",
+}
+"""What a record must hold for credit at a level."""
+
+
+def _with_options(text: str, options: Sequence[str]) -> tuple[CreditRule, Any]:
+    rule, config = catalogue.rule_with_settings(text)
+    if not options:
+        return rule, config
+    return rule, dataclasses.replace(config, **_changed(rule, options)) if config is not None else rule.settings(
+        options
+    )
+
+
+def _changed(rule: CreditRule, options: Sequence[str]) -> dict[str, Any]:
+    """The settings that the options name, typed."""
+    given = rule.settings(options)
+    return {key: getattr(given, key) for key in (pair.partition("=")[0].strip() for pair in options)}
+
+
+def _show(books: Sequence[Book], title: str, top: int, live: Live) -> None:
+    live.table(title, *credit_units.summary(list(books)))
+    for made in books:
+        if not made.balanced:
+            live.note(f"{made.rule}: {_why(made)}")
+    for made in books:
+        live.table(f"{made.rule}: who earned most and least", *credit_units.rows(made, top))
+
+
+def _why(made: Book) -> str:
+    gap = made.total - made.paid
+    return (
+        f"its total is {abs(gap):.4g} {'more' if gap > 0 else 'less'} than what was paid; "
+        "a rule that compares attempts, discounts, or reads other rewards does not hand out the reward itself"
+    )
+
+
+def _page(books: Sequence[Book], title: str, top: int) -> str:
+    parts = [f"<h1>{page.text(f'Credit: {title}')}</h1>", page.table(*credit_units.summary(list(books)))]
+    for made in books:
+        columns, rows = credit_units.rows(made, top)
+        note = "" if made.balanced else f"<p class='soft'>{page.text(_why(made))}</p>"
+        left = [i for i, name in enumerate(columns) if name not in ("attempts", "credit", "share")]
+        parts.append(page.section(made.rule, note + page.table(columns, rows, left=left)))
+    return page.page(f"Credit: {title}", parts)
+
+
+COMMANDS = {"credit": lambda words: tyro.cli(credit, args=words, prog="evolvent credit")}

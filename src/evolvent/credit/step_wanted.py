@@ -1,0 +1,36 @@
+"""Wanted or not, attempt by attempt and without pairs: what KTO learns from, and a model of successes.
+
+Paper: Ethayarajh et al. 2024, KTO: Model Alignment as Prospect Theoretic Optimization (arXiv 2402.01306).
+
+    side = +1 for an attempt that succeeded, -1 for any other; where nobody judged, a return above 0 is a success
+
+A side is no advantage (``learn.preference``). As the weight of a policy gradient it is biased: it knows the sign of an
+outcome and not its size. Needs no group.
+
+Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.credit._sides import answered, sided
+
+LEVEL = "step"
+UNBIASED = False
+
+
+def assign(episodes: Sequence[Episode]) -> Ledger:
+    """+1 or -1 on all decisions of the valid attempts.
+
+    Raises:
+        BadInput: a decision without tokens.
+    """
+
+    def wanted(episode: Episode) -> bool:
+        return episode.total_reward > 0 if episode.success is None else episode.success
+
+    side = {i: 1.0 if wanted(episodes[i]) else -1.0 for i in answered(episodes)}
+    return sided(episodes, side, "credit.step_wanted")

@@ -1,0 +1,129 @@
+"""Who earned what, in words: the units of a ledger by their credit, and whether the whole equals what was paid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.evaluate.live import one_line
+
+_NAMED = ("agent", "memory", "component")
+
+
+@dataclass(frozen=True)
+class Earned:
+    """One unit: for agents, memories and components the same name over all attempts."""
+
+    unit: str
+    task: str
+    said: str
+    """What it was: the action, or the token's id."""
+    attempts: int
+    """In how many attempts it was scored."""
+    credit: float
+    share: float
+    """Of the credit's size over all units; shares sum to 1."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """A rule's ledger over the attempts of a run."""
+
+    rule: str
+    level: str
+    units: list[Earned]
+    """Those that are scored, the best first."""
+    unscored: int
+    total: float
+    """Credit of all units, what found no unit included."""
+    paid: float
+    """Reward of the valid attempts."""
+
+    @property
+    def balanced(self) -> bool:
+        """Whether all that was paid, and nothing else, was handed out."""
+        return math.isclose(self.total, self.paid, rel_tol=1e-6, abs_tol=1e-9)
+
+
+def book(rule: str, level: str, ledger: Ledger) -> Book:
+    """The units of ``ledger`` at ``level``."""
+    values, where, units = ledger.values(level), ledger.episode_index(level), ledger.units(level)
+    scored = np.flatnonzero(~np.isnan(values))
+    size = float(np.abs(values[scored]).sum()) or 1.0
+    if level in _NAMED:
+        found = _by_name(ledger, level, scored, size)
+    else:
+        said = _words(ledger, level)
+
+        def of(i: int) -> Episode:
+            return ledger.episodes[where[i]]
+
+        found = [
+            Earned(
+                f"{of(i).id[:12]} {level} {units[i]}", of(i).task_id, said(i), 1, float(values[i]),
+                abs(float(values[i])) / size,
+            )
+            for i in scored.tolist()
+        ]  # fmt: skip
+    paid = math.fsum(e.total_reward for e in ledger.episodes if e.valid)
+    found.sort(key=lambda one: -one.credit)
+    return Book(rule, level, found, len(values) - len(scored), ledger.total(level), paid)
+
+
+def rows(made: Book, n: int) -> tuple[list[str], list[list[object]]]:
+    """Columns and rows: the ``n`` units that earned most and the ``n`` that earned least."""
+    shown = made.units if len(made.units) <= 2 * n else [*made.units[:n], *made.units[-n:]]
+    named = made.level in _NAMED
+    columns = [made.level, *(["attempts"] if named else ["task", "what it was"]), "credit", "share"]
+    body: list[list[object]] = []
+    for one in shown:
+        about: list[object] = [one.attempts] if named else [one_line(one.task)[:40], one_line(one.said)[:60]]
+        body.append([one.unit, *about, f"{one.credit:+.4g}", f"{100 * one.share:.1f} %"])
+    if len(made.units) > 2 * n:
+        gap: list[object] = [f"… {len(made.units) - 2 * n} more", *[""] * (len(columns) - 1)]
+        body.insert(n, gap)
+    return columns, body
+
+
+def summary(books: list[Book]) -> tuple[list[str], list[list[object]]]:
+    """Columns and rows: rules side by side."""
+    columns = ["rule", "level", "units", "not scored", "total", "paid", "total is what was paid"]
+    return columns, [
+        [b.rule, b.level, len(b.units), b.unscored, f"{b.total:.6g}", f"{b.paid:.6g}", "yes" if b.balanced else "no"]
+        for b in books
+    ]
+
+
+def to_json(made: Book) -> dict[str, Any]:
+    """A book as JSON values."""
+    return {
+        "rule": made.rule, "level": made.level, "total": made.total, "paid": made.paid, "balanced": made.balanced,
+        "not_scored": made.unscored, "units": [vars(one) for one in made.units],
+    }  # fmt: skip
+
+
+def _by_name(ledger: Ledger, level: str, scored: np.ndarray, size: float) -> list[Earned]:
+    values, names = ledger.values(level), ledger.units(level)
+    credit: dict[str, float] = {}
+    shares: dict[str, float] = {}
+    attempts: dict[str, int] = {}
+    for i in scored.tolist():
+        name = str(names[i])
+        credit[name] = credit.get(name, 0.0) + float(values[i])
+        shares[name] = shares.get(name, 0.0) + abs(float(values[i])) / size
+        attempts[name] = attempts.get(name, 0) + 1
+    return [Earned(name, "", "", attempts[name], credit[name], shares[name]) for name in credit]
+
+
+def _words(ledger: Ledger, level: str) -> Any:
+    """A function from the position of a token or step to what it was."""
+    said = [node.text for e in ledger.episodes for node in e.nodes if node.step is not None]
+    if level == "step":
+        return lambda i: said[i]
+    step, ids = ledger.parent_index("token", "step"), [int(t) for e in ledger.episodes for t in e.token_ids]
+    return lambda i: f"id {ids[i]} in {said[step[i]]!r}"

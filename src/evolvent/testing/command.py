@@ -1,0 +1,66 @@
+"""`evolvent check`: what is wrong with an environment or a credit rule of yours."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+from evolvent import catalogue, envs
+from evolvent.core.errors import BadInput
+from evolvent.evaluate.live import Live
+from evolvent.testing.credit import check_credit
+from evolvent.testing.env import check_env
+from evolvent.testing.team_env import check_team_env
+
+_WHERE = "evolvent check"
+
+
+def check(
+    kind: Annotated[str, Positional],
+    name: Annotated[str, Positional],
+    *,
+    n: int = 4,
+    seed: int = 0,
+    plain: bool = False,
+) -> None:
+    """Whether an environment or a credit rule keeps its promises; names the first that it breaks.
+
+    Args:
+        kind: env or credit.
+        name: as for --env or --rule: a name, file.py:make or file.py:assign, options after it.
+        n: tasks of each split that are tried, or copies of a team environment.
+        seed: of tasks and attempts.
+        plain: plain lines even on a terminal.
+    """
+    if kind not in ("env", "credit"):
+        hint = catalogue.closest(kind, ["env", "credit"])
+        raise BadInput("nothing of that kind to check", got=kind, expected=hint, where=_WHERE)
+    with Live(plain=True if plain else None) as live:
+        live.status(f"checking {name}")
+        done = _env(name, n, seed) if kind == "env" else _credit(name)
+        live.note(f"{name} keeps its promises: {', '.join(done)}")
+
+
+def _env(name: str, n: int, seed: int) -> list[str]:
+    if envs.find(name, _WHERE).shape in ("make_solo", "make_team"):
+        return check_team_env(lambda copies: envs.load_team(name, copies), n_envs=n, seed=seed, ends=False)
+    with closing(envs.load(name)) as env:
+        return check_env(env, n=n, seed=seed)
+
+
+def _credit(name: str) -> list[str]:
+    rule, config = catalogue.rule_with_settings(name)
+    source = rule.source
+    if not hasattr(source, "assign"):  # a function that says its level itself
+        told = {key: getattr(rule, key) for key in ("LEVEL", "UNBIASED", "RECORD")}
+        told |= {} if rule.Config is None else {"Config": rule.Config}
+        source = SimpleNamespace(assign=source, __doc__=source.__doc__, __name__=rule.name, **told)
+    default = rule.Config is None or config == rule.Config()
+    return check_credit(source, None if default else config)
+
+
+COMMANDS = {"check": lambda words: tyro.cli(check, args=words, prog="evolvent check")}

@@ -1,0 +1,121 @@
+"""`evolvent credit`: every rule of `credit/` over a recorded run, or what the record lacks for it."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from evolvent import catalogue
+from evolvent.cli.credit import COMMANDS, applied
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.memory import embedders
+from evolvent.testing.credit import sample_episodes
+
+RULES = [entry.name for entry in catalogue.entries("credit")]
+
+
+def recorded(path, episodes):
+    with RunFolder.create(path, algo="grpo", config={}, env="none", seed=0, command="test") as folder:
+        for step, episode in enumerate(episodes):
+            folder.episode(episode, step=step // 7)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _words_hashed(monkeypatch):
+    """An embedder without weights, where a rule needs one."""
+    monkeypatch.setattr(embedders, "load", lambda name="hash": embedders.Hashing())
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A run whose attempts hold everything that a rule reads."""
+    return recorded(tmp_path / "full", sample_episodes())
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A run whose attempts hold nothing but actions and rewards."""
+    episodes = []
+    for n in range(4):
+        episode = Episode("task", id=f"e{n}")
+        episode.observe("what now?")
+        episode.act(f"act {n}", reward=float(n))
+        episode.end(terminated=True)
+        episodes.append(episode)
+    return recorded(tmp_path / "bare", episodes)
+
+
+def credit(*words):
+    COMMANDS["credit"]([str(word) for word in words])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_is_reached_or_says_what_is_missing(full, tmp_path, name, capsys):
+    rule = catalogue.credit_rule(name)
+    words = (full, "--rule", name, "--json", tmp_path / "c.json", "--plain")
+    if rule.RECORD == "rollout":
+        with pytest.raises(BadInput, match="recorded no rollout"):
+            credit(*words)
+        return
+    credit(*words)
+    told = json.loads((tmp_path / "c.json").read_text())["rules"][0]
+    assert told["level"] == rule.LEVEL and told["units"] and name in capsys.readouterr().out
+    ledger = applied(rule, _standing(rule), [*map(Episode.from_dict, RunFolder.open(full).read_episodes())], None)
+    assert told["total"] == pytest.approx(ledger.total(rule.LEVEL))
+    assert math.fsum(one["share"] for one in told["units"]) == pytest.approx(1.0)
+    assert [one["credit"] for one in told["units"]] == sorted((one["credit"] for one in told["units"]), reverse=True)
+
+
+def _standing(rule):
+    config = None if rule.Config is None else rule.Config()
+    return replace(config, embed=embedders.Hashing().embed) if hasattr(config, "embed") else config
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("step_gae", "needs a critic"), ("token_bad", "value"), ("token_entropy_weight", "token"),
+        ("step_progress", "progress"), ("step_test_weighted", "test"), ("step_token_average", "token"),
+        ("memory_ema", "shown memories"), ("memory_omission", "shown memories"), ("component_shapley", "components"),
+        ("step_majority_novelty", "answer"), ("step_length_budget", "budget"),
+    ],
+)  # fmt: skip
+def test_what_the_record_lacks_is_said(bare, name, told):
+    with pytest.raises(BadInput, match=told):
+        credit(bare, "--rule", name, "--plain")
+
+
+def test_a_rule_that_hands_out_the_reward_says_so_and_another_by_how_much_not(bare, tmp_path, capsys):
+    words = ("--rule", "step_return_to_go", "step_group_mean", "step_gae", "--html", tmp_path / "c.html", "--plain")
+    credit(bare, *words)
+    out = capsys.readouterr().out
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith("step_")}
+    assert rows["step_return_to_go"][-1] == "yes" and rows["step_return_to_go"][-2] == "6"
+    assert rows["step_group_mean"][-1] == "no" and "step_group_mean: its total is 6 less than what was paid" in out
+    assert "! step_gae:" in out and "needs a critic" in out  # the others are shown all the same
+    assert "act 3" in (tmp_path / "c.html").read_text()
+
+
+def test_settings_files_and_the_last_update(full, tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nfrom evolvent import Ledger\nLEVEL = 'component'\n"
+        "@dataclass(frozen=True)\nclass Config:\n    each: float = 1.0\n"
+        "def assign(episodes, config):\n"
+        "    ledger = Ledger.for_episodes(episodes)\n    ledger.set('component', config.each)\n    return ledger\n"
+    )
+    for words in ((f"{tmp_path}/mine.py:assign,each=3",), (f"{tmp_path}/mine.py", "--rule-options", "each=3")):
+        credit(full, "--rule", *words, "--last", "--json", tmp_path / "c.json", "--plain")
+        told = json.loads((tmp_path / "c.json").read_text())["rules"][0]
+        n = sum(len(e.components) for e in sample_episodes()[7:])
+        assert told["total"] == 3.0 * n and {one["unit"] for one in told["units"]} == {"planner", "critic"}
+    with pytest.raises(BadInput, match="did you mean 'each'"):
+        credit(full, "--rule", f"{tmp_path}/mine.py", "--rule-options", "eech=3", "--plain")
+
+
+def test_a_run_without_attempts_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="recorded no attempts"):
+        credit(recorded(tmp_path / "empty", []), "--rule", "step_group_std", "--plain")
