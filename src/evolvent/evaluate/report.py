@@ -13,9 +13,9 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import credit_book, report_language, report_team, series
 from evolvent.evaluate.learning import is_language, is_team, learning
-from evolvent.evaluate.live import cell_text, interval
-from evolvent.evaluate.page import fold, page, section, table, text, tiles
-from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
+from evolvent.evaluate.live import interval
+from evolvent.evaluate.page import fold, page, section, table, text
+from evolvent.evaluate.report_parts import configuration, figure, foot, head, memories, memory_health, title
 from evolvent.evaluate.series import Paired, Rate, Row
 from evolvent.evaluate.svg import Bar, Curve, bars, curves
 
@@ -83,9 +83,9 @@ def render(run: Run) -> str:
             _pictures(run),
             section("Phases", _phase_table(run)),
             section("Passes over the tasks", _pass_table(run)),
-            section("The most valuable memories", _memories(run.summary.get("top_memories", []), "memory")),
-            section("The least valuable memories", _memories(run.summary.get("worst_memories", []), "memory worst")),
-            section("Health of the memory", _health(run)),
+            section("The most valuable memories", memories(run.summary.get("top_memories", []))),
+            section("The least valuable memories", memories(run.summary.get("worst_memories", []), "memory worst")),
+            section("Health of the memory", memory_health(run.summary)),
             section("Every task", _tasks(run)),
             section("Configuration", configuration(run.manifest)),
             foot(run.manifest, _READING),
@@ -200,29 +200,6 @@ def _pass_table(run: Run) -> str:
         rows.append([*cells, _mean(members, "shown"), last.get("bank"), last.get("coverage")])
     columns = ["pass", "tasks", "success [95 %]", "first encounters", "repeats", "shown a task", "memories", "coverage"]
     return table(columns, rows, left=())
-
-
-def _memories(memories: Sequence[Mapping[str, Any]], kind: str) -> str:
-    out: list[str] = []
-    for memory in memories:
-        numbers = [
-            f"{label} {cell_text(memory[name])}"
-            for name, label in (("value", "value"), ("lift", "lift"), ("n", "settled"))
-            if memory.get(name) is not None
-        ]
-        out.append(
-            f'<div class="{kind}"><div class="q">{text(memory.get("key", ""))}</div>'
-            f"<pre>{text(str(memory.get('body', ''))[:_ACTION_LIMIT])}</pre>"
-            f'<p class="small soft">{text(memory.get("id", ""))} · {text(" · ".join(numbers))}</p>'
-            f'<p class="small">{text(memory.get("why", ""))}</p></div>'
-        )
-    return "".join(out)
-
-
-def _health(run: Run) -> str:
-    health: Mapping[str, Any] = run.summary.get("health") or {}
-    plain = {name.replace("_", " "): value for name, value in health.items() if not isinstance(value, dict | list)}
-    return tiles(plain)
 
 
 def _tasks(run: Run) -> str:

@@ -12,7 +12,7 @@ from evolvent.evaluate.learning import Learning, column, seconds, success_interv
 from evolvent.evaluate.learning_parts import PART_WORDS, evaluations, pictures, score, small, time_split
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.page import fold, page, section, text
-from evolvent.evaluate.report_parts import configuration, figure, foot, head, title
+from evolvent.evaluate.report_parts import configuration, figure, foot, head, memories, memory_health, title
 from evolvent.evaluate.svg import count
 
 _HEALTH = {
@@ -33,6 +33,8 @@ _HEALTH = {
     "ess": "effective sample size, share",
     "grad_norm": "norm of the gradient",
     "zero_advantage": "tokens without advantage, share",
+    "memories": "memories in the store",
+    "shown_mean": "memories in sight in an attempt",
 }
 _RATES = ("flat_mean", "cut_mean", "broken_mean", "failed_calls_mean")
 _SPEEDS = {"sampled_per_s": "tokens a second, sampling", "trained_per_s": "tokens a second, training"}
@@ -82,10 +84,13 @@ def render(
             pictures(run, trained="training, sampled", judged_as="held-out tasks, greedy", chance="random play"),
             section("Warnings", _warnings(run)),
             section("Credit of every token", shown or trouble),
+            section("The most valuable memories", memories(summary.get("top_memories", []))),
+            section("The least valuable memories", memories(summary.get("worst_memories", []), "memory worst")),
             section("Attempts, first and last", _samples(samples)),
             section("Health", _numbers(run, list(_HEALTH))),
             section("Learning in numbers", _numbers(run, [name for name in run.losses() if name not in _HEALTH])),
             section("What the environment tells", _numbers(run, _told(run))),
+            section("Health of the memory", memory_health(summary)),
             section("Where the time goes", _time(run)),
             section("Evaluations", evaluations(summary, run, **named)),
             section("Configuration", configuration(manifest)),

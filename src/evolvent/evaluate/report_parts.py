@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.config import flat
-from evolvent.evaluate.live import interval
-from evolvent.evaluate.page import fold, table, text
+from evolvent.evaluate.live import cell_text, interval
+from evolvent.evaluate.page import fold, table, text, tiles
+
+_BODY_LIMIT = 2000
 
 
 def head(manifest: Mapping[str, Any], summary: Mapping[str, Any], facts: Sequence[str]) -> str:
@@ -65,3 +67,28 @@ def foot(manifest: Mapping[str, Any], words: str) -> str:
         "<code>evolvent compare</code> say more.</p>"
         f"<p>Made by evolvent {text(version)} from the files beside this page.</p></footer>"
     )
+
+
+def memories(found: Sequence[Mapping[str, Any]], kind: str = "memory") -> str:
+    """Memories with their key, body, numbers and what earned them their value."""
+    out: list[str] = []
+    for memory in found:
+        numbers = [
+            f"{label} {cell_text(memory[name])}"
+            for name, label in (("value", "value"), ("lift", "lift"), ("n", "settled"))
+            if memory.get(name) is not None
+        ]
+        out.append(
+            f'<div class="{kind}"><div class="q">{text(memory.get("key", ""))}</div>'
+            f"<pre>{text(str(memory.get('body', ''))[:_BODY_LIMIT])}</pre>"
+            f'<p class="small soft">{text(memory.get("id", ""))} · {text(" · ".join(numbers))}</p>'
+            f'<p class="small">{text(memory.get("why", ""))}</p></div>'
+        )
+    return "".join(out)
+
+
+def memory_health(summary: Mapping[str, Any]) -> str:
+    """The numbers of a store."""
+    health: Mapping[str, Any] = summary.get("health") or {}
+    plain = {name.replace("_", " "): value for name, value in health.items() if not isinstance(value, dict | list)}
+    return tiles(plain)

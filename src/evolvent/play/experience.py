@@ -54,6 +54,7 @@ class _Step:
     shown: tuple[str, ...] = ()
     action: str = ""
     at: int = -1  # decision of the record
+    listed: bool = False  # whether the action was one of a list
 
 
 @dataclass
@@ -105,6 +106,7 @@ class Experience:
         step = self.steps[-1]
         step.action, step.at = answer.text.strip(), episode.n_steps
         if turn.admissible is not None:
+            step.listed = True
             index = self._by_value(turn.admissible, step, answer, seed)
             step.action = turn.admissible[index]
             if index != answer.choice:
@@ -173,8 +175,8 @@ class Experience:
     ) -> tuple[str | None, str]:
         """Write what this step taught; returns the memory's id and a word for the live line."""
         parents, lessons = step.shown, self.use.lessons
-        action = str(turn.info.get("action", step.action)) if turn.admissible is None else step.action
-        if self.use.how == "values" or (self.use.how == "both" and turn.admissible is not None):
+        action = step.action if step.listed else str(turn.info.get("action", step.action))
+        if self.use.how == "values" or (self.use.how == "both" and step.listed):
             if step.shown:  # a known experience: settling moves its value
                 return None, ""
             polarity = "success" if turn.success else "neutral"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +42,7 @@ from evolvent.rollout.language_eval import outcome, random_play, summarise
 from evolvent.rollout.language_health import Health
 from evolvent.rollout.language_learn import judge_of, told_of_steps, training_batch
 from evolvent.rollout.language_log import facts, in_words, sample, sampled_tokens, update_row
+from evolvent.rollout.language_memory import LanguageMemory
 from evolvent.rollout.language_start import Needs, Start, start
 from evolvent.rollout.language_tasks import drawn, repeated
 from evolvent.rollout.language_weights import Weights
@@ -55,8 +57,9 @@ class LanguageRun:
         model: the ``models.language.LanguageModel``.
         copies: of the environment.
         heldout, update: the tasks of evaluations; number of updates finished.
-            manner: how attempts go; one agent at first.
-            learners: number of an update → whose weights move in it; all at first.
+        manner: how attempts go; one agent at first.
+        learners: number of an update → whose weights move in it; all at first.
+        memory: what learns beside the weights, where ``plan.memory`` asks for it.
         acting: how the model decides while it learns.
     """
 
@@ -84,6 +87,10 @@ class LanguageRun:
         self._health = Health(exact=self.exact)
         self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
         self._parts: dict[str, Any] = {}
+        self.memory: LanguageMemory | None = None
+        if plan.memory:
+            path = folder.path / "memory.db"
+            self.memory = LanguageMemory(plan, path, config.seed, begin.env.reward_range)
         self._resume, self._told, self._sample_told = resume, 0.0, time.monotonic()
         self._played = Played()
 
@@ -155,9 +162,11 @@ class LanguageRun:
         self._waited = self._waited or self.update >= updates or self._used() >= 0.5
         return not self._waited
 
-    def attempt(self, env: Env, task: Task, seed: int, group: str) -> Player:
-        """One attempt as ``manner`` says."""
-        return play(env, task, self.manner, seed=seed, group=group)
+    def attempt(self, env: Env, task: Task, seed: int, group: str, *, learns: bool = True) -> Player:
+        """One attempt as ``manner`` says, with memories in sight where there are any; frozen unless it ``learns``."""
+        if self.memory is None:
+            return play(env, task, self.manner, seed=seed, group=group)
+        return self.memory.play(env, task, self.manner, seed=seed, group=group, learns=learns)
 
     def improve(
         self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
@@ -234,6 +243,8 @@ class LanguageRun:
         self.update += 1
         self.attempts += len(episodes)
         self.sampled += sampled_tokens(episodes)
+        if self.memory is not None:
+            values |= self.memory.settle(self.acting, self.manner, ledger)
         row = {"update": self.update, **update_row(episodes, self._played, self._seconds), **values}
         self._played = Played()
         warnings = self._health.look(row)
@@ -268,7 +279,7 @@ class LanguageRun:
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
         tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
         jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
-        played = self._play(jobs, acting, self.attempt)
+        played = self._play(jobs, acting, partial(self.attempt, learns=False))
         played.check(f"at held-out tasks of {self.config.env}")
         return summarise(played.episodes, [task for task, _ in played.broken], self.env.reward_range[0])
 
@@ -289,7 +300,14 @@ class LanguageRun:
         return {
             "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
             "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **told,
+            **({} if self.memory is None else self.memory.summary()),
         }  # fmt: skip
+
+    def close(self) -> None:
+        """Release the environments and the memory; the model belongs to who loaded it."""
+        self.copies.close()
+        if self.memory is not None:
+            self.memory.close()
 
     # ---------------------------------------------------------------------------------------------- inside
     def _begin(self) -> None:
@@ -306,6 +324,8 @@ class LanguageRun:
             return
         if self._resume:
             self.folder.truncate(-1)
+            if self.memory is not None:
+                self.memory.forget()
         self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
         tasks = repeated(self.heldout, self.config.plan.eval_tasks)
         self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed))
@@ -330,7 +350,8 @@ class LanguageRun:
 
     def _all_parts(self) -> dict[str, Any]:
         weights = {f"weights.{name}": Weights(self.model, name) for name in self.optimizers}
-        return weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
+        parts = weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
+        return parts if self.memory is None else {**parts, "memory": self.memory}
 
     def _save(self) -> None:
         state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled, "waited": self._waited}
@@ -394,6 +415,6 @@ def open_language(
         yield run
     finally:
         torch.set_num_threads(before)
-        (begin.env if run is None else run.copies).close()
+        (begin.env if run is None else run).close()
         if model is not None:
             model.close()

@@ -62,6 +62,12 @@ class Plan:
     """Updates between checkpoints."""
     record: int = 2
     """Attempts of each update that are kept in episodes.jsonl; those of the last update are all kept."""
+    memory: str = ""
+    """A memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = none."""
+    memories: int = 3
+    """Memories shown at most."""
+    lessons: tuple[str, ...] = ("successes", "corrections")
+    """What is written into the memory: successes, corrections, failures, procedures (in the model's words)."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ class LanguageConfig:
 
 _POSITIVE = (
     "updates", "prompts", "group", "epochs", "minibatches", "eval_tasks", "save_every", "micro_tokens", "draws",
-    "passes", "capacity", "progress_passes", "replay_size", "stale", "limit", "length",
+    "passes", "capacity", "memories", "progress_passes", "replay_size", "stale", "limit", "length",
 )  # fmt: skip
 _COUNTS = (
     "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",

@@ -109,7 +109,7 @@ def credit_page(
     shown: list[dict[str, Any]] = []
     for i in _chosen(episodes):
         mine = {name: values[owner == i] for name, values in credit.items()}
-        shown.append(_episode(episodes[i], mine, decode, update))
+        shown.append(_episode(episodes[i], mine, decode, update, _of_memories(ledger, i)))
     told = [
         {"name": r.name, "level": r.level, "summary": r.summary, "trained": r is trained,
          "unit": "token" if r.level == "token" else "turn"}
@@ -145,12 +145,27 @@ def _chosen(episodes: Sequence[Episode]) -> list[int]:
     return order if len(order) <= MOST_EPISODES else [*reversed(order[-half:]), *order[:half]]
 
 
-def _episode(episode: Episode, credit: Mapping[str, np.ndarray], decode: Decode, update: int) -> dict[str, Any]:
+def _of_memories(ledger: Ledger, episode: int) -> dict[str, float]:
+    """What each memory that was shown in an attempt earned by it, where that was scored."""
+    lo, hi = np.searchsorted(ledger.episode_index("memory"), (episode, episode + 1)).tolist()
+    names, values = ledger.units("memory")[lo:hi], ledger.values("memory")[lo:hi].tolist()
+    return {str(name): value for name, value in zip(names, values, strict=True) if np.isfinite(value)}
+
+
+def _episode(
+    episode: Episode, credit: Mapping[str, np.ndarray], decode: Decode, update: int, memories: Mapping[str, float]
+) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
     starts = np.concatenate([[0], np.cumsum(episode.tokens_per_step_T)])
     notes = episode.notes
     texts = [node.text if node.kind == "observation" else "" for node in episode.nodes]
     for node, following in zip(episode.nodes, [*texts[1:], ""], strict=True):
+        if node.kind == "recall":
+            words = [f"{m} (credit {memories[m]:+.2f})" if m in memories else m for m in node.data["shown"]]
+            words += [f"{m} left out" for m in node.data["omitted"]]
+            told = ", ".join(words) or "nothing"
+            nodes.append({"kind": "observation", "agent": "memory", "text": f"in sight: {told}"})
+            continue
         if node.step is None:
             # the result of a tool is not shown twice, where an observation follows that holds it
             if node.kind == "observation" or (node.kind == "tool" and not (following and node.text in following)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from evolvent.core.config import from_json
@@ -50,8 +52,15 @@ def evaluate_language(
         )  # fmt: skip
     plan = dataclasses.replace(trained.plan, eval_tasks=episodes or trained.plan.eval_tasks)
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
-    with open_language(config, folder, live, adapters=adapters) as run:
-        state = checkpoint.load(newest, {f"weights.{name}": Weights(run.model, name) for name in adapters})
+    with (
+        tempfile.TemporaryDirectory() as aside,
+        open_language(config, folder, live, adapters=adapters) as run,
+    ):
+        parts: dict[str, Any] = {f"weights.{name}": Weights(run.model, name) for name in adapters}
+        if run.memory is not None:
+            run.memory.aside(Path(aside))
+            parts["memory"] = run.memory
+        state = checkpoint.load(newest, parts)
         run.manner = manner(run.manner)
         live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
         played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
