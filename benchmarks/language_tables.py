@@ -64,6 +64,13 @@ SECTIONS = (
         "draws tasks again for groups that do not differ.",
     ),
     Section(
+        "language_memory",
+        "Two levels in one run: weights and a memory",
+        "The same task. `memory` is the run with a step size of 0: a memory (memlift, three memories in sight) learns "
+        "from the attempts, the weights stay; `both` learns both from the same attempts. Prompts with memories are "
+        "longer: equal are the tokens that are sampled, not those that are read.",
+    ),
+    Section(
         "language_worlds",
         "Worlds that a small model learns in minutes",
         "GRPO on environments of several packages, with settings found by short trials. Held-out tasks start "
