@@ -129,8 +129,8 @@ def navigation(rows: Sequence[Row]) -> list[str]:
     """The returns, and whose settings they are."""
     return [
         "Whose settings: MAT has those its authors released for particle worlds, HAPPO, HATRPO and MAPPO those that "
-        "HARL tuned for this task, which are their defaults but for the sizes of a rollout and HATRPO's threshold, IPPO "
-        "those of MAPPO. The table compares them as they come; nothing was tuned here.", "", *returns(rows),
+        "HARL tuned for this task, their defaults but for the sizes of a rollout and HATRPO's threshold, IPPO those of "
+        "MAPPO. The table compares them as they come; nothing was tuned here.", "", *returns(rows),
     ]  # fmt: skip
 
 

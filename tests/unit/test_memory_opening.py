@@ -23,7 +23,7 @@ from evolvent.core.errors import BadInput, StoreError
         *({"sync": x} for x in (None, "later")),
         *({"path": x} for x in (None, 3, "", b"x", "file://x")),
     ],
-    ids=repr,
+    ids=lambda given: f"{sorted(given)[0]}-{type(next(iter(given.values()))).__name__}",
 )
 def test_nonsense_is_refused_in_words(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
