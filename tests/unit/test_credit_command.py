@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evolvent import catalogue
+from evolvent.cli import credit as command
 from evolvent.cli.credit import COMMANDS, applied
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -120,3 +121,11 @@ def test_settings_files_and_the_last_update(full, tmp_path, capsys):
 def test_a_run_without_attempts_is_refused(tmp_path):
     with pytest.raises(BadInput, match="recorded no attempts"):
         credit(recorded(tmp_path / "empty", []), "--rule", "step_group_std", "--plain")
+
+
+def test_a_flag_given_twice_names_both_rules(monkeypatch):
+    seen = []
+    monkeypatch.setattr(command.tyro, "cli", lambda _, args, prog: seen.append(args))
+    command._main(["run", "--rule", "a", "--rule=b", "--top", "3"])
+    command._main(["run", "--rule", "a", "b"])
+    assert seen == [["run", "--top", "3", "--rule", "a", "b"], ["run", "--rule", "a", "b"]]

@@ -176,4 +176,17 @@ def _page(books: Sequence[Book], title: str, top: int) -> str:
     return page.page(f"Credit: {title}", parts)
 
 
-COMMANDS = {"credit": lambda words: tyro.cli(credit, args=words, prog="evolvent credit")}
+def _main(words: Sequence[str]) -> None:
+    """`--rule A --rule B` is `--rule A B`: of a flag that is given twice the parser would keep the last alone."""
+    rules, rest, inside = list[str](), list[str](), False
+    for word in words:
+        flag, equals, value = word.partition("=")
+        inside = flag == "--rule" if word.startswith("-") else inside
+        if flag == "--rule":
+            rules += [value] if equals else []
+        else:
+            (rules if inside else rest).append(word)
+    tyro.cli(credit, args=[*rest, "--rule", *rules] if rules else list(words), prog="evolvent credit")
+
+
+COMMANDS = {"credit": _main}
