@@ -9,12 +9,12 @@ from sample_language_run import sample_language_run
 from sample_team_run import sample_team_run
 from test_report import NASTY, Page
 
-from evolvent.cli import run
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate import compare_team, report_language
 from evolvent.evaluate.compare import compare, load, write_html
 from evolvent.evaluate.learning import is_language, is_team, learning, success_interval
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.outcome import tell
 from evolvent.evaluate.report import write_report
 
 
@@ -131,7 +131,7 @@ def test_an_attempt_that_broke_everything_leaves_gaps(tmp_path):
 def test_the_table_at_the_end_says_before_after_sampled_and_random(make, tmp_path):
     folder, out = make(tmp_path / "r", updates=12), io.StringIO()
     summary = RunFolder.open(folder).summary()
-    run._tell(folder, summary, Live(True, stream=out))
+    tell(folder, summary, Live(True, stream=out))
     said = [line for line in out.getvalue().splitlines() if " [" in line and "95" not in line.partition(" [")[0]]
     names = [re.split(r"\s{2,}", line)[0] for line in said if not line.startswith(" ")]
     language = make is sample_language_run

@@ -194,7 +194,7 @@ def test_true_contributions_make_progress_attribution_exact():
 
 def test_progress_pays_what_was_carried_out():
     ep = attempt("a", [0, 0, 1.0], kinds={"progress": [0.1, 0.3, -0.05], "executed": [1, 0, 1]})
-    config = step_progress.Config(critic=lambda e: np.zeros(3), gamma=1.0, trace=1.0)
+    config = step_progress.Config(critic=lambda e: np.zeros(e.n_steps), gamma=1.0, trace=1.0)
     assert step_progress.assign([ep], config).values("step") == pytest.approx([1.35, 0.75, 0.45])
     with pytest.raises(BadInput, match="step_progress needs a critic"):
         step_progress.assign([ep])

@@ -10,6 +10,7 @@ from evolvent.core.config import with_fields
 from evolvent.core.folder import Interrupted
 from evolvent.evaluate.live import Live
 from evolvent.learn.checkpoint import latest
+from evolvent.rollout import team
 from run_folders import Killed, begin, stable
 from toy_team import counters
 
@@ -36,6 +37,7 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
     module = importlib.import_module(f"evolvent.algos.{algo}")
     if CASES[algo]["env"] == "dying":  # agents that die, choices that close
         monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: counters(n_envs=n))
+        monkeypatch.setattr(team, "pinned", lambda folder, spec: spec)
     hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
     last = "learn_values" if hasattr(module, "learn_values") else "learn"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -156,7 +157,9 @@ def _trained(manifest: dict[str, Any]) -> _Rule:
     module = catalogue.system(algo).module
     rule = getattr(module, "RULE", None)
     if isinstance(rule, Rule) and rule.assign.__module__.startswith("evolvent.credit."):
-        return _Rule(rule.assign.__module__.rpartition(".")[2], rule.level, rule.assign)
+        home = sys.modules[rule.assign.__module__]
+        if not getattr(home, "LABEL", False):
+            return _Rule(home.__name__.rpartition(".")[2], rule.level, rule.assign)
     modules = [
         m for m in vars(module).values() if isinstance(m, ModuleType) and m.__name__.startswith("evolvent.credit.")
     ]

@@ -20,6 +20,7 @@ from evolvent.credit._sides import answered, sided
 
 LEVEL = "step"
 UNBIASED = False
+LABEL = True  # a side for a loss of preferences, not an advantage
 
 
 def assign(episodes: Sequence[Episode]) -> Ledger:

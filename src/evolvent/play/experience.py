@@ -13,7 +13,6 @@ from evolvent.core.protocols import Completion, Engine, Env, Renderer, Request, 
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.formulas.returns import discounted
 from evolvent.formulas.selection import softmax
-from evolvent.memory.items import ValueChange
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.recall import Recall, Recalled
@@ -71,7 +70,6 @@ class Experience:
 
     Attributes:
         steps: what was recalled and done, decision by decision.
-        changes: what settling changed, once ``learn`` was called.
     """
 
     env: Env
@@ -81,7 +79,6 @@ class Experience:
     seed: int
     learns: bool = True
     steps: list[_Step] = field(default_factory=list["_Step"])
-    changes: list[ValueChange] = field(default_factory=list[ValueChange])
     _last: Turn | None = None
 
     # ------------------------------------------------------------------------------------------- while it goes on
@@ -167,7 +164,7 @@ class Experience:
         ]
         for step, g, (child, _) in zip(self.steps, rewards, written, strict=True):
             if step.recall is not None:
-                self.changes += memory.settle(step.recall, g, source="env", action=step.action, child=child)
+                memory.settle(step.recall, g, source="env", action=step.action, child=child)
         return written[-1][1]
 
     def _write(

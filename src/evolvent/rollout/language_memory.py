@@ -7,9 +7,7 @@ lessons written when the update ends. Evaluations recall frozen.
 
 from __future__ import annotations
 
-import math
 import sqlite3
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -62,25 +60,18 @@ class LanguageMemory:
     def settle(self, engine: Engine, manner: Manner, ledger: Ledger) -> dict[str, float]:
         """Settle all attempts since the last call, write their lessons, and enter the credit of memories in a ledger.
 
-        The credit of (attempt, memory) is the change of the memory's value that the attempt caused, in units of reward;
-        memories of attempts that were not settled here are not scored.
+        The credit of (attempt, memory) is the change of the memory's value that the attempt caused, in units of reward.
 
         Returns:
             What there is to tell of an update.
         """
-        credit: defaultdict[tuple[str, str], float] = defaultdict(float)
         # in an order that does not depend on who was answered first
         pending = sorted(self._pending, key=lambda one: (one[0].group, one[0].seed))
         with self._memory.transaction():
             for episode, experience in pending:
                 experience.learn(episode, engine, manner.renderer)
-                for change in experience.changes:
-                    if change.rule == "shown":
-                        credit[episode.id, change.id] += change.q_after - change.q_before
         self._pending = []
-        ids = [episode.id for episode in ledger.episodes]
-        where, units = ledger.episode_index("memory").tolist(), ledger.units("memory")
-        ledger.set("memory", [credit.get((ids[e], str(unit)), math.nan) for e, unit in zip(where, units, strict=True)])
+        ledger.set("memory", self._memory.credit(ledger.episodes).values("memory"))
         return self._told([episode for episode, _ in pending])
 
     def summary(self) -> dict[str, Any]:
