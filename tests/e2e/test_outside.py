@@ -191,7 +191,8 @@ def packages(here):
 
 
 def test_what_installed_packages_bring_is_listed_and_runs(here, packages):
-    env = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}{os.pathsep}{packages}"}
+    before = os.environ.get("PYTHONPATH", "")  # none where the library is installed
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (before, str(packages))))}
 
     def call(*words, code=0):
         words = [sys.executable, "-m", "evolvent", *map(str, words)]
