@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from evolvent.core.team import ActionSpec, TeamSpec
-from evolvent.models.actors import Critic
+from evolvent.models.actors import Actors, Critic
 from evolvent.models.joint import JointPolicy
 from evolvent.models.joint_q import JointQ
 from evolvent.models.sizes import EXTRA, sized
@@ -72,3 +72,27 @@ def test_values_of_teams_see_scale_too_and_large_states_do_not_drown_actions():
         state = unit * torch.randn(5, 4)
         others = q.of_choices(state, unit * obs, action) - q.of_choices(state, unit * obs, 1 - action)
         assert others.abs().mean() > 0.02
+
+
+@pytest.mark.parametrize("ids", [0, 2])
+def test_an_actor_starts_without_an_opinion_on_size_and_can_learn_one(ids):
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=2),) * 2, state_dim=4)
+    actors = Actors(team, 3 + ids, hidden=(16,), ids=ids)
+    obs = torch.randn(64, 2, 3)
+
+    def logits(unit):
+        seen = unit * obs if ids == 0 else torch.cat([unit * obs, torch.eye(2).expand(64, 2, 2)], -1)
+        logp = actors.outlook(seen).logp
+        assert logp is not None
+        return logp
+
+    torch.testing.assert_close(logits(1.0), logits(1000.0), rtol=0, atol=1e-5)
+    adam = torch.optim.Adam(actors.parameters(), lr=1e-2)
+    for _ in range(60):  # the first choice in small worlds, the second in large ones
+        wrong = logits(0.1)[..., 1] - logits(0.1)[..., 0] + logits(10.0)[..., 0] - logits(10.0)[..., 1]
+        adam.zero_grad()
+        nn.functional.softplus(wrong).mean().backward()
+        adam.step()
+    with torch.no_grad():
+        assert (logits(0.1).argmax(-1) == 0).float().mean() > 0.9
+        assert (logits(10.0).argmax(-1) == 1).float().mean() > 0.9

@@ -143,7 +143,7 @@ def adam_of(actors):
 
 def test_score_norms_are_those_of_the_gradients():
     torch.manual_seed(0)
-    net, x = Perceptron(4, 3, (6,)).double(), torch.randn(5, 4, dtype=torch.float64)
+    net, x = Perceptron(4, 3, (6,), gain=1.0).double(), torch.randn(5, 4, dtype=torch.float64)
     with torch.no_grad():
         net.net[-1].weight.mul_(30.0)
     open_now = torch.tensor([True, True, True]).repeat(5, 1)

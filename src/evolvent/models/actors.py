@@ -3,7 +3,8 @@
     N(obs) -> [Linear h -> ReLU -> LN] x k -> Linear, orthogonal with gain sqrt 2, bias 0
 
 as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. There N is a layer norm;
-here it also tells how large the numbers are (``models.sizes``), and leaves the one-hot number of an agent alone.
+here it also tells how large the numbers are (``models.sizes``), and leaves the one-hot number of an agent alone. An
+actor starts as HARL's: what it is told of sizes has weight 0 until it learns to use it (LOG.md, "sizes of actors").
 Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
 
 Every agent has its own parameters (tensors of an optimiser's own), and these are views into stacks ``[A, ...]``, so
@@ -42,10 +43,11 @@ class Perceptron(nn.Module):
         hidden: widths.
         plain: so many of the last inputs are not normalised.
         gain: of the last layer.
+        blind: start with weight 0 on the sizes.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, hidden: tuple[int, ...], *, plain: int = 0, gain: float = 0.01
+        self, inputs: int, outputs: int, hidden: tuple[int, ...], *, plain: int = 0, gain: float, blind: bool = False
     ) -> None:
         super().__init__()
         self.plain = plain
@@ -54,6 +56,10 @@ class Perceptron(nn.Module):
         for a, b in pairwise(sizes):
             layers += [linear(a, b, ROOT2), nn.ReLU(), nn.LayerNorm(b)]
         self.norm, self.net = nn.LayerNorm(sizes[0]), nn.Sequential(*layers, linear(sizes[-1], outputs, gain))
+        if blind:
+            first = self.net[0]
+            assert isinstance(first, nn.Linear)
+            first.weight.data[:, inputs - plain : inputs - plain + EXTRA] = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
         """``[..., inputs]`` to ``[..., outputs]``."""
@@ -99,7 +105,7 @@ class Member(nn.Module):
 
     def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], ids: int) -> None:
         super().__init__()
-        self.net = Perceptron(inputs, head.width, hidden, plain=ids)
+        self.net = Perceptron(inputs, head.width, hidden, plain=ids, gain=0.01, blind=True)
         if head.dims:
             self.scale = nn.Parameter(torch.ones(head.dims))
 
