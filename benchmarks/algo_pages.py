@@ -12,7 +12,7 @@ import language_tables
 from marl_tables import table_of
 
 from evolvent import catalogue
-from evolvent.learn.objectives_of_papers import CHOICES, table
+from evolvent.learn.tokens.objectives_of_papers import CHOICES, table
 
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 

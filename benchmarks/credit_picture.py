@@ -13,8 +13,8 @@ from html import escape
 from pathlib import Path
 
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate.credit_book import SHADES, CreditBook, Rule, Turn, read, shade
-from evolvent.evaluate.credit_page import signed
+from evolvent.evaluate.pages.credit_book import SHADES, CreditBook, Rule, Turn, read, shade
+from evolvent.evaluate.pages.credit_page import signed
 
 HERE = Path(__file__).parent
 KEPT = HERE / "results" / "token_credit.json"

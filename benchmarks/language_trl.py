@@ -33,8 +33,8 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.core.seeding import rng
 from evolvent.evaluate.live import Live
-from evolvent.models import language
-from evolvent.rollout.language_config import Plan
+from evolvent.models.language import model as language
+from evolvent.runs.language.config import Plan
 
 HERE = Path(__file__).parent
 MODEL = "smollm2-135m"

@@ -24,14 +24,14 @@ from evolvent.algos import mappo
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.optimal_baseline import number_columns
-from evolvent.learn.ppo import improve_together
-from evolvent.learn.team_batch import Batch
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.actors import Actors, Critic
-from evolvent.models.joint_q import JointQ
-from evolvent.rollout.team import open_team
-from evolvent.rollout.team_eval import acting
+from evolvent.learn.team.batch import Batch
+from evolvent.learn.team.optimal_baseline import number_columns
+from evolvent.learn.team.ppo import improve_together
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Actors, Critic
+from evolvent.models.team.joint_q import JointQ
+from evolvent.runs.team.evaluation import acting
+from evolvent.runs.team.run import open_team
 
 Config = mappo.Config
 EVERY, PARTS, SAMPLES = 10, 50, 100

@@ -33,7 +33,7 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.evaluate.live import Live
-from evolvent.models.actors import Actors
+from evolvent.models.team.actors import Actors
 
 HERE = Path(__file__).parent
 # as many gradient steps on both sides: whole batches, parts of 4,096 joint steps, the counts of BenchMARL's defaults

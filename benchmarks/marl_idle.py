@@ -13,8 +13,8 @@ from marl_mujoco import TUNED
 from evolvent import envs
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
-from evolvent.rollout.steps import Steps
-from evolvent.rollout.team_eval import idle_act, play, summarise
+from evolvent.runs.team.evaluation import idle_act, play, summarise
+from evolvent.runs.team.steps import Steps
 
 COPIES, ATTEMPTS = 16, 64
 

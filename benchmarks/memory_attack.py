@@ -29,9 +29,9 @@ from attack_world import Attack, Poisoned
 
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.envs.memory_worlds import BanditOptions
+from evolvent.envs.text.memory_worlds import BanditOptions
 from evolvent.memory.memory import Memory
-from evolvent.rollout.memory_trial import policy_for
+from evolvent.runs.memory.trial import policy_for
 
 HERE = Path(__file__).parent
 BEFORE, AFTER = 4, 8  # passes

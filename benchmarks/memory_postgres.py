@@ -19,11 +19,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.memory.care import transfer
-from evolvent.memory.engines.postgres_link import Link
-from evolvent.memory.engines.store import open_store
+from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.store.engine import open_store
+from evolvent.memory.store.postgres_link import Link
 from postgres_server import server
 
 SETTINGS = ("shared_buffers=256MB", "max_wal_size=4GB")

@@ -1,10 +1,10 @@
-"""Writes the table of docs/objectives.md from ``learn.objectives_of_papers``: python benchmarks/objectives_page.py."""
+"""The table of docs/objectives.md, from ``learn.tokens.objectives_of_papers``: python benchmarks/objectives_page.py."""
 
 from pathlib import Path
 
 from algo_pages import filled
 
-from evolvent.learn.objectives_of_papers import table
+from evolvent.learn.tokens.objectives_of_papers import table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "objectives.md"
 

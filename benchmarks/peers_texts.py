@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evolvent.envs.analyst_questions import KINDS
+from evolvent.envs.text.analyst_questions import KINDS
 from evolvent.memory.embedders import load
 
 DIM = 384

@@ -31,7 +31,7 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.core.protocols import Env, Turn
 from evolvent.formulas.selection import softmax
-from evolvent.rollout import text_baselines as tb
+from evolvent.runs.language import baselines as tb
 
 HERE = Path(__file__).parent
 SOURCE, PAGE = HERE / "results" / "text_baselines.json", HERE.parent / "docs" / "text-worlds.md"

@@ -54,7 +54,7 @@ def one_thread():
 @pytest.fixture(scope="session")
 def flights_db():
     """The real flights database: fetched and built in the cache at first use (9 MB, seconds), then only verified."""
-    from evolvent.envs.analyst_data import ensure_database
+    from evolvent.envs.text.analyst_data import ensure_database
 
     return ensure_database()
 
@@ -62,7 +62,7 @@ def flights_db():
 @pytest.fixture
 def analyst(flights_db):
     """The analyst world with its defaults."""
-    from evolvent.envs.analyst import make
+    from evolvent.envs.text.analyst import make
 
     env = make(data=str(flights_db.parent))
     yield env

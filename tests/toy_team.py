@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from evolvent.core.team import ActionSpec, TeamSpec
-from evolvent.envs._checked import Checked
-from evolvent.envs._solo import Seen
-from evolvent.envs._vector import vector
+from evolvent.envs.runners.checked import Checked
+from evolvent.envs.runners.solo import Seen
+from evolvent.envs.runners.vector import vector
 from evolvent.testing.team_env import random_action
 
 COLUMNS = ("obs_BAD", "reward_BA", "terminated_B", "truncated_B", "available_BAN", "active_BA", "state_BS")

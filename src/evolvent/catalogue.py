@@ -268,7 +268,7 @@ def _load(package: str, name: str, what: str, do: str, others: Sequence[str] = (
         if error.name is None or error.name.partition(".")[0] == "evolvent":
             raise
         source = _modules(package)[name].read_text(encoding="utf-8")
-        extra = "marl" if name == "marl" or "evolvent.rollout.team" in source else "train"
+        extra = "marl" if name == "marl" or "evolvent.runs.team.run" in source else "train"
         raise missing_extra(error.name, extra, module) from error
 
 

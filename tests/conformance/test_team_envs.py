@@ -9,9 +9,9 @@ import pytest
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.team import Frame
-from evolvent.envs._checked import Checked
-from evolvent.envs._parallel import ParallelSolo
-from evolvent.envs._vector import vector
+from evolvent.envs.runners.checked import Checked
+from evolvent.envs.runners.vector import vector
+from evolvent.envs.team._parallel import ParallelSolo
 from evolvent.testing.team_env import check_team_env, random_action
 from toy_parallel import Dwindling
 from toy_team import Counter

@@ -17,7 +17,7 @@ import numpy as np
 from evolvent.core.errors import EvolventError
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.memory.care.verify import SAME
+from evolvent.memory.maintenance.verify import SAME
 from evolvent.memory.memory import Memory
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "results" / "memory_damage.json"

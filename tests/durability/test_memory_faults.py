@@ -11,7 +11,7 @@ import pytest
 from damage_driver import flips, make
 
 from evolvent.core.errors import BadInput, EvolventError, StoreError
-from evolvent.memory.care.transfer import digest
+from evolvent.memory.maintenance.transfer import digest
 from evolvent.memory.memory import Memory
 
 

@@ -10,8 +10,8 @@ import time
 import pytest
 from share_driver import share
 
-from evolvent.memory.engines.turn import Turn
 from evolvent.memory.memory import Memory
+from evolvent.memory.store.turn import Turn
 
 
 def test_four_processes_with_two_threads(tmp_path):
@@ -60,7 +60,7 @@ def test_who_has_just_written_waits_for_who_came_before(tmp_path):
 
 
 def test_a_stopped_process_that_has_the_turn_blocks_nobody_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr("evolvent.memory.engines.turn._PATIENCE_S", 0.2)
+    monkeypatch.setattr("evolvent.memory.store.turn._PATIENCE_S", 0.2)
     path = tmp_path / "a.db"
     with Memory(path, policy="rag", embedder="hash:32") as memory:
         memory.remember("task", "body")
@@ -73,7 +73,7 @@ def test_a_stopped_process_that_has_the_turn_blocks_nobody_for_ever(tmp_path, mo
 
 
 def test_without_a_log_to_lock_writers_do_without_a_turn(tmp_path, monkeypatch):
-    monkeypatch.setattr("evolvent.memory.engines.turn.fcntl", None)
+    monkeypatch.setattr("evolvent.memory.store.turn.fcntl", None)
     with Memory(tmp_path / "a.db", policy="rag", embedder="hash:32") as memory:
         failures: list[Exception] = []
 

@@ -8,7 +8,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_sequential, step_group_std, token_bad
-from evolvent.learn.export_verl import load
+from evolvent.learn.tokens.export_verl import load
 
 SIZES = {"prompts": 2, "group": 2, "temperature": 0.7, "gamma": 0.9, "trace": 0.8, "model": "some-model"}
 

@@ -6,8 +6,8 @@ import pytest
 
 import tiny_language
 from evolvent.cli import run
-from evolvent.envs._tools import Tools
-from evolvent.rollout.language import LanguageRun
+from evolvent.envs.text._tools import Tools
+from evolvent.runs.language.run import LanguageRun
 from run_folders import stable, weights
 
 TASK = '''

@@ -8,13 +8,13 @@ import torch
 from evolvent.core.errors import BadInput
 from evolvent.formulas.entropy import adaptive_range, relative_entropy
 from evolvent.formulas.entropy import redistributed as redistributed_K
-from evolvent.learn import keep, surrogates
-from evolvent.learn.adaptive_clip import adaptive_bounds, redistributed
-from evolvent.learn.objective import Objective
-from evolvent.learn.ratios import approx_kl, log_ratios, ratios, segment_mean
-from evolvent.learn.regularisers import kl
-from evolvent.learn.token_weights import token_weights
-from evolvent.learn.units import Units
+from evolvent.learn.tokens import keep, surrogates
+from evolvent.learn.tokens.adaptive_clip import adaptive_bounds, redistributed
+from evolvent.learn.tokens.objective import Objective
+from evolvent.learn.tokens.ratios import approx_kl, log_ratios, ratios, segment_mean
+from evolvent.learn.tokens.regularisers import kl
+from evolvent.learn.tokens.units import Units
+from evolvent.learn.tokens.weights import token_weights
 
 
 def flat(rows):

@@ -6,10 +6,10 @@ import torch
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.credit import token_guided
-from evolvent.learn import pair_losses
-from evolvent.learn.preference import Preference
-from evolvent.learn.soft_q import polyak, soft_optimum, soft_q_actor, soft_q_critic, soft_value
-from evolvent.learn.units import Units
+from evolvent.learn.critics.soft_q import polyak, soft_optimum, soft_q_actor, soft_q_critic, soft_value
+from evolvent.learn.preference import losses as pair_losses
+from evolvent.learn.preference.objective import Preference
+from evolvent.learn.tokens.units import Units
 
 D = torch.float64
 W, L = [0.3, 0.1, 0.5, -0.1], [-0.1, -0.3]  # log pi - log ref of the tokens of both answers: sums .8 and -.4

@@ -12,8 +12,8 @@ import torch
 
 from evolvent import envs
 from evolvent.core.config import with_fields
-from evolvent.envs._checked import Checked
-from evolvent.envs._vector import vector
+from evolvent.envs.runners.checked import Checked
+from evolvent.envs.runners.vector import vector
 from evolvent.evaluate.live import Live
 from run_folders import begin
 from toy_team import Counter, Trio

@@ -7,8 +7,8 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.envs.memory_worlds import Bandit, BanditOptions, Chain, ChainOptions
-from evolvent.rollout.memory_trial import policy_for, run_bandit, run_chain
+from evolvent.envs.text.memory_worlds import Bandit, BanditOptions, Chain, ChainOptions
+from evolvent.runs.memory.trial import policy_for, run_bandit, run_chain
 
 SEEDS = range(5)
 NEARER = {"more_similar": 1.0}

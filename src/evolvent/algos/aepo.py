@@ -26,14 +26,14 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_entropy_weight
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import AEPO
-from evolvent.rollout.branching import Branching, collect_branching
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import Needs
+from evolvent.learn.tokens.objectives_of_papers import AEPO
+from evolvent.runs.language.branching import Branching, collect_branching
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2510.14545"
 LEVELS = ("token",)

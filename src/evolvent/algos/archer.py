@@ -26,14 +26,14 @@ from evolvent.core.protocols import Request
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_utterance_critic
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import ARCHER
-from evolvent.learn.utterance_critic import Settings, Situation, UtteranceCritics
-from evolvent.models.language_acting import Acting
-from evolvent.rollout.language import LanguageRun, open_language
-from evolvent.rollout.language_config import LanguageConfig, check_stages
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_start import CRITIC, Needs
+from evolvent.learn.critics.utterance import Settings, Situation, UtteranceCritics
+from evolvent.learn.tokens.objectives_of_papers import ARCHER
+from evolvent.models.language.acting import Acting
+from evolvent.runs.language.config import LanguageConfig, check_stages
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.run import LanguageRun, open_language
+from evolvent.runs.language.start import CRITIC, Needs
 
 PAPER = "arXiv 2402.19446"
 LEVELS = ("step",)

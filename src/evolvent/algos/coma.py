@@ -11,9 +11,9 @@ Q' is a copy of Q that follows every ``target_every`` steps of the critic. ``opt
 code: 8 copies, lambda 0.8, RMSprop 5e-4 for both, the critic steps often (there once for every time step), its layers
 128 128; one actor plays all agents.
 
-Deviations: networks are told how large the numbers are that they see (``models.sizes``); entropy weight instead of a
-floor under the probabilities that decays; actors without recurrence; team reward is the mean over agents; targets take
-the mean of Q' over the agent's own next action, which has less variance than its value at the action taken; value
+Deviations: networks are told how large the numbers are that they see (``models.team.sizes``); entropy weight instead of
+a floor under the probabilities that decays; actors without recurrence; team reward is the mean over agents; targets
+take the mean of Q' over the agent's own next action, which has less variance than its value at the action taken; value
 targets are normalised, advantages divided by their spread; time limits are bootstrapped from the observation where the
 attempt stopped, the others' actions there drawn from their policies.
 """
@@ -32,17 +32,17 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic, own_targets
-from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import masked_mean, normalised, own_means
-from evolvent.learn.optimal_baseline import choice_columns, policy_of
-from evolvent.learn.team_batch import Batch, View
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.actors import Actors
-from evolvent.models.joint_q import JointQ
-from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act, acting
-from evolvent.rollout.team_frozen import evaluate_team
+from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.critic import fit_critic, own_targets
+from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.optimal_baseline import choice_columns, policy_of
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Actors
+from evolvent.models.team.joint_q import JointQ
+from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
 PAPER = "arXiv 1705.08926"
 LEVELS = ("agent", "step")

@@ -30,13 +30,13 @@ from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_rewards import overlong_penalty
-from evolvent.learn.objectives_of_papers import DAPO
-from evolvent.rollout.dynamic_sampling import collect_differing
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
+from evolvent.learn.tokens.objectives_of_papers import DAPO
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.dynamic_sampling import collect_differing
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
 
 PAPER = "arXiv 2503.14476"
 LEVELS = ("step",)

@@ -23,14 +23,14 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_preferred
 from evolvent.evaluate.live import Live
-from evolvent.learn.preference import Preference
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule, taking_part
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import REFERENCE, Needs
-from evolvent.rollout.pairs import attempts, find_pairs
+from evolvent.learn.preference.objective import Preference
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule, taking_part
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.pairs import attempts, find_pairs
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import REFERENCE, Needs
 
 PAPER = "arXiv 2305.18290"
 LEVELS = ("step",)

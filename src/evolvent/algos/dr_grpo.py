@@ -19,12 +19,12 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import DR_GRPO
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
+from evolvent.learn.tokens.objectives_of_papers import DR_GRPO
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
 
 PAPER = "arXiv 2503.20783"
 LEVELS = ("step",)

@@ -28,11 +28,11 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_soft_bellman
 from evolvent.evaluate.live import Live
-from evolvent.learn.soft_q_net import SLOW, Q, Settings, SoftQ
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.learn.critics.soft_q_net import SLOW, Q, Settings, SoftQ
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.run import open_language
 
 PAPER = "arXiv 2402.06700"
 LEVELS = ("token",)

@@ -22,14 +22,14 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_token_average
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import HAPO
-from evolvent.rollout.adaptive_temperature import AdaptiveTemperature
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import Needs
+from evolvent.learn.tokens.objectives_of_papers import HAPO
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
+from evolvent.runs.language.temperature import AdaptiveTemperature
 
 PAPER = "arXiv 2509.16591"
 LEVELS = ("step",)

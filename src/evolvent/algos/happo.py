@@ -12,10 +12,10 @@ Actors have their own parameters: with shared ones some games can be solved with
 The defaults are those of HARL (its configuration file of happo: 20 copies x 200 steps, hidden 128 128). Its tuned
 settings: multi-agent MuJoCo hidden 128 128 128, Ant 4x2 clip 0.1 and entropy 0; HalfCheetah 2x3 15 epochs, clip 0.05.
 
-Deviations: networks are told how large the numbers are that they see (``models.sizes``); time limits are bootstrapped
-from the observation where the attempt stopped (there the advantage of the last step is set to 0); value targets are
-normalised once a rollout and the critic's last layer is rescaled with them; pi_old is the log-probability stored when
-acting; agents that are not alive leave M as it is.
+Deviations: networks are told how large the numbers are that they see (``models.team.sizes``); time limits are
+bootstrapped from the observation where the attempt stopped (there the advantage of the last step is set to 0); value
+targets are normalised once a rollout and the critic's last layer is rescaled with them; pi_old is the log-probability
+stored when acting; agents that are not alive leave M as it is.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from torch import Tensor
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic, team_targets
-from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
-from evolvent.learn.team_batch import Batch, Own, View
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.actors import Actors, Critic
-from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act, acting
-from evolvent.rollout.team_frozen import evaluate_team
+from evolvent.learn.team.batch import Batch, Own, View
+from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Actors, Critic
+from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")

@@ -12,7 +12,7 @@ learns from its own mean. It is what MAPPO must
 beat: the same but for the critic, which sees no more than the agent, and the reward, which is not the team's mean. The
 other defaults are those of MAPPO here, so that the two can be compared.
 
-Deviations: networks are told how large the numbers are that they see (``models.sizes``); time limits are
+Deviations: networks are told how large the numbers are that they see (``models.team.sizes``); time limits are
 bootstrapped from the observation where the attempt stopped; value targets are normalised once a rollout and the
 critics' last layers are rescaled with them; no recurrence.
 """
@@ -28,15 +28,15 @@ from torch import Tensor, nn
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic, own_targets
 from evolvent.learn.losses import normalised, own_means
-from evolvent.learn.ppo import improve_together
-from evolvent.learn.team_batch import Batch, View
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.actors import Actors, Critic
-from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act, acting
-from evolvent.rollout.team_frozen import evaluate_team
+from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.critic import fit_critic, own_targets
+from evolvent.learn.team.ppo import improve_together
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Actors, Critic
+from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
 PAPER = "arXiv 2011.09533"
 LEVELS = ("agent", "step")

@@ -15,12 +15,12 @@ One actor plays all agents, as in the paper; ``shared=False`` gives each its own
 defaults are those of HARL (arXiv 2304.09870, its configuration file of mappo: 20 copies x 200 steps, hidden 128 128,
 5 epochs, clip 0.2; actors are shared there too, and in 10 of its 12 tuned settings).
 
-Deviations: networks are told how large the numbers are that they see (``models.sizes``; there a layer norm over the raw
-state makes V(c s) = V(s)); time limits are bootstrapped from the observation where the attempt stopped; value targets
-are normalised once a rollout and the critics' last layers are rescaled with them. Optimal baseline: 100 draws (there
-1000); Q sees what the others did (there the own action only) and learns from R; V stays to bootstrap, so that R is a
-lambda-return (there it is the plain discounted return); what is not available weighs nothing; advantages are divided by
-their spread but not centred, since their mean would be another baseline.
+Deviations: networks are told how large the numbers are that they see (``models.team.sizes``; there a layer norm over
+the raw state makes V(c s) = V(s)); time limits are bootstrapped from the observation where the attempt stopped; value
+targets are normalised once a rollout and the critics' last layers are rescaled with them. Optimal baseline: 100 draws
+(there 1000); Q sees what the others did (there the own action only) and learns from R; V stays to bootstrap, so that R
+is a lambda-return (there it is the plain discounted return); what is not available weighs nothing; advantages are
+divided by their spread but not centred, since their mean would be another baseline.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import fit_critic, team_targets
 from evolvent.learn.losses import normalised
-from evolvent.learn.optimal_baseline import choice_columns, number_columns
-from evolvent.learn.ppo import improve_together
-from evolvent.learn.team_batch import Batch, View
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.actors import Actors, Critic
-from evolvent.models.joint_q import JointQ
-from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act, acting
-from evolvent.rollout.team_frozen import evaluate_team
+from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.optimal_baseline import choice_columns, number_columns
+from evolvent.learn.team.ppo import improve_together
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Actors, Critic
+from evolvent.models.team.joint_q import JointQ
+from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")

@@ -10,7 +10,7 @@ Paper: Wen et al. 2022, Multi-Agent Reinforcement Learning is a Sequence Modelin
 the encoder's output, all agents at once. The defaults are those of the released SMAC script.
 
 Deviations: Huber loss on both sides; time limits are bootstrapped from the observation where the attempt stopped;
-value targets are normalised once a rollout and the value head is rescaled with them (``learn.value_norm``); acting
+value targets are normalised once a rollout and the value head is rescaled with them (``learn.team.value_norm``); acting
 caches keys and values and MAT-Dec acts in one pass (same probabilities); entropy is the mean over agents of the sum
 over the parts of an action; dead agents may be masked out of attention (``mask_dead``).
 """
@@ -27,15 +27,15 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import own_targets
-from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
-from evolvent.learn.team_batch import Batch, View
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import JointPolicy
-from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act
-from evolvent.rollout.team_frozen import evaluate_team
+from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.joint import JointPolicy
+from evolvent.runs.team.evaluation import Act
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evolvent.memory.rules.memlift import Config as Rule
-from evolvent.rollout.memory_run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import MemoryConfig, memory_system
 
 PAPER = "ours"
 LEVELS = ("memory",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.memory.rules.memp import Config as Rule
-from evolvent.rollout.memory_run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import MemoryConfig, memory_system
 
 PAPER = "arXiv 2508.06433"
 LEVELS = ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.memory.rules.memq import Config as Rule
-from evolvent.rollout.memory_run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import MemoryConfig, memory_system
 
 PAPER = "arXiv 2605.08374"
 LEVELS = ("memory",)

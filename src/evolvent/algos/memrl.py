@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evolvent.memory.rules.memrl import Config as Rule
-from evolvent.rollout.memory_run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import MemoryConfig, memory_system
 
 PAPER = "arXiv 2601.03192"
 LEVELS = ("memory",)

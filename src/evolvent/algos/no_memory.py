@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.rollout.memory_run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import MemoryConfig, memory_system
 
 PAPER = "control"
 LEVELS = ()

@@ -16,13 +16,13 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_ntpo
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import NTPO
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import CRITIC, Needs
+from evolvent.learn.tokens.objectives_of_papers import NTPO
+from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import CRITIC, Needs
 
 PAPER = "arXiv 2405.15821"
 LEVELS = ("token",)

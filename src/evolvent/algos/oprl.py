@@ -29,18 +29,18 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_wanted, token_implicit
 from evolvent.evaluate.live import Live
-from evolvent.learn.implicit_reward import pair_batch, success_pairs
-from evolvent.learn.objectives_of_papers import OPRL
-from evolvent.learn.policy_gradient import improve
-from evolvent.learn.preference import Preference
-from evolvent.rollout.language import LanguageRun, open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_notes import note_logp
-from evolvent.rollout.language_start import Needs
-from evolvent.rollout.language_weights import Weights
+from evolvent.learn.preference.implicit_reward import pair_batch, success_pairs
+from evolvent.learn.preference.objective import Preference
+from evolvent.learn.tokens.objectives_of_papers import OPRL
+from evolvent.learn.tokens.policy_gradient import improve
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.notes import note_logp
+from evolvent.runs.language.run import LanguageRun, open_language
+from evolvent.runs.language.start import Needs
+from evolvent.runs.language.weights import Weights
 
 PAPER = "arXiv 2509.19199"
 LEVELS = ("token",)

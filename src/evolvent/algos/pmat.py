@@ -29,16 +29,16 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.critic import own_targets
-from evolvent.learn.descent import Rows, descend
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
-from evolvent.learn.team_batch import Batch, View
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import Acted, JointPolicy
-from evolvent.models.plackett_luce import Ranker, draw_order, order_logp
-from evolvent.rollout.team import TeamConfig, TeamRun, open_team
-from evolvent.rollout.team_eval import Act
-from evolvent.rollout.team_frozen import evaluate_team
+from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.joint import Acted, JointPolicy
+from evolvent.models.team.plackett_luce import Ranker, draw_order, order_logp
+from evolvent.runs.team.evaluation import Act
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
 PAPER = "arXiv 2502.16496"
 LEVELS = ("agent", "step")

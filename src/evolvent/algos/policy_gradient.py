@@ -3,12 +3,13 @@
 Paper: Williams 1992; Sutton et al. 2000, Policy Gradient Methods for Reinforcement Learning.
 
     A_u = rule(attempts)                                          who earned what, ``credit/``
-    L   = objective(log pi, log pi_old, A)                        what is minimised, ``learn/objectives_of_papers.py``
+    L   = objective(log pi, log pi_old, A)                        what is minimised,
+    ``learn/tokens/objectives_of_papers.py``
 
 ``--rule`` is a file of ``credit/`` for tokens, steps or agents that speak in turn, or ``file.py:assign``; its settings
 are ``--rule-options key=value …``. ``--objective`` is that of a published system, or ``file.py:NAME`` with an object of
-your own (``learn.units.Loss``). A rule that reads a critic gets one. What a rule reads besides and no part of this
-system makes (a model of rewards, soft values, budgets) is refused with the name of the system that makes it. With
+your own (``learn.tokens.units.Loss``). A rule that reads a critic gets one. What a rule reads besides and no part of
+this system makes (a model of rewards, soft values, budgets) is refused with the name of the system that makes it. With
 ``--agents`` several agents speak in turn, each with weights of its own.
 
 Defaults: leave-one-out with rewards to go, and no ratio: unbiased, with one optimiser step an update.
@@ -26,14 +27,14 @@ from evolvent.core.credit_rule import CreditRule
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import objective_named
+from evolvent.learn.tokens.objectives_of_papers import objective_named
 from evolvent.play.workflow import workflow
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import CriticPlan, LanguageConfig, check_stages
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import CRITIC, REFERENCE, Needs
+from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import CRITIC, REFERENCE, Needs
 
 PAPER = "Williams 1992"
 LEVELS = ("token", "step", "agent")

@@ -21,13 +21,13 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_clip, step_delta
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import CLIP_DELTA
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import Needs
+from evolvent.learn.tokens.objectives_of_papers import CLIP_DELTA
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2410.15115"
 LEVELS = ("step",)

@@ -7,7 +7,7 @@ Paper: Ahmadian et al. 2024, Back to Basics (arXiv 2402.14740), after Kool et al
     L   = - mean_i A_i sum_t log pi(w_t)
 
 Unbiased: the baseline does not know attempt i. The divergence from the model without its adapter is part of what is
-earned, not of the loss; both sides of it are judged in float32, after sampling (``rollout.language_notes``). There is
+earned, not of the loss; both sides of it are judged in float32, after sampling (``runs.language.notes``). There is
 no ratio: with more than one optimiser step an update the later ones are off policy and not corrected.
 
 Deviations: LoRA instead of all weights, and a learning rate that suits it.
@@ -22,14 +22,14 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import RLOO
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_notes import keep_divergence
-from evolvent.rollout.language_start import REFERENCE, Needs
+from evolvent.learn.tokens.objectives_of_papers import RLOO
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.notes import keep_divergence
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import REFERENCE, Needs
 
 PAPER = "arXiv 2402.14740"
 LEVELS = ("step",)

@@ -24,14 +24,14 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_progress
 from evolvent.evaluate.live import Live
-from evolvent.learn.objectives_of_papers import SPA
-from evolvent.learn.progress import ProgressEstimator
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_loop import learn
-from evolvent.rollout.language_start import CRITIC, EXECUTED, Needs
+from evolvent.learn.critics.progress import ProgressEstimator
+from evolvent.learn.tokens.objectives_of_papers import SPA
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.loop import learn
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import CRITIC, EXECUTED, Needs
 
 PAPER = "arXiv 2505.20732"
 LEVELS = ("step",)

@@ -33,13 +33,13 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_mean, step_left_out, step_recent_median
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_groups
-from evolvent.learn.imitation import WithReplay
-from evolvent.learn.objectives_of_papers import SPEAR, SPEAR_REPLAY
-from evolvent.learn.replay import Replay, side_by_side
-from evolvent.rollout.language import open_language
-from evolvent.rollout.language_config import LanguageConfig
-from evolvent.rollout.language_credit import Rule, left_out
-from evolvent.rollout.language_frozen import evaluate_language
+from evolvent.learn.tokens.imitation import WithReplay
+from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
+from evolvent.learn.tokens.replay import Replay, side_by_side
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.credit import Rule, left_out
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.run import open_language
 
 PAPER = "arXiv 2509.22601"
 LEVELS = ("step",)

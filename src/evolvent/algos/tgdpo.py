@@ -29,14 +29,14 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.credit import step_preferred, token_guided
 from evolvent.evaluate.live import Live
-from evolvent.learn.preference import Preference
-from evolvent.learn.token_batch import token_batch
-from evolvent.rollout.language import LanguageRun, open_language
-from evolvent.rollout.language_config import LanguageConfig, check_stages
-from evolvent.rollout.language_credit import Rule, taking_part
-from evolvent.rollout.language_frozen import evaluate_language
-from evolvent.rollout.language_notes import exact_judge
-from evolvent.rollout.pairs import attempts, find_pairs
+from evolvent.learn.preference.objective import Preference
+from evolvent.learn.tokens.batch import token_batch
+from evolvent.runs.language.config import LanguageConfig, check_stages
+from evolvent.runs.language.credit import Rule, taking_part
+from evolvent.runs.language.frozen import evaluate_language
+from evolvent.runs.language.notes import exact_judge
+from evolvent.runs.language.pairs import attempts, find_pairs
+from evolvent.runs.language.run import LanguageRun, open_language
 
 PAPER = "arXiv 2506.14574"
 LEVELS = ("token",)

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from evolvent.bench._language_step import Ours, Shape, prompts
-from evolvent.models import language
+from evolvent.models.language import model as language
 
 
 def peak(model: str, kind: str, shape: Shape, micro_tokens: int) -> dict[str, float]:

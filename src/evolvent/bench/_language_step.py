@@ -17,11 +17,11 @@ from torch import Tensor
 from evolvent.core.episode import Episode
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.credit import step_group_std
-from evolvent.learn.judges import TokenJudge
-from evolvent.learn.objective import Objective
-from evolvent.learn.policy_gradient import improve
-from evolvent.learn.token_batch import token_batch
-from evolvent.models.language import LanguageModel, Row, Sampled
+from evolvent.learn.tokens.batch import token_batch
+from evolvent.learn.tokens.judges import TokenJudge
+from evolvent.learn.tokens.objective import Objective
+from evolvent.learn.tokens.policy_gradient import improve
+from evolvent.models.language.model import LanguageModel, Row, Sampled
 
 LOSS = Objective(aggregate="seq_mean_token_mean")  # GRPO without a reference, as the other trainer has it by default
 LR = 1e-6

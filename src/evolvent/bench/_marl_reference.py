@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, Normal
 from torch.nn import functional
 
-from evolvent.models.attention import Attention, DecoderBlock, EncoderBlock, Look
-from evolvent.models.joint import JointPolicy
+from evolvent.models.team.attention import Attention, DecoderBlock, EncoderBlock, Look
+from evolvent.models.team.joint import JointPolicy
 
 HIDDEN = -1e10
 

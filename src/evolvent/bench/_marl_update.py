@@ -22,10 +22,10 @@ from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.team import Frame, TeamSpec
 from evolvent.credit import agent_gae
-from evolvent.learn.team_batch import Batch
-from evolvent.learn.value_norm import ValueNorm
-from evolvent.models.joint import JointPolicy
-from evolvent.rollout.steps import Steps
+from evolvent.learn.team.batch import Batch
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.joint import JointPolicy
+from evolvent.runs.team.steps import Steps
 
 HORIZON, MEMORY = 20, 64
 CLIP, DELTA, BETA = 0.05, 10.0, 0.99999

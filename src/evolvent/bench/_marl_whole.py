@@ -17,8 +17,8 @@ from evolvent.core.config import to_json, with_fields
 from evolvent.core.errors import missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
-from evolvent.learn.team_batch import View
-from evolvent.rollout.team_eval import random_act
+from evolvent.learn.team.batch import View
+from evolvent.runs.team.evaluation import random_act
 
 PHASES = ("act", "step", "credit", "learn")
 Work = Callable[[], None]

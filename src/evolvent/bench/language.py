@@ -23,9 +23,9 @@ from evolvent.bench._language_step import Ours, Plain, Shape, prompts, rows_of, 
 from evolvent.bench._marl_clock import Spent, in_turns, ratio
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng
-from evolvent.models import language
-from evolvent.models.language import LanguageModel
-from evolvent.rollout.language_config import Plan
+from evolvent.models.language import model as language
+from evolvent.models.language.model import LanguageModel
+from evolvent.runs.language.config import Plan
 
 MODEL = "smollm2-135m"
 SHAPE = Shape()

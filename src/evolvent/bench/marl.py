@@ -26,9 +26,9 @@ from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
-from evolvent.models.action_heads import BLOCKED
-from evolvent.models.actors import Actors, Critic
-from evolvent.models.joint import JointPolicy
+from evolvent.models.team.action_heads import BLOCKED
+from evolvent.models.team.actors import Actors, Critic
+from evolvent.models.team.joint import JointPolicy
 
 COPIES, WIDTH, MANY = 32, 64, 1024
 SHAPES = {3: (64, 9), 10: (289, 17), 27: (1288, 36)}

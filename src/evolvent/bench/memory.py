@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.seeding import rng
-from evolvent.memory.engines.store import Search, Sync
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset
+from evolvent.memory.store.engine import Search, Sync
 
 DIM, CLUSTERS, BATCH, LIMIT, GATE = 384, 200, 5000, 10, 0.3
 LOOP_SIZES = (1_000, 10_000)

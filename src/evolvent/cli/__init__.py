@@ -38,7 +38,7 @@ _COMMANDS = {
     "compare": "evolvent.cli.judge",
     "credit": "evolvent.cli.credit",
     "check": "evolvent.testing.command",
-    "memory": "evolvent.cli.memory",
+    "memory": "evolvent.cli.memory.look",
     "export": "evolvent.cli.export",
     "bench": "evolvent.cli.judge",
 }

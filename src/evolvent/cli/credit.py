@@ -16,9 +16,9 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
-from evolvent.evaluate import credit_units, page
-from evolvent.evaluate.credit_units import Book
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages import credit_units, page
+from evolvent.evaluate.pages.credit_units import Book
 
 _WHERE = "evolvent credit"
 

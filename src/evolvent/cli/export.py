@@ -19,7 +19,7 @@ from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.evaluate.live import Live
-from evolvent.rollout.language_credit import Rule
+from evolvent.runs.language.credit import Rule
 
 _WHERE = "evolvent export verl"
 _LEVELS = {"token": "token", "step": "step", "agent": "step"}
@@ -58,7 +58,7 @@ def verl(
     if out.is_dir():
         raise BadInput("the target is a folder", got=str(out), expected="a file to write", where="--out")
     try:
-        from evolvent.learn import export_verl
+        from evolvent.learn.tokens import export_verl
     except ModuleNotFoundError as error:
         raise missing_extra(str(error.name), "train", _WHERE) from error
     with opened, Live(plain=True if plain else None) as live:

@@ -194,8 +194,8 @@ class Completion:
 class Engine(Protocol):
     """Answers requests in order: the only thing an attempt knows of a model.
 
-    ``models.served`` makes one of any ``Model`` (llama.cpp, endpoints, scripts), ``models.language_acting`` of a model
-    that is trained. What waits is answered as one batch; draws come from the seed of each request.
+    ``models.served.acting`` makes one of any ``Model`` (llama.cpp, endpoints, scripts), ``models.language.acting`` of a
+    model that is trained. What waits is answered as one batch; draws come from the seed of each request.
     """
 
     def __call__(self, requests: Sequence[Request]) -> list[Completion]:

@@ -51,7 +51,7 @@ CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
 def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
     """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward.
 
-    The critic's target is this plus ``rollout.value_TBA``.
+    The critic's target is this plus ``runs.value_TBA``.
 
     Raises:
         BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).

@@ -4,8 +4,8 @@ Paper: Ethayarajh et al. 2024, KTO: Model Alignment as Prospect Theoretic Optimi
 
     side = +1 for an attempt that succeeded, -1 for any other; where nobody judged, a return above 0 is a success
 
-A side is no advantage (``learn.preference``). As the weight of a policy gradient it is biased: it knows the sign of an
-outcome and not its size. Needs no group.
+A side is no advantage (``learn.preference.objective``). As the weight of a policy gradient it is biased: it knows the
+sign of an outcome and not its size. Needs no group.
 
 Deviations: none.
 """

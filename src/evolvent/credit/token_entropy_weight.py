@@ -13,7 +13,8 @@ the z-score pools over all episodes that are given.
 
 Needs ``episode.notes["entropy"]``.
 
-Deviations: none in the advantage; branching (``rollout.branching``) and the clip that keeps a gradient stand elsewhere.
+Deviations: none in the advantage; branching (``runs.language.branching``) and the clip that keeps a gradient stand
+elsewhere.
 """
 
 from __future__ import annotations

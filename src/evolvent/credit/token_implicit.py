@@ -14,7 +14,7 @@ Biased: what pi_phi likes is added to what was earned (cosine 0.84 to 0.996 in t
 alpha = 0 is unbiased. The group is the episodes with one ``group`` (or task); the scale pools over all that are given.
 
 Needs ``episode.notes["prm_logp"]`` and ``["policy_logp"]``, log pi_phi and log pi_old of the sampled tokens, computed
-alike: the sampler's own rounding would be taken for reward (``rollout.language_notes``).
+alike: the sampler's own rounding would be taken for reward (``runs.language.notes``).
 
 Deviations: the floor of the scale. The released code lets only the first step of each attempt into the mean of the
 steps; here all enter, as in the paper. Its penalty for invalid actions is the environment's business.

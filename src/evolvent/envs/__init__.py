@@ -1,8 +1,9 @@
 """Environments: ``load("analyst:drift=0.5")`` makes one of tasks, ``load_team("spread:n=3", 32)`` copies of a team's.
 
-Every module here with ``make`` is an environment of tasks; one with ``make_solo`` (one copy) or ``make_team`` (all
-copies at once) is a team environment. One of your own is ``file.py:make,key=value`` (or ``package.module:make``), and
-an installed package may bring some (entry points ``evolvent.envs``). Nothing is imported before it is asked for.
+A module of ``text/`` or ``team/`` with ``make`` is an environment of tasks; one with ``make_solo`` (one copy) or
+``make_team`` (all copies at once) is a team environment. One of your own is ``file.py:make,key=value`` (or
+``package.module:make``), and an installed package may bring some (entry points ``evolvent.envs``). Nothing is imported
+before it is asked for.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from evolvent.core.protocols import Env, members
 from evolvent.core.team import TeamEnv
 
 TASKS, TEAM = "tasks", "team"
+_HERE, _ROOMS = Path(__file__).parent, ("text", "team")
 _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _MAKERS = {"make": TASKS, "make_solo": TEAM, "make_team": TEAM}
 
@@ -75,7 +77,7 @@ def find(spec: str, where: str) -> Found:
     name, _, options = spec.partition(":")
     own = _makers()
     if name in own:
-        module = importlib.import_module(f"{__name__}.{name}")
+        module = importlib.import_module(f"{__name__}.{_place(name)}.{name}")
         return Found(getattr(module, own[name].name), own[name].name, options, module, "")
     others = outside.brought("envs")
     if name not in others:
@@ -150,8 +152,8 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
         MissingExtra: the package behind it is not installed.
         EnvError: it does not start.
     """
-    from evolvent.envs._checked import Checked
-    from evolvent.envs._vector import vector
+    from evolvent.envs.runners.checked import Checked
+    from evolvent.envs.runners.vector import vector
 
     where = f"load_team({spec!r})"
     found = _of_kind(spec, TEAM, where)
@@ -238,7 +240,7 @@ def _solo_of(spec: str) -> Any:
     with outside.own_faults(found.outside, "the environment does not start"):
         solo = found.make(**found.given(where))
     _check_members(solo, ("team", "gives", "columns", "reset", "step", "render", "close"),
-                   "one copy of a team environment (evolvent.envs._solo.Solo)", found.outside)  # fmt: skip
+                   "one copy of a team environment (evolvent.envs.runners.solo.Solo)", found.outside)  # fmt: skip
     return solo
 
 
@@ -280,12 +282,16 @@ def _workers(workers: int | str, n_envs: int, where: str) -> tuple[str, int]:
 
 @functools.cache
 def _makers() -> dict[str, ast.FunctionDef]:
-    found = {m.name: _make(_tree(m.name)) for m in pkgutil.iter_modules([str(Path(__file__).parent)])}
-    return {name: make for name, make in found.items() if make is not None and name[0] != "_"}
+    names = sorted(m.name for m in pkgutil.iter_modules([str(_HERE / room) for room in _ROOMS]) if m.name[0] != "_")
+    return {name: make for name in names if (make := _make(_tree(name))) is not None}
+
+
+def _place(name: str) -> str:
+    return next(room for room in _ROOMS if (_HERE / room / f"{name}.py").is_file())
 
 
 def _tree(name: str) -> ast.Module:
-    return ast.parse((Path(__file__).parent / f"{name}.py").read_text("utf-8"))
+    return ast.parse((_HERE / _place(name) / f"{name}.py").read_text("utf-8"))
 
 
 def _make(tree: ast.Module) -> ast.FunctionDef | None:

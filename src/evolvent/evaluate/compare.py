@@ -23,9 +23,9 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import compare_team, series
 from evolvent.evaluate.learning import Learning, is_team, learning
 from evolvent.evaluate.live import Live, interval
-from evolvent.evaluate.page import page, section, table, text
+from evolvent.evaluate.pages.page import page, section, table, text
+from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from evolvent.evaluate.series import Paired, Row
-from evolvent.evaluate.svg import Bar, Curve, bars, curves
 from evolvent.formulas.statistics import (
     clustered_bootstrap,
     iqm,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from evolvent.evaluate.learning import Learning, chance_level, column, judged, smoothed, training, window
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.svg import Curve, Mark, count, curves, step_ticks
+from evolvent.evaluate.pages.svg import Curve, Mark, count, curves, step_ticks
 from evolvent.formulas.statistics import iqm, stratified_bootstrap, student_interval
 
 _DOTS_MAX = 12

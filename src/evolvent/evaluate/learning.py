@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.evaluate.svg import Curve
+from evolvent.evaluate.pages.svg import Curve
 from evolvent.formulas.statistics import wilson
 
 Row = dict[str, Any]

@@ -17,9 +17,9 @@ from evolvent.evaluate.learning import (
     training,
 )
 from evolvent.evaluate.live import interval, judged_on, percent
-from evolvent.evaluate.page import table, text, tiles
-from evolvent.evaluate.report_parts import figure
-from evolvent.evaluate.svg import SMALL, curves, step_ticks
+from evolvent.evaluate.pages.page import table, text, tiles
+from evolvent.evaluate.pages.report_parts import figure
+from evolvent.evaluate.pages.svg import SMALL, curves, step_ticks
 
 PART_WORDS = {
     "act": "choosing actions", "step": "the environment", "credit": "working out credit", "learn": "changing weights",

@@ -34,7 +34,7 @@ def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
 
 def page(path: Path) -> Path:
     """Write the report of a run, whether it has ended or not."""
-    from evolvent.evaluate.report import write_report
+    from evolvent.evaluate.pages.report import write_report
 
     return write_report(path)
 

@@ -14,8 +14,8 @@ import numpy as np
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import DEFAULT, load
-from evolvent.memory.engines.store import Connection, Search, Store, VectorIndex, among, damaged, put_text
 from evolvent.memory.policies import Policy
+from evolvent.memory.store.engine import Connection, Search, Store, VectorIndex, among, damaged, put_text
 from evolvent.memory.text import clean_word
 
 EMB_ID = "(SELECT emb_id FROM embedding WHERE model=? AND text_hash=?)"

@@ -10,10 +10,10 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.engines.store import Connection
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import hybrid
 from evolvent.memory.rule import Candidates
+from evolvent.memory.store.engine import Connection
 
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums, push_weighted
 from evolvent.memory import lift
-from evolvent.memory.engines.store import Connection, Store, among, marks
 from evolvent.memory.keys import OWN
+from evolvent.memory.store.engine import Connection, Store, among, marks
 
 
 class Value(NamedTuple):

@@ -11,10 +11,10 @@ import numpy as np
 
 from evolvent.memory import events, keys, lift
 from evolvent.memory.bank import Bank
-from evolvent.memory.care import when
-from evolvent.memory.engines.store import Store
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
+from evolvent.memory.maintenance import when
+from evolvent.memory.store.engine import Store
 
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data

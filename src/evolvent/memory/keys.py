@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from evolvent.memory.engines.store import Connection, among
+from evolvent.memory.store.engine import Connection, among
 
 # keys at least this similar are found by the same questions: the second one is not kept
 SAME_KEY = 0.98

@@ -22,11 +22,11 @@ from evolvent.formulas.returns import discounted
 from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import lift
 from evolvent.memory.bank import Bank, parse_id
-from evolvent.memory.engines.store import among
 from evolvent.memory.events import COUNTS, Loaded, Value, apply
 from evolvent.memory.items import memory_id
 from evolvent.memory.policies import Policy, rule_of, start_value
 from evolvent.memory.rule import Change, Settled, Shown
+from evolvent.memory.store.engine import among
 
 Credit = Callable[[Any, Settled], list[Change]]
 

@@ -15,13 +15,13 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
 from evolvent.memory import events, explain, ledger, policies, recall, settle, write
 from evolvent.memory.bank import Bank, check_opening, kept, kept_under, open_scope, pinned_embedder, pinned_range
-from evolvent.memory.care import audit, compact, mend, story, verify, when
-from evolvent.memory.care.act import Mended
-from evolvent.memory.care.verify import Finding
-from evolvent.memory.engines.store import Progress, Search, open_store
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
+from evolvent.memory.maintenance import audit, compact, mend, story, verify, when
+from evolvent.memory.maintenance.act import Mended
+from evolvent.memory.maintenance.verify import Finding
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
+from evolvent.memory.store.engine import Progress, Search, open_store
 from evolvent.memory.text import clean_word
 
 

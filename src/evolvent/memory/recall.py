@@ -13,11 +13,11 @@ from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.candidates import Records, Request, candidates, drawn
-from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import rule_of, to_params
 from evolvent.memory.relevance import document_counts
 from evolvent.memory.rule import Candidates, Ranking
+from evolvent.memory.store.engine import Connection, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.engines.store import Connection, among
 from evolvent.memory.index.index import SIM_DIGITS
+from evolvent.memory.store.engine import Connection, among
 
 # words looked at in a task or key, characters looked at in a word, rare words searched for, candidates they may give
 _MAX_WORDS, _MAX_CHARS, _RARE_WORDS, _FOUND = 256, 64, 8, 64

@@ -11,12 +11,12 @@ from typing import Any
 from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
-from evolvent.memory.engines.store import Connection, among, marks, put_text
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.outcome import Outcome, check_same
 from evolvent.memory.policies import Policy, from_params, rule_of
 from evolvent.memory.rule import Settled, Shown
+from evolvent.memory.store.engine import Connection, among, marks, put_text
 from evolvent.memory.text import content_hash
 
 # the formula is typed for ids as text; rows are integers here, which it does not mind

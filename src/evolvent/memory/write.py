@@ -12,10 +12,10 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.engines.store import Connection, audit, put_text
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.relevance import count_words
+from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
 POLARITIES = ("success", "failure", "mixed", "neutral")

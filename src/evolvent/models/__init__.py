@@ -23,7 +23,7 @@ def load(
     Args:
         spec: ``smollm2-135m``, ``gemma-3-270m`` or ``qwen2.5-coder-1.5b`` (fetched into the cache if missing),
             ``PATH.gguf``, ``remote:MODEL@BASE_URL``, ``train:MODEL`` (in torch, with weights that can be trained:
-            ``models.language``), ``scripted:FILE.json``, or ``none`` (scores uniformly, cannot generate).
+            ``models.language.model``), ``scripted:FILE.json``, or ``none`` (scores uniformly, cannot generate).
         progress: called as ``progress(bytes_done, bytes_total, text)`` while weights are fetched.
         **options: for the model, such as ``n_ctx`` and ``n_threads`` (local) or ``timeout_s`` (remote).
 
@@ -36,31 +36,31 @@ def load(
 
     kind, _, rest = spec.partition(":")
     if kind == "remote":
-        from evolvent.models.remote import Remote
+        from evolvent.models.served.remote import Remote
 
         model, at, base_url = rest.partition("@http")
         if not at or not model:
             raise BadInput("not a remote model", got=spec, expected="remote:MODEL@http(s)://HOST/v1", where="--model")
         return Remote(model, f"http{base_url}", **options)
     if kind == "scripted" or spec == "none":
-        from evolvent.models.scripted import Scripted
+        from evolvent.models.served.scripted import Scripted
 
         if options:
             raise BadInput("a scripted model takes no options", got=sorted(options), where=spec)
         return Scripted(name="none") if spec == "none" else Scripted.from_file(rest)
     if kind == "train":
-        from evolvent.models import language
+        from evolvent.models.language import model as language
 
         return language.load(rest, progress=progress, **options)
     if spec.endswith(".gguf"):
-        from evolvent.models.llama import Llama
+        from evolvent.models.served.llama import Llama
 
         return Llama(Path(spec).expanduser(), **options)
     names = [entry.name for entry in weights.CATALOGUE]
     if spec not in names:
         forms = "PATH.gguf, remote:MODEL@BASE_URL, train:MODEL, scripted:FILE.json, none"
         raise BadInput("no such model", got=spec, expected=f"{', '.join(names)}, {forms}", where="--model")
-    from evolvent.models.llama import Llama
+    from evolvent.models.served.llama import Llama
 
     return Llama(weights.fetch(spec, progress), name=spec, **options)
 

@@ -34,7 +34,7 @@ class Plain:
     """The same in tokens; any model can read it.
 
     Args:
-        model: a ``models.language.LanguageModel``; control tokens in texts are plain text to it.
+        model: a ``models.language.model.LanguageModel``; control tokens in texts are plain text to it.
     """
 
     def __init__(self, model: Any) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.memory.engines.sqlite import SQLite
-from evolvent.memory.engines.store import Progress, marks
 from evolvent.memory.index.cache_files import Files, Saved, new_tag
 from evolvent.memory.index.graph import Graph, Graphs
 from evolvent.memory.index.shadow import Shadow
+from evolvent.memory.store.engine import Progress, marks
+from evolvent.memory.store.sqlite import SQLite
 
 _CHECKED = 64
 

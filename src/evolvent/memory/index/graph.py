@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import missing_extra
-from evolvent.memory.engines.store import Progress
 from evolvent.memory.index.cache_files import Files, checksum
+from evolvent.memory.store.engine import Progress
 
 # chosen by measurement (LOG.md): 8-bit numbers find the same as 16-bit ones once candidates are compared exactly
 _SETTINGS: dict[str, Any] = {

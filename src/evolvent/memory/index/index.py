@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, install
-from evolvent.memory.engines.sqlite import SQLite
-from evolvent.memory.engines.store import Progress, Search, marks
 from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
 from evolvent.memory.index.shadow import Shadow
+from evolvent.memory.store.engine import Progress, Search, marks
+from evolvent.memory.store.sqlite import SQLite
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6

@@ -1,0 +1,1 @@
+"""`evolvent memory`: a file a group of commands."""

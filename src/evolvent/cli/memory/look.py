@@ -1,0 +1,191 @@
+"""`evolvent memory`: what a memory holds, what earned its place and what does harm; mending it; moving it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from tyro.conf import Positional
+
+from evolvent.cli.memory import mend as memory_mend
+from evolvent.cli.memory import move as memory_move
+from evolvent.core.errors import BadInput
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.evaluate.live import Live
+
+if TYPE_CHECKING:
+    from evolvent.memory.memory import Memory
+
+_TEXT_LIMIT = 60
+# what the audit names one by one, in this order
+_COLUMNS = {
+    "harmful": ("Harmful", ["id", "why", "value", "n", "source"], "worst"),
+    "poisoned": ("In use, and descended from what is not trusted", ["id", "root", "why", "depth"], "nearest"),
+}
+
+
+def audit(
+    store: Annotated[str, Positional], *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
+    near: float = 0.95, scope: str = "default", json: bool = False, plain: bool = False,
+) -> None:  # fmt: skip
+    """Health of a memory, what is most and least valuable, harmful, double, of doubtful descent, never tried.
+
+    Args:
+        store: a memory (file, or postgresql://…), or a run folder that holds one.
+        html: also write a page: value over time, provenance, what was shown when.
+        top: rows in each table.
+        untrusted: sources of memories that are not to be trusted, with all that came of them.
+        near: keys count as near duplicates when their cosine reaches this.
+        scope: which part of the store.
+        json: as JSON.
+        plain: plain lines even on a terminal.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True if plain or json else None) as live:
+        data = memory.audit(top=top, untrusted=untrusted, near=near)
+        if json:
+            live.note(dump(data, indent=2))
+        else:
+            _tell(live, data)
+        if html is not None:
+            from evolvent.evaluate.pages.audit_page import render
+
+            write_atomic(html, render(memory.story(untrusted=untrusted, near=near)))
+            live.note(f"page → {html}")
+
+
+def explain(
+    store: Annotated[str, Positional],
+    subject: Annotated[str, Positional],
+    *,
+    scope: str = "default",
+    json: bool = False,
+) -> None:
+    """The ledger of a memory (m3) or of a receipt (r7): who paid, when, and why.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        subject: id of a memory or of a receipt.
+        scope: which part of the store.
+        json: as JSON.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        found = memory.explain(subject)
+        live.note(dump(found.to_dict(), indent=2) if json else str(found))
+
+
+def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
+    """Check a store against itself: hashes, vectors, values against their events. Exit code 2 when something is wrong.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        embed: also embed every key again and compare (slow; needs the embedder).
+    """
+    with closing(open_memory(store, None)) as memory, Live(plain=True) as live:
+        found = memory.verify(embed=embed)
+        for finding in found:
+            live.note(str(finding))
+        if found:
+            raise BadInput("the store is not as it was written", got=f"{len(found)} findings", where=store)
+        live.note("every check passed")
+
+
+def open_memory(store: str, scope: str | None) -> Memory:
+    """The memory at a path, in a run folder or at a URL; never made new. ``None``: any scope that it has.
+
+    Raises:
+        BadInput: there is none, or it has no such scope.
+    """
+    from evolvent.memory.memory import Memory
+    from evolvent.memory.store.engine import open_store
+
+    path = store_path(store)
+    with closing(open_store(path, create=False)) as opened:
+        names = [row[0] for row in opened.rows("SELECT name FROM scope ORDER BY scope_id")]
+    chosen = scope if scope is not None else (names or ["default"])[0]
+    if chosen not in names:
+        raise BadInput("there is no such scope", got=chosen, expected=", ".join(names) or "none: the store is empty",
+                       where=store, do="give one with --scope")  # fmt: skip
+    return Memory(path, scope=chosen)
+
+
+def store_path(store: str) -> str:
+    """The path or URL of a memory, also of the one in a run folder.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if "://" in store:
+        return store
+    path = str(Path(store) / "memory.db") if Path(store).is_dir() else store
+    if not Path(path).is_file():
+        expected = "a memory file, or a run folder that holds one"
+        raise BadInput("there is no memory", got=store, expected=expected, where="evolvent memory")
+    return path
+
+
+# ---------------------------------------------------------------------------------------------------- the audit
+def _tell(live: Live, data: Mapping[str, Any]) -> None:
+    numbers = ("items", "coverage", "nonzero", "updates_per_item", "never_shown", "recalls", "test_recalls",
+               "empty_recalls", "settled", "invalid_outcomes", "merged", "gate", "gate_top_fifth")  # fmt: skip
+    rows = [[name.replace("_", " "), data[name]] for name in numbers]
+    rows += [[f"{status} memories", count] for status, count in data["by_status"].items() if status != "active"]
+    rows.append(["unsettled receipts", data["unsettled"]["receipts"]])
+    for name, found in (("same body, other key", "same_body"), ("near duplicates", "near")):
+        d = data["duplicates"][found]
+        rows.append([name, f"{d['memories']} in {d['groups']} groups"])
+    if data["bytes"]:
+        rows.append(["bytes", sum(data["bytes"].values())])
+    live.table("Health", ["", "value"], rows)
+    for warning in data["warnings"]:
+        live.note(f"! {warning}")
+    for title, who in (("by source of the outcome", "by_outcome"), ("by source of the memory", "by_memory")):
+        _by_name(live, f"Credit {title}", data["credit"][who])
+    for name in ("most_valuable", "least_valuable"):
+        _memories(live, name.replace("_", " ").capitalize(), data[name])
+    for name, (title, columns, key) in _COLUMNS.items():
+        found = data[name]
+        if found["memories"]:
+            cells = [[row[column] for column in columns] for row in found[key]]
+            live.table(f"{title}: {found['memories']}", columns, cells)
+    groups = data["duplicates"]["near"]["largest"]
+    if groups:
+        live.table("Near duplicates, largest groups", ["memories"], [[", ".join(group)] for group in groups])
+    untried = data["items"] - round(data["coverage"] * data["items"])
+    _memories(live, f"Without any outcome yet: {untried} of {data['items']}", data["untried"])
+    if data["acts"]:
+        cells = [[a["id"], a["verb"], a["target"], a["memories"], a["reason"], a["undone_by"]] for a in data["acts"]]
+        live.table("Latest acts", ["id", "act", "of", "memories", "reason", "undone by"], cells)
+
+
+def _by_name(live: Live, title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    if not rows:
+        return
+    columns = list(next(iter(rows.values())))
+    names = [column.replace("_", " ") for column in columns]
+    live.table(title, ["", *names], [[name, *(row[column] for column in columns)] for name, row in rows.items()])
+
+
+def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> None:
+    if not items:
+        return
+    rows = [
+        [i["id"], i["value"], i["lift"], i["n"], i["kind"], i["source"], _short(i["key"]), _short(i["body"])]
+        for i in items
+    ]
+    live.table(title, ["id", "value", "lift", "outcomes", "kind", "source", "when", "what"], rows)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
+
+
+def _main(words: list[str]) -> None:
+    commands = {"audit": audit, "explain": explain, "verify": verify, **memory_move.COMMANDS, **memory_mend.COMMANDS}
+    tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="evolvent memory")
+
+
+COMMANDS = {"memory": _main}

@@ -1,0 +1,174 @@
+"""`evolvent memory rollback|quarantine|restore|undo|compact`: each tells what it changes, and can be undone."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional
+
+from evolvent.core.errors import BadInput
+from evolvent.core.jsonfile import dump, mask_secrets
+from evolvent.evaluate.live import Live
+
+if TYPE_CHECKING:
+    from evolvent.memory.maintenance.act import Mended
+    from evolvent.memory.memory import Memory
+
+_ROWS = 40
+_REASON = "asked for on the command line"
+
+
+def rollback(
+    store: Annotated[str, Positional], *, to: str, reason: str = _REASON, scope: str = "default",
+    dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Back to what a receipt or a time saw: later memories are archived, later value events no longer count.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        to: a receipt (r12: what it saw, before what it led to), or a time (2026-11-20, 2026-11-20T18:30).
+        reason: for the log.
+        scope: which part of the store.
+        dry_run: change nothing, tell exactly what would change.
+        json: as JSON.
+    """
+    with closing(_open(store, scope)) as memory:
+        _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json)
+
+
+def quarantine(
+    store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = True,
+    reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Take memories out of recall that are not to be trusted, with all that was written under their influence.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        ids: the memories (m3 m7).
+        descendants: also what was written while they were shown, and so on, and later versions of it.
+        reason: for the log.
+        scope: which part of the store.
+        dry_run: change nothing, tell exactly what would change.
+        json: as JSON.
+    """
+    with closing(_open(store, scope)) as memory:
+        done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
+        _tell(done, store, scope, dry_run, json)
+
+
+def restore(
+    store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = False,
+    reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Put memories back into recall, whatever took them out.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        ids: the memories (m3 m7).
+        descendants: also what came of them.
+        reason: for the log.
+        scope: which part of the store.
+        dry_run: change nothing, tell exactly what would change.
+        json: as JSON.
+    """
+    with closing(_open(store, scope)) as memory:
+        done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
+        _tell(done, store, scope, dry_run, json)
+
+
+def undo(
+    store: Annotated[str, Positional], act: Annotated[str, Positional], *, reason: str = _REASON,
+    scope: str = "default", dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Take back one act: archive, quarantine, restore, supersede, rollback, compact, or an undo.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        act: its number in the log (a17); `evolvent memory audit` lists the latest.
+        reason: for the log.
+        scope: which part of the store.
+        dry_run: change nothing, tell exactly what would change.
+        json: as JSON.
+    """
+    with closing(_open(store, scope)) as memory:
+        _tell(memory.undo(act, reason, dry_run=dry_run), store, scope, dry_run, json)
+
+
+def compact(
+    store: Annotated[str, Positional], *, keep: int = 1000, file: Path | None = None, scope: str = "default",
+    dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Take out rows that nothing needs, after writing them to a file beside the store, and shrink the store.
+
+    Args:
+        store: a memory, or a run folder that holds one.
+        keep: so many of the newest receipts keep the candidates that they did not select.
+        file: where to write what is removed; default: beside the store.
+        scope: whose receipts are trimmed.
+        dry_run: change nothing, tell exactly what would change.
+        json: as JSON.
+    """
+    with closing(_open(store, scope)) as memory:
+        _tell(memory.compact(keep=keep, file=file, dry_run=dry_run), store, scope, dry_run, json)
+
+
+def _open(store: str, scope: str) -> Memory:
+    from evolvent.cli.memory.look import open_memory
+
+    return open_memory(store, scope)
+
+
+def _named(ids: tuple[str, ...]) -> list[str]:
+    if not ids:
+        raise BadInput("no memories are named", expected="ids, e.g. m3 m7", where="evolvent memory")
+    return list(ids)
+
+
+def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool) -> None:
+    """What changed, or would: tables on a terminal, or JSON; and how to undo it."""
+    with Live(plain=True) as live:
+        if json:
+            live.note(dump(dataclasses.asdict(done), indent=2))
+            return
+        if done.nothing:
+            live.note("nothing to change" + _kept(done))
+            return
+        now = "would be" if dry_run else "is"
+        _table(live, f"{len(done.statuses)} memories", ["id", "was", now], [list(row) for row in done.statuses])
+        values = [[v.id, f"{v.objective}/{v.stage}", v.was, v.now] for v in done.values]
+        _table(live, f"{len(values)} values", ["id", "of", "was", now], values)
+        removed = [[table, count] for table, count in done.removed.items() if count]
+        if removed:
+            back = any(count < 0 for _, count in removed)
+            counts = [[table, abs(count)] for table, count in removed]
+            live.table("Rows put back" if back else "Rows removed", ["table", "rows"], counts)
+        if done.events:
+            again = "count again" if done.events < 0 else "no longer count"
+            live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")
+        if done.kept:
+            live.note(_kept(done).lstrip("; "))
+        if done.file:
+            live.note(f"\nremoved rows → {done.file}")
+        if dry_run:
+            live.note("\ndry run: nothing was changed")
+        else:
+            where = "" if scope == "default" else f" --scope {scope}"
+            command = f"evolvent memory undo {mask_secrets(store)} {done.act}{where}"
+            live.note(f"\n{done.verb} done as {done.act}; take it back with: {command}")
+
+
+def _kept(done: Mended) -> str:
+    return f"; still quarantined: {', '.join(done.kept[:20])}" if done.kept else ""
+
+
+def _table(live: Live, title: str, columns: list[str], rows: list[list[object]]) -> None:
+    if rows:
+        live.table(title, columns, rows[:_ROWS])
+        if len(rows) > _ROWS:
+            live.note(f"… and {len(rows) - _ROWS} more (all with --json)")
+
+
+COMMANDS = {"rollback": rollback, "quarantine": quarantine, "restore": restore, "undo": undo, "compact": compact}

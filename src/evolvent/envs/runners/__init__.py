@@ -1,0 +1,1 @@
+"""Copies of a team environment: in this process, in others, on Ray."""

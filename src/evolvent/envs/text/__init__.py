@@ -1,0 +1,1 @@
+"""Environments of tasks in text, for one agent."""

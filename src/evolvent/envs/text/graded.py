@@ -1,0 +1,246 @@
+"""Your own prompts and reward function, and tools if there are any, from a Python file.
+
+The file defines
+
+    PROMPTS = [{"prompt": "2 + 2 =", "answer": "4"}, ...]      # or a function prompts() that returns such a list
+    def reward(completion, prompt, **rest): ...                 # a number; rest = the other keys of the row
+
+and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1) and
+``SUCCESS`` (the reward from which an answer counts as right; the top of the range by default). A row with
+``"split": "heldout"`` is only used for evaluation; without such rows every fifth one is.
+
+With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
+(``envs.text._tools`` says how a call is written). The instructions begin with a list of them; what a call came to is
+the next thing that the model sees in the same conversation, after ``Result:`` or ``Error:``. The first answer that is
+no call is graded by ``reward(completion, prompt, calls=[...], **rest)``, where a call is ``{"name", "arguments",
+"result", "outcome"}``. ``MAX_TURNS`` (4) answers may be given in all; a call in the last one ends the attempt with the
+lowest reward, stop reason "turns". ``TIMEOUT_S`` (10) bounds each call, ``MAX_RESULT`` (500) the characters that are
+shown of its result. The file is run once for all attempts, and its tools are called from several of them at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import math
+import numbers
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.outside import own_faults, run_file, stamp
+from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.envs.text import _tools
+from evolvent.envs.text._text import check_request, playing
+
+Row = Mapping[str, Any]
+
+
+def make(variant: str) -> Graded:
+    """Prompts and reward of a Python file.
+
+    Args:
+        variant: path of the file, e.g. ``graded:my_task.py``. The file is run: use only what you trust.
+
+    Raises:
+        BadInput: no such file, it does not run, or lacks prompts or reward.
+    """
+    path, where = source(variant), f"graded:{variant}"
+    module, rows = _run_file(path, stamp(path), where)
+    grade = getattr(module, "reward", None)
+    if not callable(grade):
+        raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
+                       where=where)  # fmt: skip
+    low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
+    tools = _its_tools(module, where)
+    _check_takes(grade, rows, where, calls=tools is not None)
+    return Graded(
+        path.stem, rows, Grade(grade, float(low), float(high), float(getattr(module, "SUCCESS", high))),
+        instructions=getattr(module, "INSTRUCTIONS", ""), stop=tuple(getattr(module, "STOP", ("\n",))),
+        max_tokens=int(getattr(module, "MAX_TOKENS", 64)), tools=tools, max_turns=_max_turns(module, tools, where),
+    )  # fmt: skip
+
+
+def source(variant: str) -> Path:
+    """The file, absolute.
+
+    Raises:
+        BadInput: there is none.
+    """
+    path = Path(variant).expanduser()
+    if not path.is_file():
+        expected = "a Python file with PROMPTS and reward"
+        raise BadInput("no such file", got=str(path), expected=expected, where=f"graded:{variant}")
+    return path.resolve()
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The reward function, its range, and the reward from which an answer is right."""
+
+    function: Callable[..., Any]
+    low: float
+    high: float
+    success: float
+
+    def __call__(self, completion: str, row: Row, where: str, **more: Any) -> float:
+        """The reward of an answer to a row.
+
+        Raises:
+            EnvError: the function failed, or returned something that is not a number in the range.
+        """
+        rest = {key: value for key, value in row.items() if key not in ("prompt", "split")}
+        try:
+            value = self.function(completion, row["prompt"], **rest, **more)
+        except Exception as error:
+            raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
+                           do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
+        # numpy's single precision and truth values are numbers, too
+        number = float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
+        if not self.low <= number <= self.high:  # nor is NaN
+            expected = f"a number from {self.low:g} to {self.high:g}"
+            raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
+                           do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
+        return number
+
+
+class Graded:
+    """One question, calls of tools if there are any, one answer, one grade; see the module."""
+
+    labels = ("Q", "A")
+
+    def __init__(
+        self, name: str, rows: list[Row], grade: Grade, *, instructions: str, stop: tuple[str, ...], max_tokens: int,
+        tools: _tools.Tools | None = None, max_turns: int = 1,
+    ) -> None:  # fmt: skip
+        self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
+        self.instructions = (tools.listing if tools else "") + instructions
+        self.reward_range, self._grade = (grade.low, grade.high), grade
+        self.waits = tools is not None
+        self._tools, self._max_turns = tools, max_turns
+        told = any("split" in row for row in rows)
+        held = [i for i, row in enumerate(rows) if (row.get("split") == "heldout" if told else i % 5 == 4)]
+        self._rows = rows
+        self._split = {"heldout": held, "train": [i for i in range(len(rows)) if i not in set(held)]}
+        self._turn: Turn | None = None
+        self._task: Task | None = None
+        self._calls: list[_tools.Call] = []
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """Rows of a split in an order drawn by ``seed``; again from the start where there are fewer than ``n``."""
+        check_request(split, n, f"{self.name}.tasks")
+        rows = list(self._split[split])
+        if n and not rows:
+            raise BadInput("no prompts in this split", got=split, where=self.name, do="give at least five prompts")
+        random.Random(seed).shuffle(rows)
+        return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
+
+    def _as_task(self, row: int, split: str, again: int) -> Task:
+        first = f"{self.name}/{row}"
+        name, repeats = (f"{first}/{again}", first) if again else (first, "")
+        return Task(name, self._rows[row]["prompt"], "graded", split, row, {"row": row}, repeats)
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """The prompt."""
+        self._calls = []
+        told = {"tools": list(self._tools.known)} if self._tools else {}
+        self._task, self._turn = task, Turn(task.text, info=told)
+        return self._turn
+
+    def step(self, action: str) -> Turn:
+        """Call a tool and wait for it, or grade the answer.
+
+        Raises:
+            EnvError: the reward function failed, or returned something that is not a number in the range.
+        """
+        playing(self._turn, self.name)
+        assert self._task is not None
+        line = self._tools.asked(action) if self._tools else ""
+        if self._tools and line and len(self._calls) < self._max_turns - 1:
+            call = self._tools.call(line)
+            self._calls.append(call)
+            self._turn = Turn(call.shown, follows=True, info={"call": asdict(call)})
+        elif line:
+            told = {"stop": "turns", "action": ""}
+            self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=told)
+        else:
+            value = self._graded(action, self._task)
+            right = value >= self._grade.success
+            self._turn = Turn(self._task.text, reward=value, terminated=True, success=right)
+        return self._turn
+
+    def _graded(self, answer: str, task: Task) -> float:
+        row, where = self._rows[int(task.meta["row"])], f"{self.name}, reward of {task.id}"
+        if not self._tools:
+            return self._grade(answer, row, where)
+        return self._grade(answer, row, where, calls=[asdict(call) for call in self._calls])
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """Nobody reviews."""
+        return None
+
+    def advance(self, pass_number: int) -> None:
+        """Nothing drifts."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+@functools.lru_cache(maxsize=8)
+def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleType, list[Row]]:
+    """The file as a module, and its rows; run anew only where it has changed: attempts share what it builds."""
+    module = run_file(path, version, where)
+    with own_faults(str(path), "the file does not run"):
+        rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
+    return module, _checked(rows, where)
+
+
+def _its_tools(module: ModuleType, where: str) -> _tools.Tools | None:
+    if not hasattr(module, "TOOLS"):
+        return None
+    limits = getattr(module, "TIMEOUT_S", 10.0), getattr(module, "MAX_RESULT", 500)
+    return _tools.tools(module.TOOLS, where, timeout_s=limits[0], characters=limits[1])
+
+
+def _max_turns(module: ModuleType, tools: _tools.Tools | None, where: str) -> int:
+    turns = getattr(module, "MAX_TURNS", 4)
+    if tools and (not isinstance(turns, int) or turns < 2):
+        raise BadInput("MAX_TURNS leaves no room for a call and an answer", got=turns, expected=">= 2", where=where)
+    return turns if tools else 1
+
+
+def _check_takes(grade: Callable[..., Any], rows: list[Row], where: str, *, calls: bool) -> None:
+    """The reward function takes the keys of every row, and the calls where there are tools."""
+    if calls and any("calls" in row for row in rows):
+        raise BadInput("a row has a key that names the calls of tools", got="calls", where=where, do="rename it")
+    known = inspect.signature(grade)
+    for keys in {tuple(key for key in row if key not in ("prompt", "split")) for row in rows}:
+        given = dict.fromkeys((*keys, "calls") if calls else keys)
+        try:
+            known.bind("completion", "prompt", **given)
+        except TypeError as error:
+            what = "calls" if calls and "calls" in str(error) else "keys of a row"
+            raise BadInput(f"the reward function does not take the {what}", got=f"reward{known}: {error}", where=where,
+                           expected=f"def reward({', '.join(('completion', 'prompt', *given))})",
+                           do="or let it take **rest") from error  # fmt: skip
+
+
+def _checked(rows: Any, where: str) -> list[Row]:
+    if not isinstance(rows, list) or not rows:
+        raise BadInput("no prompts", got=type(rows).__name__, expected='PROMPTS = [{"prompt": …}, …]', where=where)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
+            raise BadInput("not a prompt", got=repr(row)[:100], expected='{"prompt": text, …}',
+                           where=f"{where}, PROMPTS[{number}]")  # fmt: skip
+        try:
+            json.dumps(dict(row))
+        except (TypeError, ValueError) as error:
+            raise BadInput("a row is not plain data", got=str(error), where=f"{where}, PROMPTS[{number}]") from error
+    return rows

@@ -1,0 +1,177 @@
+"""Household: heat a pancake, or enjoy chips and milk before the TV, by walking, grabbing, opening, putting, switching.
+
+The two tasks over four rooms of TWOSOME (Tan et al., arXiv 2401.14151), taken up by POAD (arXiv 2405.15821), written
+anew without VirtualHome: the commands, what they need (a free hand, a door that is open, standing up) and the goals are
+those of the papers, the words are not. Deviation: what can be done at a place is offered whenever one stands there; the
+released rules leave commands out in some situations, so that whoever sits down too early stays there for ever.
+"""
+
+from __future__ import annotations
+
+from evolvent.core.errors import BadInput
+from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.envs.text._house import ROOMS, Heating, Leisure, World
+from evolvent.envs.text._text import check_limit, check_request, known, playing
+
+ITEMS = {
+    "pancake": ("heat", "pancake", "microwave"),
+    "cheese": ("heat", "cheese", "microwave"),
+    "hamburger": ("heat", "hamburger", "microwave"),
+    "apple pie": ("heat", "apple pie", "microwave"),
+    "pizza": ("heat", "pizza", "microwave"),
+    "washing plate": ("wash", "dishes", "dishwasher"),
+    "laundry": ("wash", "clothes", "washing machine"),
+}
+_SHORT = {
+    "walk": "walk to the {}", "grab": "grab the {}", "put in": "put the {} in the {}", "put on": "put the {} on the {}",
+    "open": "open the {}", "close": "close the {}", "switch on": "turn on the {}", "switch off": "turn off the {}",
+    "sit": "sit on the {}", "stand": "stand up from the {}",
+}  # fmt: skip
+_LONG = {
+    "walk": "walk from where you are straight over to the {}",
+    "grab": "grab the {} and keep it in your hand",
+    "put in": "put the {} that you have grabbed in the {}",
+    "put on": "put the {} that you have grabbed on the {}",
+    "open": "open the door of the {} that is beside you",
+    "close": "close the door of the {} that is beside you",
+    "switch on": "turn on the {} that is right in front of you",
+    "switch off": "turn off the {} that is right in front of you",
+    "sit": "sit on the {} that is right in front of you",
+    "stand": "stand up from the {} that you may be sitting on",
+}
+
+
+def make(
+    variant: str = "food",
+    *,
+    item: str = "",
+    rooms: int = 4,
+    long: bool = False,
+    swap: bool = False,
+    step_limit: int = 50,
+) -> Household:
+    """A household task.
+
+    Args:
+        variant: "food" (ten commands) or "entertainment" (seventeen).
+        item: of "food": what is heated or washed: "pancake", "cheese", "hamburger", "apple pie", "pizza",
+            "washing plate" (dishes in the dishwasher) or "laundry" (clothes in the washing machine).
+        rooms: how many of the four can be walked to, kitchen and living room first; fewer are easier ("food" can do
+            with the kitchen).
+        long: commands are sentences of eight words and more.
+        swap: held-out tasks have the other six items of "food" instead of the same one (generalisation).
+        step_limit: commands per attempt, after which it is truncated.
+
+    Raises:
+        BadInput: no such variant or item, an item where there is no choice, too small a limit.
+    """
+    where = "envs.household.make"
+    known(variant, ("food", "entertainment"), "variant", where)
+    least = 1 if variant == "food" else 2
+    if not least <= rooms <= len(ROOMS):
+        raise BadInput("number of rooms", got=rooms, expected=f"{least} to {len(ROOMS)}", where=where)
+    phrases = _LONG if long else _SHORT
+    if variant == "entertainment":
+        if item or swap:
+            raise BadInput("entertainment has no other items", got=item or "swap=true", where=where, do="leave it out")
+        return Household("entertainment", {}, phrases, ROOMS[:rooms], check_limit(step_limit, 11, where))
+    chosen = known(item.lower().replace("_", " ").replace("-", " ") or "pancake", tuple(ITEMS), "item", where)
+    others = [name for name in ITEMS if name != chosen]
+    splits = {"train": [chosen], "heldout": others if swap else [chosen]}
+    return Household("food", splits, phrases, ROOMS[:rooms], check_limit(step_limit, 6, where))
+
+
+class Household:
+    """One of the two tasks. Reward 1 on reaching the goal, nothing before; a text that is no command costs a step.
+
+    The papers log the return with 0.95 a step; rewards here are not discounted.
+    """
+
+    labels = ("Situation", "Command")
+    stop = ("\n",)
+    max_tokens = 24
+    reward_range = (0.0, 1.0)
+    instructions = "You keep house. Give one command at a time until the goal is reached.\n\n"
+
+    def __init__(
+        self,
+        variant: str,
+        items: dict[str, list[str]],
+        phrases: dict[str, str],
+        rooms: tuple[str, ...],
+        step_limit: int,
+    ) -> None:
+        self.name = f"household-{variant}"
+        self._items, self._phrases, self._rooms, self._limit = items, phrases, rooms, step_limit
+        self._world: World = Leisure()
+        self._turn: Turn | None = None
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """``n`` tasks that differ in their name only, or by turns in the item where there are several.
+
+        Raises:
+            BadInput: an unknown split or a negative ``n``.
+        """
+        check_request(split, n, f"{self.name}.tasks")
+        names = self._items.get(split, [""])
+        tasks: list[Task] = []
+        for i in range(n):
+            item = names[i % len(names)]
+            world = _world(item, self._rooms)
+            kind = item or "entertainment"
+            name, first = (f"{self.name}/{split}/{number}" for number in (i, i % len(names)))
+            repeats = first if name != first else ""
+            tasks.append(Task(name, world.goal, kind, split, seed=i, meta={"item": item}, repeats=repeats))
+        return tasks
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """Stand in the kitchen with nothing done. Nothing is random: ``seed`` changes nothing.
+
+        Raises:
+            BadInput: a task of another environment.
+        """
+        if "item" not in task.meta:
+            raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
+        self._world, self._moves = _world(task.meta["item"], self._rooms), 0
+        return self._show()
+
+    def step(self, action: str) -> Turn:
+        """Give one command.
+
+        Raises:
+            EnvError: there was no reset, or the attempt is over.
+        """
+        playing(self._turn, self.name)
+        self._moves += 1
+        move = self._offered.get(action.strip())
+        if move is not None:
+            self._world.make(move)
+        return self._show()
+
+    def _show(self) -> Turn:
+        world = self._world
+        self._offered = {self._phrases[move[0]].format(*move[1:]): move for move in world.moves()}
+        solved = world.solved()
+        self._turn = Turn(
+            f"Goal: {world.goal}. {world.seen()}",
+            tuple(self._offered),
+            reward=float(solved),
+            terminated=solved,
+            truncated=not solved and self._moves >= self._limit,
+            success=solved,
+        )
+        return self._turn
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """Nobody reviews here."""
+        return None
+
+    def advance(self, pass_number: int) -> None:
+        """Passes change nothing here."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _world(item: str, rooms: tuple[str, ...]) -> World:
+    return Heating(*ITEMS[item], rooms) if item else Leisure(rooms)

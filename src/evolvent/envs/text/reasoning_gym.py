@@ -1,0 +1,167 @@
+"""Any generator of reasoning-gym by name, asked in free text: ``reasoning_gym:basic_arithmetic,settings=max_terms=2``.
+
+A question is an index of the generator; acre, gsm_symbolic, list_functions and word_ladder hold 500 of them, the others
+as many as their settings allow. Of version 0.1.25 isomorphic_strings, list_functions, polynomial_multiplication and
+ransom_note ask other things in a process with another hash seed (``PYTHONHASHSEED=0`` makes runs repeatable), and
+knight_swap never repeats itself, so it is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import random
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.envs import closest
+from evolvent.envs.text._settings import parse_settings
+
+_WHERE = "envs.reasoning_gym.make"
+_HEAD = "Answer the question with the answer alone.\n\n"
+
+
+def installed() -> bool:
+    """Whether the package is there."""
+    return importlib.util.find_spec("reasoning_gym") is not None
+
+
+def make(
+    variant: str = "basic_arithmetic", *, settings: str = "", shots: int = 4, max_tokens: int = 0, exact: bool = False
+) -> ReasoningGym:
+    """One generator of reasoning-gym (Stojanovski et al., arXiv 2505.24760) with its own verifier as the reward.
+
+    Args:
+        variant: the generator, e.g. "basic_arithmetic", "letter_counting", "chain_sum".
+        settings: the generator's own settings joined by "+", e.g. "min_terms=2+max_terms=2+max_digits=1"; values are
+            written as in Python, bare words are text.
+        shots: worked examples in the instructions; no task repeats one of them.
+        max_tokens: longest answer; 0 = what the longest of 32 answers needs, at one token a character.
+        exact: pay 1 or 0. Otherwise the verifier's partial scores stand; many of them pay an answer that only
+            contains the right one by its share of the characters.
+
+    Raises:
+        BadInput: no such generator or setting, or one that it refuses. MissingExtra: the package is missing.
+    """
+    if not installed():
+        raise missing_extra("reasoning-gym", "language", "evolvent.envs.text.reasoning_gym")
+    if shots < 0 or max_tokens < 0:
+        raise BadInput("a negative number", got=(shots, max_tokens), expected="shots and max_tokens ≥ 0", where=_WHERE)
+    factory = importlib.import_module("reasoning_gym.factory")
+    importlib.import_module("reasoning_gym")  # its generators enter their names
+    if variant not in factory.DATASETS:
+        expected = closest(variant, sorted(factory.DATASETS))
+        raise BadInput("no such generator", got=variant, expected=expected, where=_WHERE)
+    fields = [field.name for field in dataclasses.fields(factory.DATASETS[variant][1])]
+    known = [name for name in fields if name not in ("seed", "size")]
+    options = parse_settings(settings, known, f"{_WHERE}({variant!r}, settings=)")
+    try:
+        pool = factory.create_dataset(variant, **options, seed=0)
+    except (AssertionError, TypeError, ValueError) as error:
+        raise BadInput("the generator refuses its settings", got=settings, expected=str(error), where=_WHERE) from error
+    return ReasoningGym(variant, pool, shots, max_tokens, exact)
+
+
+class ReasoningGym:
+    """Questions of one generator, one answer each. The reward in [0, 1] is the generator's own verdict."""
+
+    labels = ("Question", "Answer")
+    reward_range = (0.0, 1.0)
+
+    def __init__(self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool) -> None:
+        self._exact = exact
+        self.name, self._generator, self._pool = f"reasoning_gym-{generator}", generator, pool
+        self._turn: Turn | None = None
+        self._span = _span(pool)
+        examples = list(islice(self._draw(random.Random("examples")), 32))
+        if any(self._at(entry["number"])["question"] != entry["question"] for entry in examples[:8]):
+            raise BadInput("a generator that does not repeat its questions", got=generator, where=_WHERE)
+        shown = [entry for entry in examples if isinstance(entry["answer"], str)][:shots]
+        if len(shown) < shots:
+            do = "use shots=0: this generator has many right answers and names none"
+            raise BadInput("no worked examples", got=generator, expected=f"{shots} answers", where=_WHERE, do=do)
+        answers = [str(entry["answer"]) for entry in examples]
+        self.stop = ("\n\n",) if any("\n" in answer for answer in answers) else ("\n",)
+        self.max_tokens = max_tokens or min(512, max(map(len, answers)) + 4)
+        self.instructions = _HEAD + "".join(f"Question: {e['question']}\nAnswer: {e['answer']}\n\n" for e in shown)
+        self._shown = {entry["question"] for entry in shown}
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """``n`` different questions. Splits are told apart by what a question says: 70 % are for training."""
+        if split not in ("train", "heldout"):
+            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        found: dict[str, Task] = {}
+        misses = 0
+        for entry in self._draw(random.Random(f"{self.name}/{split}/{seed}")):
+            if len(found) >= n:
+                break
+            text = entry["question"]
+            fits = (zlib.crc32(text.encode()) % 10 < 7) == (split == "train") and text not in self._shown
+            if fits and text not in found:
+                number, misses = entry["number"], 0
+                told = {"answer": entry["answer"]} if isinstance(entry["answer"], str) else {}
+                found[text] = Task(f"{self.name}/{number}", text, self._generator, split, number, told)
+            elif (misses := misses + 1) > 300:
+                expected = f"about {len(found)} different questions"
+                raise BadInput(
+                    "too many tasks for this generator", got=n, expected=expected, where=f"{self.name}.tasks"
+                )
+        return list(found.values())
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """Ask the question of ``task``; ``seed`` changes nothing."""
+        self._entry = self._at(task.seed)
+        self._turn = Turn(self._entry["question"])
+        return self._turn
+
+    def step(self, action: str) -> Turn:
+        """Answer; the attempt ends."""
+        if self._turn is None or self._turn.done:
+            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        reward = self._verdict(action.strip())
+        observation = f"Score: {reward:g} of 1."
+        info = {"expected": self._entry["answer"]}
+        self._turn = Turn(observation, reward=reward, terminated=True, success=reward >= 1.0, info=info)
+        return self._turn
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """Nobody reviews here."""
+        return None
+
+    def advance(self, pass_number: int) -> None:
+        """Passes change nothing here."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+        self._turn = None
+
+    def _verdict(self, answer: str) -> float:
+        try:
+            reward = float(self._pool.score_answer(answer, self._entry))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SyntaxError, RecursionError):
+            return 0.0  # some verifiers fail on text that they cannot parse: a wrong answer
+        if not 0.0 <= reward <= 1.0:
+            raise EnvError("a reward outside 0 to 1", got=reward, where=self.name)
+        return float(reward == 1.0) if self._exact else reward
+
+    def _draw(self, chance: random.Random) -> Iterator[dict[str, Any]]:
+        while True:
+            number = chance.randrange(self._span)
+            yield {**self._at(number), "number": number}
+
+    def _at(self, number: int) -> dict[str, Any]:
+        return self._pool[number]
+
+
+def _span(pool: Any) -> int:
+    """How many indices it answers: most generators seed themselves with any index, some hold a list."""
+    try:
+        pool[10**9 - 1]
+    except IndexError:
+        return len(pool)
+    return 10**9

@@ -1,0 +1,1 @@
+"""Reports and pages: one file of HTML each, nothing loaded from elsewhere."""

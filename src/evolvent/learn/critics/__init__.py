@@ -1,0 +1,1 @@
+"""Values for language models: of tokens, of utterances, soft Q functions, progress."""

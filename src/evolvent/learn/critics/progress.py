@@ -1,0 +1,120 @@
+"""An estimator of what each decision contributed to the outcome (SPA-RL, arXiv 2505.20732).
+
+    c_t = f(state behind the last token of decision t),     loss = mean over attempts of (sum_t c_t - R)^2
+
+The features are hidden states of the frozen base, so they are computed once for each batch of attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import ModelError
+from evolvent.core.reward_kinds import keep_reward, reward_kinds
+from evolvent.learn.critics.token import Features, token_rows
+from evolvent.models.language.model import Row
+
+WIDTH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Features ``[T, D]`` of all decisions of some attempts, and whose they are: int64 ``[T]``."""
+
+    episodes: Sequence[Episode]
+    features_TD: Tensor
+    owner_T: Tensor
+
+
+class ProgressEstimator:
+    """The estimator and its optimizer.
+
+    Args:
+        features: the frozen base, ``models.language.model.LanguageModel.states``.
+        width: D of the features.
+        context: most tokens of a row; what is longer loses its beginning.
+        lr: step size of Adam.
+        seed: of the first weights.
+        device: where it lives.
+    """
+
+    def __init__(
+        self, features: Features, width: int, *, context: int, lr: float, seed: int = 0, device: str = "cpu"
+    ) -> None:
+        self._features, self._context = features, context
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)).to(device)
+        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+
+    def see(self, episodes: Sequence[Episode]) -> Decisions:
+        """What is behind every decision."""
+        one = np.zeros(1, np.int32)  # the state is read where a next token would be predicted, whichever it is
+        rows = [
+            Row(np.concatenate([e.context_ids(t), ids])[-(self._context - 1) :], one)
+            for e in episodes
+            for t, ids in enumerate(token_rows(e))
+        ]
+        owner = torch.tensor([i for i, e in enumerate(episodes) for _ in range(e.n_steps)], dtype=torch.int64)
+        features = self._features(rows).float()
+        return Decisions(episodes, features, owner.to(features.device))
+
+    def learn(self, seen: Decisions, *, passes: int, minibatches: int, generator: torch.Generator) -> float:
+        """Fit the sums to the returns of the valid attempts; the mean squared error before the last pass.
+
+        Raises:
+            ModelError: it diverged.
+        """
+        device = seen.features_TD.device
+        ret = torch.tensor([e.total_reward for e in seen.episodes], dtype=torch.float32, device=device)
+        valid = torch.tensor([i for i, e in enumerate(seen.episodes) if e.valid and e.n_steps], dtype=torch.int64)
+        losses: list[float] = []
+        for _ in range(passes):
+            losses = []
+            order = valid[torch.randperm(len(valid), generator=generator)].to(device)
+            for mine in order.chunk(min(minibatches, max(1, len(order)))):
+                error = (self._sums(seen)[mine] - ret[mine]) ** 2
+                self.optimizer.zero_grad()
+                error.mean().backward()
+                self.optimizer.step()
+                losses.append(error.mean().item())
+        mean = float(np.mean(losses)) if losses else 0.0
+        if not np.isfinite(mean):
+            raise ModelError(
+                "the estimator of progress diverged", got=mean, expected="a finite loss", do="lower its lr"
+            )
+        return mean
+
+    def keep(self, seen: Decisions) -> None:
+        """Keep the contributions as the kind ``progress``; where actions are chosen from a list, ``executed`` is 1.
+
+        What an environment says of ``executed`` stands.
+        """
+        with torch.no_grad():
+            c_T = self.head(seen.features_TD).squeeze(-1).double().cpu().numpy()
+        at = 0
+        for episode in seen.episodes:
+            keep_reward(episode, "progress", c_T[at : at + episode.n_steps])
+            at += episode.n_steps
+            if "executed" not in reward_kinds(episode) and all(episode.choices(t) for t in range(episode.n_steps)):
+                keep_reward(episode, "executed", np.ones(episode.n_steps))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state_dict``."""
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _sums(self, seen: Decisions) -> Tensor:
+        c = self.head(seen.features_TD).squeeze(-1)
+        return torch.zeros(len(seen.episodes), device=c.device).index_add(0, seen.owner_T, c)

@@ -1,0 +1,149 @@
+"""A value for every prefix: an MLP on the hidden states of the frozen base model.
+
+Source: the critic of POAD and MARFT (arXiv 2405.15821, 2504.16129). ``V(o, w^{<j})`` is read at the state that
+*predicts* token j, so before the token is seen; ``V(o)`` is that of the first token. The features come from the base
+model without its adapters and do not change while the policy learns, so they are computed once for each batch of
+episodes and every pass of the critic over them costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput, ModelError
+from evolvent.core.ledger import Ledger
+from evolvent.learn.losses import value_loss
+from evolvent.models.language.model import Row
+
+Features = Callable[[Sequence[Row]], Tensor]
+"""Rows to the states that predict each of their tokens: float32 ``[K, D]``, flat over rows, no gradient."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What the critic knows of a batch: features ``[K, D]`` of all tokens, and its values when they were noted."""
+
+    episodes: Sequence[Episode]
+    features_KD: Tensor
+    value_K: Tensor
+
+
+class TokenCritic:
+    """Value head, its optimizer, and the episodes at hand.
+
+    Args:
+        features: the frozen base, ``models.language.model.LanguageModel.states``.
+        width: D of the features.
+        lr: step size of Adam.
+        clip: range in which a value may move from what it was (PPO's clipped value loss); 0 = free.
+        seed: of the head's weights.
+        device: where the head lives.
+        context: most tokens of a row; a longer situation is valued by its end. 0 = no limit.
+    """
+
+    def __init__(
+        self, features: Features, width: int, *, lr: float = 1e-4, clip: float = 0.2, seed: int = 0,
+        device: torch.device | str = "cpu", context: int = 0,
+    ) -> None:  # fmt: skip
+        self._features, self.clip, self._context = features, clip, context
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            layers = [nn.Linear(width, 1024, bias=False), nn.ReLU(), nn.Linear(1024, 512, bias=False), nn.ReLU()]
+            self.head = nn.Sequential(*layers, nn.Linear(512, 1, bias=False)).to(device)
+        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+
+    def note(self, episodes: Sequence[Episode]) -> Seen:
+        """Value every token of ``episodes`` and the place where a truncated one stopped, and note it in the record.
+
+        ``notes["value"]`` is V before each token; ``final_value`` that of the last observation, where an
+        attempt was cut off.
+        """
+        rows = [Row(e.context_ids(t), ids) for e in episodes for t, ids in enumerate(token_rows(e))]
+        cut = [e for e in episodes if e.truncated and not e.terminated]
+        # the value of an observation is read where its first token would be predicted, whichever token that is
+        seen = [e.tokens_to(e.n_nodes - 1) for e in cut]
+        last = [
+            Row(ids[max(0, len(ids) + 1 - (self._context or len(ids) + 1)) :], np.zeros(1, np.int32)) for ids in seen
+        ]
+        features = self._features([*rows, *last]).float()
+        with torch.no_grad():
+            value = self.head(features).squeeze(-1)
+        at = 0
+        for episode in episodes:
+            episode.note("value", value[at : at + episode.n_tokens].cpu().numpy())
+            at += episode.n_tokens
+        for episode, v in zip(cut, value[at:].tolist(), strict=True):
+            episode.final_value = v
+        return Seen(episodes, features[:at], value[:at])
+
+    def learn(
+        self, seen: Seen, target_K: np.ndarray, *, epochs: int, minibatches: int, grad_clip: float,
+        generator: torch.Generator,
+    ) -> dict[str, float]:  # fmt: skip
+        """Move the values towards ``target_K`` (NaN = no target): clipped squared error, means of the last epoch."""
+        target = torch.as_tensor(target_K, dtype=torch.float32, device=seen.features_KD.device)
+        known = torch.nonzero(~target.isnan()).squeeze(-1)
+        losses: list[float] = []
+        for _ in range(epochs):
+            losses = []
+            order = known[torch.randperm(len(known), generator=generator).to(known.device)]
+            for rows in order.chunk(min(minibatches, max(len(order), 1))):
+                value = self.head(seen.features_KD[rows]).squeeze(-1)
+                # errors of returns near 1: the linear part of the Huber loss is far away, so this is half the square
+                loss = value_loss(value, target[rows], old_value=seen.value_K[rows], clip=self.clip).mean()
+                self.optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(self.head.parameters(), grad_clip)
+                self.optimizer.step()
+                losses.append(loss.item())
+        mean = float(np.mean(losses)) if losses else 0.0
+        if not np.isfinite(mean):
+            raise ModelError("the critic diverged", got=mean, expected="a finite loss", do="lower critic_lr")
+        return {"value_loss": mean, "explained": explained(seen.value_K[known], target[known])}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state_dict``."""
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def token_targets(ledger: Ledger) -> np.ndarray:
+    """What the critic should say before each token, ``[K]``, NaN = no target: from the targets of a credit rule.
+
+    Those of decisions stand at their first token, where the critic says what the situation is worth.
+
+    Raises:
+        BadInput: the rule gave none.
+    """
+    if "token" in ledger.targets:
+        return ledger.targets["token"]
+    if "step" not in ledger.targets:
+        raise BadInput(
+            "no targets for the critic", expected='a rule that sets ledger.targets["token"] or ["step"]',
+            where="learn.token_critic", do="use a rule that reads a critic, such as step_gae or token_bad",
+        )  # fmt: skip
+    step_K = ledger.parent_index("token", "step")
+    first_K = np.diff(step_K, prepend=-1) != 0
+    return np.where(first_K, ledger.targets["step"][step_K], np.nan)
+
+
+def token_rows(episode: Episode) -> list[np.ndarray]:
+    """Tokens of each decision, one array a step."""
+    return [episode.step_tokens(t) for t in range(episode.n_steps)]
+
+
+def explained(value: Tensor, target: Tensor) -> float:
+    """Share of the targets' variance that the values explain; 0 where there is none to explain."""
+    spread = target.var(unbiased=False) if len(target) else torch.zeros(())
+    return float(1.0 - (target - value).var(unbiased=False) / spread) if spread > 1e-12 else 0.0

@@ -1,0 +1,1 @@
+"""Learning from which of two answers was better."""

@@ -1,0 +1,1 @@
+"""Ledger → weights of a team: PPO, trust regions, critics and baselines."""

@@ -1,0 +1,95 @@
+"""What ``credit.agent_optimal_baseline`` asks for, from a team's actors and their critic of joint actions."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.core.errors import BadInput
+from evolvent.formulas.baselines import gaussian_optimal_baseline
+from evolvent.learn.team.score_norms import score_norms
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Actors, Member
+from evolvent.models.team.joint_q import JointQ
+
+
+@torch.no_grad()
+def choice_columns(
+    actors: Actors,
+    q: JointQ,
+    norm: ValueNorm,
+    seen: tuple[Tensor, Tensor, Tensor | None],
+    action: Tensor,
+    *,
+    exact: bool,
+) -> dict[str, np.ndarray]:
+    """``q_TBAN``, ``policy_TBAN`` and, where ``exact``, ``norm_TBAN`` of a team that chooses.
+
+    Args:
+        actors: who acted.
+        q: critic of joint actions, in the scale of ``norm``.
+        norm: brings it to units of reward.
+        seen: state ``[T, B, S]``, observations ``[T, B, A, D]`` and what was available ``[T, B, A, N]``.
+        action: what was chosen, ``[T, B, A]``.
+        exact: lengths of scores with respect to all weights; N backward passes for each step of each agent.
+    """
+    state, obs, available = seen
+    policy = policy_of(actors, obs, available)
+    out = {"q_TBAN": _numpy(norm.denormalise(q.of_choices(state, obs, action))), "policy_TBAN": _numpy(policy)}
+    if exact:
+        norms = torch.empty_like(policy)
+        for i in range(actors.n_agents):
+            member = actors.members[0 if actors.shared else i]
+            assert isinstance(member, Member)
+            flat = score_norms(member.net, obs[:, :, i].flatten(0, 1), policy[:, :, i].flatten(0, 1))
+            norms[:, :, i] = flat.view(policy[:, :, i].shape)
+        out["norm_TBAN"] = _numpy(norms)
+    return out
+
+
+@torch.no_grad()
+def policy_of(actors: Actors, obs: Tensor, available: Tensor | None) -> Tensor:
+    """Probabilities ``[..., A, N]`` of all choices, 0 for what is not available; obs ``[..., A, D]``."""
+    flat = None if available is None else available.flatten(0, -3)
+    logp = actors.outlook(obs.flatten(0, -3), available_BAN=flat).logp
+    if logp is None:
+        raise BadInput("a team without choices", expected="discrete actions", where="policy_of")
+    return logp.exp().view(*obs.shape[:-1], -1)
+
+
+@torch.no_grad()
+def number_columns(
+    actors: Actors, q: JointQ, norm: ValueNorm, seen: tuple[Tensor, Tensor], action: Tensor, *, samples: int, seed: int
+) -> dict[str, np.ndarray]:
+    """``baseline_TBA`` of a team whose actions are numbers, by sampling.
+
+    Args:
+        actors: who acted.
+        q: critic of joint actions, in the scale of ``norm``.
+        norm: brings it to units of reward.
+        seen: state ``[T, B, S]`` and observations ``[T, B, A, D]``.
+        action: what was done, ``[T, B, A, dims]``.
+        samples: actions drawn for each step of each agent.
+        seed: of the draws.
+    """
+    state, obs = seen
+    outlook = actors.outlook(obs.flatten(0, 1))
+    if outlook.mean is None or outlook.sigma is None:
+        raise BadInput("a team without numbers", expected="continuous actions", where="number_columns")
+    sigma = outlook.sigma.expand(outlook.mean.shape)
+    sigma = sigma if actors.action.dim_AD is None else sigma.masked_fill(~actors.action.dim_AD, 0.0)
+    mean_MD, sigma_MD = (_numpy(x.flatten(0, 1)) for x in (outlook.mean, sigma))
+    around = q.around(state, obs, action).flatten(0, 2)
+
+    def q_of(rows: slice, own_MKD: np.ndarray) -> np.ndarray:
+        own = torch.from_numpy(own_MKD).to(around.device, around.dtype)
+        return _numpy(norm.denormalise(q.own(around[rows], own)))
+
+    rng = np.random.default_rng(seed)
+    baseline_M = gaussian_optimal_baseline(q_of, mean_MD, sigma_MD, rng, samples=samples)
+    return {"baseline_TBA": baseline_M.reshape(obs.shape[:3])}
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()

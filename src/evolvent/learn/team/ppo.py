@@ -1,0 +1,66 @@
+"""Proximal policy optimisation of a team's separate or shared actors, all agents at once (MAPPO, IPPO).
+
+    L = mean[ min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of an action of pi / pi_old
+
+Paper: Schulman et al. 2017 (arXiv 1707.06347); in teams Yu et al. 2022 (arXiv 2103.01955).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, own_means
+from evolvent.learn.team.batch import Batch
+from evolvent.learn.team.descent import Rows, descend
+from evolvent.models.team.actors import Actors
+
+
+class Settings(Protocol):
+    """What a configuration must say."""
+
+    @property
+    def epochs(self) -> int: ...  # noqa: D102
+    @property
+    def minibatches(self) -> int: ...  # noqa: D102
+    @property
+    def clip(self) -> float: ...  # noqa: D102
+    @property
+    def entropy(self) -> float: ...  # noqa: D102
+    @property
+    def grad_clip(self) -> float: ...  # noqa: D102
+
+
+def improve_together(
+    config: Settings, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
+) -> dict[str, float]:
+    """Several passes over a rollout.
+
+    Args:
+        config: passes, minibatches, clip range, weight of the entropy, largest gradient.
+        actors: who acted; separate ones learn from their own means.
+        adam: optimizer of their parameters, of ``actors.groups()``.
+        batch: the rollout.
+        adv_TBA: advantages, already normalised.
+        generator: of the minibatches.
+
+    Returns:
+        Means for the log: policy_loss, entropy, grad_norm, clipped.
+    """
+    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    adv = adv_TBA.flatten(0, 1)
+    weight, each = (1.0, 1) if actors.shared else (own_means(adv, seen.active), adv.shape[1])
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        view = seen[rows]
+        judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
+        gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
+        gain, entropy = (masked_mean(weight * x, view.active) for x in (gain, judged.entropy))
+        moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
+        told = {"policy_loss": -gain / each, "entropy": entropy / each, "clipped": moved}
+        return -gain - config.entropy * entropy, told
+
+    passes = batch.passes(config.epochs, config.minibatches, generator)
+    return descend(adam, passes, loss_of, adv, mask=seen.active, grad_clip=config.grad_clip)

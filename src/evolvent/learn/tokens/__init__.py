@@ -1,0 +1,1 @@
+"""Ledger → weights of a language model: batches, objectives, steps."""

@@ -1,0 +1,65 @@
+"""A loss on fresh attempts and another on replayed ones, in one optimiser step (SPEAR's self-imitation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from evolvent.learn.tokens.objective import Objective
+from evolvent.learn.tokens.units import Terms, Units
+
+
+@dataclass(frozen=True)
+class WithReplay:
+    """``own`` on the first ``fresh`` trajectories of a batch plus ``weight`` times ``replayed`` on all others.
+
+    Each part is weighted over its own trajectories. Neither may need a reference or entropies.
+    """
+
+    own: Objective
+    replayed: Objective
+    fresh: int
+    weight: float
+
+    needs_reference = False
+    together = "trajectory"
+
+    def prepare(self, units: Units) -> Units:
+        """Each part's weights over its own units."""
+        weight = torch.zeros(len(units))
+        for mine, loss, factor in self._parts(units):
+            if bool(mine.any()):
+                own = loss.prepare(units[mine]).weight
+                assert own is not None
+                weight[mine] = factor * own.cpu()
+        return replace(units, weight=weight.to(units.adv))
+
+    def spans_rows(self, units: Units) -> bool:
+        """Where a part's does."""
+        return any(loss.spans_rows(units[mine]) for mine, loss, _ in self._parts(units) if bool(mine.any()))
+
+    def idle(self, units: Units) -> Tensor:
+        """Those without credit; replayed ones that weigh nothing."""
+        out = torch.zeros(len(units), dtype=torch.bool)
+        for mine, loss, factor in self._parts(units):
+            if bool(mine.any()):
+                out[mine] = loss.idle(units[mine]) if factor > 0.0 else True
+        return out
+
+    def terms(self, units: Units, logp: Tensor, entropy: Tensor, generator: torch.Generator | None = None) -> Terms:
+        """The sum of both; what is told stands in the order of the units."""
+        found: list[Terms] = []
+        order: list[Tensor] = []
+        for mine, loss, _ in self._parts(units):
+            if bool(mine.any()):
+                found.append(loss.terms(units[mine], logp[mine], entropy[mine], generator))
+                order.append(torch.nonzero(mine).squeeze(-1))
+        back = torch.argsort(torch.cat(order))
+        told = {name: torch.cat([f.told[name] for f in found])[back] for name in found[0].told}
+        return Terms(torch.stack([f.loss for f in found]).sum(), told)
+
+    def _parts(self, units: Units) -> list[tuple[Tensor, Objective, float]]:
+        mine = units.trajectory < self.fresh
+        return [(mine, self.own, 1.0), (~mine, self.replayed, self.weight)]

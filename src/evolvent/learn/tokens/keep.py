@@ -1,0 +1,61 @@
+"""Which units take part in the surrogate: masks bool ``[U]``. One that is left out still counts in the denominator."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from evolvent.learn.tokens.ratios import segment_mean
+
+KEEPS = ("all", "clip_cov", "top_entropy", "neg_seq_kl", "nonzero")
+
+
+def covariance(adv: Tensor, logp: Tensor) -> Tensor:
+    """``(A - mean A)(log pi - mean log pi)`` over the units of the step: what drives the entropy down."""
+    return (adv - adv.mean()) * (logp - logp.mean())
+
+
+def clip_cov(
+    cov: Tensor, clipped: Tensor, *, share: float, low: float, high: float, generator: torch.Generator | None
+) -> Tensor:
+    """All but a few units of high covariance, drawn at random (Clip-Cov, Cui et al. 2025, arXiv 2505.22617).
+
+    ``max(1, round(share U))`` units, as many as there are, among those with ``low < cov < high`` that PPO's clip does
+    not cut anyway.
+
+    Args:
+        cov: ``covariance``.
+        clipped: bool, what is cut anyway.
+        share: of all units.
+        low: smallest covariance.
+        high: largest covariance.
+        generator: of the draw, on the CPU.
+    """
+    eligible = torch.nonzero((cov > low) & (cov < high) & ~clipped).squeeze(-1)
+    order = torch.randperm(len(eligible), generator=generator).to(eligible.device)
+    keep = torch.ones_like(clipped)
+    keep[eligible[order[: max(1, round(share * len(cov)))]]] = False
+    return keep
+
+
+def top_covariance(cov: Tensor, share: float) -> Tensor:
+    """The ``max(1, round(share U))`` units of largest covariance (KL-Cov, same paper)."""
+    picked = torch.zeros_like(cov, dtype=torch.bool)
+    picked[cov.topk(min(len(cov), max(1, round(share * len(cov))))).indices] = True
+    return picked
+
+
+def top_entropy(entropy: Tensor, share: float) -> Tensor:
+    """Units whose entropy reaches the ``1 - share`` quantile of the step (Wang et al. 2025, arXiv 2506.01939)."""
+    return entropy >= torch.quantile(entropy.double(), 1.0 - share).to(entropy.dtype)
+
+
+def neg_seq_kl(adv: Tensor, log_ratio: Tensor, trajectory: Tensor, limit: float) -> Tensor:
+    """All but negative-advantage units of trajectories whose mean ``log pi_old - log pi`` exceeds ``limit`` (REC)."""
+    moved = -segment_mean(log_ratio.detach(), trajectory)[trajectory]
+    return ~((adv < 0) & (moved > limit))
+
+
+def nonzero(adv: Tensor, limit: float) -> Tensor:
+    """Units with ``|A| > limit`` (LOOP drops smaller ones)."""
+    return adv.abs() > limit

@@ -1,0 +1,218 @@
+"""One act of mending: a transaction that changes statuses, voids or rows, and a log that can take it back.
+
+The log gets one line for each memory whose status changed, and one for the act itself, which names those lines and the
+ranges of value events that stopped or began to count. Nothing is deleted: voided events stay in the store and in the
+history of their memories.
+
+A dry run does the same in a transaction that is undone at its end, so what it tells is exactly what would happen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from evolvent.memory import events
+from evolvent.memory.bank import Bank
+from evolvent.memory.events import Point
+from evolvent.memory.items import memory_id
+from evolvent.memory.store.engine import audit
+from evolvent.memory.text import clean_text
+
+# the line of the log that says what a memory became; the index follows the log by these words
+VERBS = {"active": "restore", "archived": "archive", "quarantined": "quarantine", "superseded": "supersede"}
+
+
+class StatusChange(NamedTuple):
+    """One memory whose status changed: ``"active"`` → ``"quarantined"``."""
+
+    id: str
+    was: str
+    now: str
+
+
+class ValueMove(NamedTuple):
+    """One value that changed without an outcome: by voiding events, or by counting them again."""
+
+    id: str
+    objective: str
+    stage: str
+    was: float
+    now: float
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What one act changed; of a dry run: what it would change.
+
+    Attributes:
+        verb: archive, quarantine, restore, rollback, undo or compact.
+        act: its number in the log ("a17"), what ``undo`` takes; ``None`` of a dry run, or when nothing was to do.
+        target: what it was asked to do it to.
+        statuses: memories whose status changed, oldest first.
+        values: values that changed, by memory.
+        events: value events that stopped to count; negative: that count again.
+        removed: rows taken out of the file (compact) or put back (its undo, negative), by table.
+        kept: memories that a rollback left in quarantine, although they were in use at that moment.
+        file: where the removed rows were written to.
+    """
+
+    verb: str
+    act: str | None
+    target: str
+    statuses: tuple[StatusChange, ...] = ()
+    values: tuple[ValueMove, ...] = ()
+    events: int = 0
+    removed: dict[str, int] = field(default_factory=dict[str, int])
+    kept: tuple[str, ...] = ()
+    file: str | None = None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was nothing to change."""
+        return not (self.statuses or self.values or self.events or any(self.removed.values()))
+
+
+class Act:
+    """One act under way: changes the store, and remembers what it changed."""
+
+    def __init__(self, bank: Bank, reason: str) -> None:
+        self.bank, self.reason = bank, reason
+        self.statuses: list[tuple[int, str, str]] = []
+        self.lines: list[int] = []  # of the log
+        self.on: list[int] = []  # voids that now hold
+        self.off: list[int] = []  # voids that hold no longer
+        self.kept: list[int] = []
+        self.undoes: int | None = None
+        self.removed: dict[str, int] = {}
+        self.file: str | None = None
+        self.extra: dict[str, Any] = {}
+
+    def rows(self, sql: str, *args: Any) -> list[tuple]:
+        """Rows of a query whose first mark is the scope."""
+        return self.bank.store.rows(sql, (self.bank.scope_id, *args))
+
+    def status(self, seq: int) -> str:
+        """What a memory is at this moment."""
+        row = self.bank.store.row("SELECT status FROM memory WHERE seq = ?", (seq,))
+        return "" if row is None else row[0]
+
+    def set_status(self, seqs: Iterable[int], now: str, by: int | None = None) -> None:
+        """Change the status of memories, ``by`` naming the successor of superseded ones; one line of the log each."""
+        bank, store = self.bank, self.bank.store
+        with store.write() as db:
+            for seq in seqs:
+                row = store.row("SELECT status, superseded_by FROM memory WHERE seq = ?", (seq,))
+                assert row is not None
+                was, successor = row
+                # only what is replaced names its successor; an archived one keeps the name for its history
+                kept = None if now == "active" else by if by is not None else successor
+                db.execute("UPDATE memory SET status = ?, superseded_by = ? WHERE seq = ?", (now, kept, seq))
+                detail: dict[str, Any] = {"was": was, "reason": self.reason}
+                if successor is not None:
+                    detail["was_by"] = memory_id(successor)
+                if now == "superseded" and kept is not None:
+                    detail["by"] = memory_id(kept)
+                self.lines.append(audit(db, bank.scope_id, VERBS.get(now, "archive"), memory_id(seq), detail))
+                self.statuses.append((seq, was, now))
+
+    def void_after(self, point: Point) -> None:
+        """Let the events count that a moment saw, and no later ones."""
+        scope = self.bank.scope_id
+        then = events.voids_at(self.bank.store, scope, point.audit)
+        ranges = self.rows("SELECT seq, event_from, undone_at IS NULL FROM void WHERE scope_id = ?")
+        early = [(seq, bool(live)) for seq, start, live in ranges if start < point.event]
+        self.switch_voids(
+            on=[seq for seq, live in early if seq in then and not live],
+            off=[seq for seq, live in early if seq not in then and live],
+        )
+        live = self.rows(
+            "SELECT count(*), max(e.seq) FROM value_event e JOIN memory m ON m.seq = e.memory_id "
+            f"WHERE m.scope_id = ? AND e.seq > ? AND {events.COUNTS}",
+            point.event,
+        )[0]
+        if live[0]:
+            with self.bank.store.write() as db:
+                made = db.execute(
+                    "INSERT INTO void(scope_id, event_from, event_to, reason, created_at) VALUES(?,?,?,?,?) "
+                    "RETURNING seq",
+                    (scope, point.event, live[1], self.reason, time.time()),
+                ).fetchone()
+            self.on.append(int(made[0]))
+
+    def switch_voids(self, *, on: Sequence[int], off: Sequence[int]) -> None:
+        """Let ranges of events stop to count, or count again."""
+        with self.bank.store.write() as db:
+            db.executemany("UPDATE void SET undone_at = NULL WHERE seq = ?", [(seq,) for seq in on])
+            db.executemany("UPDATE void SET undone_at = ? WHERE seq = ?", [(time.time(), seq) for seq in off])
+        self.on += on
+        self.off += off
+
+
+class _Rehearsed(Exception):
+    """Ends the transaction of a dry run."""
+
+
+def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[Act], None], dry_run: bool) -> Mended:
+    """Run one act: its changes, the values that follow from them, and its line in the log, all or none."""
+    reason = clean_text(reason, what="the reason", where=verb, limit=10_000)
+    store, act = bank.store, Act(bank, reason)
+    told: Mended | None = None
+    try:
+        with store.session(), store.transaction():
+            bank.index.catch_up()
+            counted = _counting(act)
+            change(act)
+            values, voided = [], 0
+            if act.on or act.off:
+                values, voided = _moved(events.rebuilt(store, bank.scope_id)), counted - _counting(act)
+            told = Mended(
+                verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
+                tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept), act.file,
+            )  # fmt: skip
+            if dry_run:
+                raise _Rehearsed
+            if not told.nothing:
+                told = replace(told, act=f"a{_conclude(act, verb, target)}")
+    except _Rehearsed:
+        pass
+    assert told is not None
+    return told
+
+
+def _conclude(act: Act, verb: str, target: str) -> int:
+    """The line of the act itself, and the index brought along; returns the number of that line."""
+    bank = act.bank
+    changed = {seq: now for seq, _, now in act.statuses}
+    if changed:
+        bank.store.dirty = True
+        for seq, now in changed.items():
+            bank.index.set_active(seq, now == "active")
+    if len(act.lines) == 1 and verb in VERBS.values():
+        return act.lines[0]  # one memory: its own line says all
+    row = bank.store.row("SELECT coalesce(max(seq), 0) FROM recall WHERE scope_id = ?", (bank.scope_id,))
+    detail: dict[str, Any] = {"reason": act.reason, "target": target, "receipt": row[0] if row else 0, **act.extra}
+    if act.lines:
+        detail["lines"] = [act.lines[0], act.lines[-1]]
+    detail |= {name: seqs for name, seqs in (("on", act.on), ("off", act.off)) if seqs}
+    if act.undoes is not None:
+        detail["undoes"] = act.undoes
+    with bank.store.write() as db:
+        return audit(db, bank.scope_id, verb, "*", detail)
+
+
+def _counting(act: Act) -> int:
+    """How many value events of the scope count."""
+    return act.rows(
+        "SELECT count(*) FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? "
+        f"AND {events.COUNTS}"
+    )[0][0]
+
+
+def _moved(changed: dict[tuple, tuple[float, float]]) -> list[ValueMove]:
+    return [
+        ValueMove(memory_id(seq), objective, stage, was, now)
+        for (seq, objective, stage), (was, now) in sorted(changed.items())
+    ]

@@ -1,0 +1,330 @@
+"""The state of a scope in numbers and words: is anything learned, what does harm, what is double, who is to thank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from evolvent.formulas.anytime import Outcomes
+from evolvent.memory import events, lift
+from evolvent.memory.bank import Bank
+from evolvent.memory.health import SOLVE, health
+from evolvent.memory.items import memory_id, receipt_id
+from evolvent.memory.keys import OWN
+from evolvent.memory.maintenance import duplicates, history
+from evolvent.memory.store.engine import marks
+
+_GROWTH_STEPS = 40
+_CHUNK = 500
+
+
+def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
+    """Everything worth a look, on one snapshot of the store; lists name at most ``top``, counts count all.
+
+    Returns:
+        ``health()``, and: ``most_valuable`` and ``least_valuable`` memories; ``harmful``: active memories that are
+        known to lower the reward, with the evidence; ``poisoned``:
+        active descendants of memories that are quarantined, harmful or of an untrusted source; ``duplicates``;
+        ``replaced_by_nothing``: superseded memories whose successor is out of recall too; ``unsettled`` receipts;
+        ``credit`` by source of outcomes and of memories; ``growth`` over time and bytes by table; ``acts`` of mending;
+        ``warnings`` in words.
+    """
+    with bank.store.snapshot():
+        bank.index.catch_up()
+        data = health(bank)
+        worst = _harmful(bank)
+        data |= {
+            "most_valuable": _by_worth(bank, top, "DESC"),
+            "least_valuable": _by_worth(bank, top, "ASC"),
+            "untried": _untried(bank, top),
+            "harmful": {"memories": len(worst), "worst": worst[:top]},
+            "poisoned": _poisoned(bank, [row["id"] for row in worst], untrusted, top),
+            "duplicates": duplicates.find(bank, near=near, top=top),
+            "replaced_by_nothing": _replaced_by_nothing(bank, top),
+            "unsettled": _unsettled(bank, top),
+            "credit": {"by_outcome": _by_outcome(bank), "by_memory": _by_memory(bank)},
+            "growth": _growth(bank),
+            "bytes": bank.store.sizes(),
+            "acts": _acts(bank, top),
+        }
+    data["warnings"] = [*data["warnings"], *_warnings(data)]
+    return data
+
+
+def _warnings(d: dict[str, Any]) -> list[str]:
+    found = []
+    if d["harmful"]["memories"]:
+        names = ", ".join(row["id"] for row in d["harmful"]["worst"][:5])
+        found.append(f"{_count(d['harmful']['memories'], 'memory seems', 'memories seem')} to do harm: {names}")
+    if d["poisoned"]["memories"]:
+        found.append(
+            f"{_count(d['poisoned']['memories'], 'memory in use descends', 'memories in use descend')} from what is "
+            "quarantined, harmful or of an untrusted source"
+        )
+    judged = d["credit"]["by_outcome"]
+    soft = sum(row["share"] for name, row in judged.items() if name in ("judge", "proxy"))
+    if soft > 0.5:
+        found.append(f"{soft:.0%} of the credit rests on judges and proxies: rewards of judges drift, tests do not")
+    doubled = d["duplicates"]["near"]["memories"]
+    if doubled > 0.05 * max(20, d["items"]):
+        found.append(f"{doubled} of {d['items']} memories are near duplicates of another")
+    if d["replaced_by_nothing"]:
+        names = ", ".join(row["id"] for row in d["replaced_by_nothing"][:5])
+        found.append(f"replaced by memories that are out of recall themselves, so that neither is shown: {names}")
+    return found
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"
+
+
+_TOLD = (
+    f"SELECT m.seq, m.kind, m.source, k.body, b.body, m.q_init, {events.JOINED} FROM memory m "
+    f"JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash {SOLVE} "
+)
+
+
+def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
+    told = []
+    for seq, kind, source, key, body, start, *columns in bank.store.rows(
+        _TOLD + where, (bank.policy.objective, bank.scope_id, *args)
+    ):
+        v = events.Value(*columns)
+        effect = lift.marginal(*v.arms, bank.reward_range)
+        told.append(
+            {
+                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key), "body": short(body),
+                "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
+                "lift": effect.shrunk if effect.confidence > 0 else None,
+            }
+        )  # fmt: skip
+    return told
+
+
+def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
+    """Tried memories by value, the extremes drawn to the middle where few outcomes speak for them."""
+    middle = (bank.reward_range[0] + bank.reward_range[1]) / 2
+    worth = f"({middle!r} + (v.q - {middle!r}) * v.n / (v.n + 2.0))"
+    tried = "WHERE m.scope_id = ? AND m.status = 'active' AND v.n > 0"
+    return _told(bank, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
+
+
+def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
+    """The newest memories without an outcome."""
+    return _told(
+        bank,
+        f"WHERE m.scope_id = ? AND m.status = 'active' AND {OWN} AND coalesce(v.n, 0) = 0 ORDER BY m.seq DESC LIMIT ?",
+        (top,),
+    )
+
+
+def _harmful(bank: Bank) -> list[dict[str, Any]]:
+    """Active memories that lower the reward, worst first, by the test of recall with the whole scope as neighbours."""
+    span = bank.reward_range
+    rows = bank.store.rows(
+        "SELECT m.seq, v.objective, v.stage, m.source, "
+        + ", ".join(f"v.{name}" for name in events.COLUMNS.split(", "))
+        + " FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ? AND m.status = 'active' "
+        "ORDER BY m.seq",
+        (bank.scope_id,),
+    )
+    records = [
+        (seq, objective, stage, source, events.Value(*columns)) for seq, objective, stage, source, *columns in rows
+    ]
+    known: dict[tuple[str, str], list[Outcomes]] = {}
+    for _, objective, stage, _, v in records:
+        known.setdefault((objective, stage), []).append(lift.outcomes(v.n, v.sum_r, span))
+    best = {at: [some[i] for i in lift.best_record(some)] for at, some in known.items()}
+    found = []
+    for seq, objective, stage, source, v in records:
+        x, some = lift.outcomes(v.n, v.sum_r, span), best[objective, stage]
+        other = next((o for o in some if o != x), lift.NO_OUTCOMES)
+        if not lift.judge(v.arms, x, other, len(known[objective, stage]) - 1, v.q, span).harmful:
+            continue
+        effect = lift.marginal(*v.arms, span)
+        adds = f"adds {effect.raw:+.2f} (with it {v.n}, without it {v.n_omitted} outcomes)"
+        beside = f"value {v.q:.2f} after {v.n} outcomes, where another memory has {other.total / max(other.n, 1.0):.2f}"
+        found.append(
+            {
+                "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
+                "n": v.n, "n_omitted": v.n_omitted, "lift": effect.shrunk if effect.confidence > 0 else None,
+                "why": adds if effect.raw < 0.0 else beside,
+            }
+        )  # fmt: skip
+    worst = sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
+    return worst
+
+
+def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top: int) -> dict[str, Any]:
+    """Active memories that were written under the influence of one that is not to be trusted, nearest first."""
+    roots: dict[int, str] = {}
+    for source in untrusted:
+        rows = bank.store.rows(
+            f"SELECT seq FROM memory m WHERE scope_id = ? AND source = ? AND {OWN}", (bank.scope_id, source)
+        )
+        roots |= {seq: f"source {source}" for (seq,) in rows}
+    roots |= {int(id_[1:]): "harmful" for id_ in harmful}
+    rows = bank.store.rows(
+        f"SELECT seq FROM memory m WHERE scope_id = ? AND status = 'quarantined' AND {OWN} ORDER BY seq",
+        (bank.scope_id,),
+    )
+    roots |= {seq: "quarantined" for (seq,) in rows}
+    reached: dict[int, tuple[int, int]] = {seq: (seq, 0) for seq in sorted(roots)}
+    edge = list(reached)
+    while edge:
+        fresh: list[int] = []
+        for start in range(0, len(edge), _CHUNK):
+            part = edge[start : start + _CHUNK]
+            for parent, child in bank.store.rows(
+                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) AND relation <> 'merged' "
+                "ORDER BY child, parent",
+                part,
+            ):
+                if child not in reached:
+                    root, depth = reached[parent]
+                    reached[child] = (root, depth + 1)
+                    fresh.append(child)
+        edge = fresh
+    below = {seq: at for seq, at in reached.items() if seq not in roots}
+    active = _active_of(bank, below)
+    named = sorted((below[seq][1], seq) for seq in active)
+    return {
+        "roots": len(roots),
+        "memories": len(active),
+        "nearest": [
+            {"id": memory_id(seq), "root": memory_id(below[seq][0]), "why": roots[below[seq][0]], "depth": depth}
+            for depth, seq in named[:top]
+        ],
+    }
+
+
+def _active_of(bank: Bank, seqs: Iterable[int]) -> list[int]:
+    wanted, found = sorted(seqs), []
+    for start in range(0, len(wanted), _CHUNK):
+        part = wanted[start : start + _CHUNK]
+        found += [
+            row[0]
+            for row in bank.store.rows(
+                f"SELECT seq FROM memory WHERE status = 'active' AND seq IN ({marks(len(part))}) ORDER BY seq", part
+            )
+        ]
+    return found
+
+
+def _replaced_by_nothing(bank: Bank, top: int) -> list[dict[str, str]]:
+    rows = bank.store.rows(
+        "SELECT m.seq, s.seq, s.status FROM memory m JOIN memory s ON s.seq = m.superseded_by WHERE m.scope_id = ? "
+        "AND m.status = 'superseded' AND s.status IN ('archived', 'quarantined') ORDER BY m.seq LIMIT ?",
+        (bank.scope_id, top),
+    )
+    return [{"id": memory_id(seq), "by": memory_id(by), "which_is": status} for seq, by, status in rows]
+
+
+def _unsettled(bank: Bank, top: int) -> dict[str, Any]:
+    """Receipts that showed something and never had a valid outcome, oldest first; tests of values apart."""
+    open_ = (
+        "FROM recall r WHERE r.scope_id = ? AND NOT r.is_test AND EXISTS (SELECT 1 FROM recall_item i "
+        "WHERE i.recall_id = r.seq AND i.shown) AND NOT EXISTS (SELECT 1 FROM outcome o WHERE o.recall_id = r.seq "
+        "AND o.valid)"
+    )
+    count = bank.store.rows(f"SELECT count(*) {open_}", (bank.scope_id,))[0][0]
+    rows = bank.store.rows(f"SELECT r.seq, r.created_at {open_} ORDER BY r.seq LIMIT ?", (bank.scope_id, top))
+    return {"receipts": count, "oldest": [{"id": receipt_id(seq), "at": at} for seq, at in rows]}
+
+
+def _by_outcome(bank: Bank) -> dict[str, dict[str, Any]]:
+    """Outcomes and the credit they gave, by who said so; ``share`` of all movement of values."""
+    told = {
+        row.pop("source"): row
+        for row in bank.store.records(
+            "SELECT source, count(*) AS outcomes, count(*) FILTER (WHERE NOT valid) AS invalid, "
+            "avg(reward) FILTER (WHERE valid) AS mean_reward FROM outcome WHERE scope_id = ? GROUP BY source "
+            "ORDER BY source",
+            (bank.scope_id,),
+        )
+    }
+    moved = {
+        source: (n, size)
+        for source, n, size in bank.store.rows(
+            "SELECT o.source, count(*), sum(abs(e.q_after - e.q_before)) FROM value_event e "
+            "JOIN outcome o ON o.outcome_id = e.outcome_id JOIN memory m ON m.seq = e.memory_id "
+            f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY o.source",
+            (bank.scope_id,),
+        )
+    }
+    total = sum(size for _, size in moved.values())
+    for source, row in told.items():
+        n, size = moved.get(source, (0, 0.0))
+        row |= {"credits": n, "moved": size, "share": size / total if total > 0 else 0.0}
+    return told
+
+
+def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
+    """Memories and the credit they got, by who wrote them."""
+    told = {
+        row.pop("source"): row
+        for row in bank.store.records(
+            "SELECT m.source, count(*) AS memories, count(*) FILTER (WHERE m.status = 'active') AS active, "
+            "count(*) FILTER (WHERE m.status = 'quarantined') AS quarantined, "
+            "count(*) FILTER (WHERE v.n > 0) AS tried, avg(v.q) FILTER (WHERE v.n > 0) AS mean_value "
+            f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY m.source ORDER BY m.source",
+            (bank.policy.objective, bank.scope_id),
+        )
+    }
+    moved = {
+        source: (n, size, net)
+        for source, n, size, net in bank.store.rows(
+            "SELECT m.source, count(*), sum(abs(e.q_after - e.q_before)), sum(e.q_after - e.q_before) "
+            "FROM value_event e JOIN memory m ON m.seq = e.memory_id "
+            f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY m.source",
+            (bank.scope_id,),
+        )
+    }
+    total = sum(size for _, size, _ in moved.values())
+    for source, row in told.items():
+        n, size, net = moved.get(source, (0, 0.0, 0.0))
+        row |= {"credits": n, "net": net, "share": size / total if total > 0 else 0.0}
+    return told
+
+
+def _growth(bank: Bank) -> dict[str, list[float]]:
+    """How many memories, receipts and outcomes there were at up to 40 moments, evenly from the first to the last."""
+    times = {
+        name: np.sort(
+            np.array(
+                [row[0] for row in bank.store.rows(f"SELECT created_at FROM {rows} scope_id = ?", (bank.scope_id,))]
+            )
+        )
+        for name, rows in (
+            ("memories", f"memory m WHERE {OWN} AND"),
+            ("receipts", "recall WHERE"),
+            ("outcomes", "outcome WHERE"),
+        )
+    }
+    ends = [float(end) for at in times.values() if len(at) for end in (at[0], at[-1])]
+    if not ends:
+        return {"at": [], **{name: [] for name in times}}
+    edges = np.linspace(min(ends), max(ends), _GROWTH_STEPS) if max(ends) > min(ends) else np.array([max(ends)])
+    counted = {name: np.searchsorted(at, edges, side="right").tolist() for name, at in times.items()}
+    return {"at": edges.tolist(), **counted}
+
+
+def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
+    """The latest acts of mending, newest first; archives and supersessions of single memories among them."""
+    acts = history.of(bank)
+    gone = history.undone(acts)
+    return [
+        {
+            "id": f"a{act.seq}", "verb": act.verb, "target": act.target, "reason": act.reason, "at": act.at,
+            "memories": len(act.statuses), "undone_by": f"a{gone[act.seq]}" if act.seq in gone else None,
+        }
+        for act in list(reversed(acts.values()))[:top]
+    ]  # fmt: skip
+
+
+def short(text: str, limit: int = 200) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,148 @@
+"""Mending: memories taken out of recall or put back, values set back to an earlier moment; each act can be undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.events import Point
+from evolvent.memory.maintenance import compact, history
+from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
+from evolvent.memory.store.engine import marks
+
+_CHUNK = 500
+
+
+def archive(bank: Bank, ids: Sequence[str], reason: str, *, dry_run: bool = False) -> Mended:
+    """Take memories out of recall for a reason; what is out already stays as it is."""
+    seqs = _sequences(bank, ids, "archive")
+
+    def change(act: Act) -> None:
+        act.set_status([seq for seq in seqs if act.status(seq) != "archived"], "archived")
+
+    return perform(bank, "archive", _named(ids), reason, change, dry_run)
+
+
+def quarantine(
+    bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False
+) -> Mended:
+    """Take memories out of recall because they are not trusted, with all that was written under their influence."""
+    seqs = _sequences(bank, ids, "quarantine")
+
+    def change(act: Act) -> None:
+        wanted = [*seqs, *descendants_of(bank, seqs)] if descendants else seqs
+        act.set_status([seq for seq in wanted if act.status(seq) != "quarantined"], "quarantined")
+
+    return perform(bank, "quarantine", _named(ids), reason, change, dry_run)
+
+
+def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
+    """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them."""
+    seqs = _sequences(bank, ids, "restore")
+
+    def change(act: Act) -> None:
+        wanted = [*seqs, *descendants_of(bank, seqs)] if descendants else seqs
+        act.set_status([seq for seq in wanted if act.status(seq) != "active"], "active")
+
+    return perform(bank, "restore", _named(ids), reason, change, dry_run)
+
+
+def rollback(bank: Bank, point: Point, reason: str, *, dry_run: bool = False) -> Mended:
+    """Back to what a moment saw: its values, and its memories in the state they were in.
+
+    Memories made later are archived (those in quarantine stay there). Value events written later are voided, and
+    values rebuilt from the others. Memories that were superseded or archived later are put back; a quarantine declared
+    later is kept. Receipts and outcomes stay as history: settling one of them again changes nothing, as always.
+    """
+
+    def change(act: Act) -> None:
+        then, kept = _states_at(bank, point), []
+        newer = act.rows(
+            "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined') "
+            "ORDER BY seq",
+            point.memory,
+        )
+        act.set_status([seq for (seq,) in newer], "archived")
+        for seq, (status, by) in then.items():
+            now = act.status(seq)
+            if now == "quarantined" and status != now:
+                kept.append(seq)
+            elif now != status:
+                act.set_status([seq], status, by)
+        act.kept = kept
+        act.void_after(point)
+
+    return perform(bank, "rollback", point.label, reason, change, dry_run)
+
+
+def undo(bank: Bank, act_id: str, reason: str, *, dry_run: bool = False) -> Mended:
+    """Take back one act of the log: an archive, quarantine, restore, supersede, rollback, or an undo itself.
+
+    Raises:
+        BadInput: no such act, undone already, or a later act changed the same memories or values (undo that first).
+    """
+    number = parse_id(act_id, "a", "line of the log", "undo")
+    found = history.undoable(bank, number)
+
+    def change(act: Act) -> None:
+        act.undoes = number
+        for seq, (was, by) in found.statuses.items():
+            if act.status(seq) != was:
+                act.set_status([seq], was, by)
+        act.switch_voids(on=found.off, off=found.on)
+        if found.file is not None:
+            compact.put_back(act, found.file)
+
+    return perform(bank, "undo", act_id, reason, change, dry_run)
+
+
+# ---------------------------------------------------------------------------------------------------- looking around
+def descendants_of(bank: Bank, seqs: Sequence[int]) -> list[int]:
+    """Memories written while one of ``seqs`` (or a descendant of it) was shown, and later versions of them.
+
+    A merge is no descent: the older memory had said the same before.
+    """
+    seen, found, edge = set(seqs), [], list(seqs)
+    while edge:
+        fresh: list[int] = []
+        for start in range(0, len(edge), _CHUNK):
+            part = edge[start : start + _CHUNK]
+            for (child,) in bank.store.rows(
+                f"SELECT DISTINCT child FROM provenance WHERE parent IN ({marks(len(part))}) AND relation <> 'merged' "
+                "ORDER BY child",
+                part,
+            ):
+                if child not in seen:
+                    seen.add(child)
+                    fresh.append(child)
+        found += fresh
+        edge = fresh
+    return sorted(found)
+
+
+def _states_at(bank: Bank, point: Point) -> dict[int, tuple[str, int | None]]:
+    """Status and successor that older memories had at a moment, of those that changed since: from the log."""
+    then: dict[int, tuple[str, int | None]] = {}
+    for target, detail in bank.store.rows(
+        f"SELECT target, detail FROM audit WHERE scope_id = ? AND seq > ? AND verb IN ({marks(4)}) AND target <> '*' "
+        "ORDER BY seq",
+        (bank.scope_id, point.audit, *VERBS.values()),
+    ):
+        seq = int(target[1:])
+        if seq <= point.memory and seq not in then:
+            told = json.loads(detail)
+            by = told.get("was_by")
+            then[seq] = (told.get("was", "active"), None if by is None else int(by[1:]))
+    return then
+
+
+def _sequences(bank: Bank, ids: Sequence[str], where: str) -> list[int]:
+    if isinstance(ids, str) or not ids:
+        raise BadInput("no memories are named", got=ids, expected="ids, e.g. ['m3', 'm7']", where=where)
+    return list(dict.fromkeys(bank.memory_seq(id_, where) for id_ in ids))
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(ids) if len(ids) <= 5 else f"{', '.join(ids[:5])} and {len(ids) - 5} more"

@@ -1,0 +1,314 @@
+"""A whole memory, to a file and back, or from one engine to the other: every row of every table, checked by digest.
+
+An export is JSON lines: a header, one line for each row (tables in the order of ``schema.layout``, rows by primary
+key), and a last line with the number of rows and the SHA-256 of all lines before it. Equal stores give equal bytes,
+whichever engine they are in and whenever they are exported; that SHA-256 is what ``digest`` returns.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.store import schema
+from evolvent.memory.store.engine import Progress, Store, open_store
+from evolvent.memory.store.schema import Table
+
+FORMAT = "evolvent memory"
+_READ = 50  # rows read at once, of which each may be a long text
+_WRITTEN, _BYTES = 2000, 8_000_000  # rows written at once, or so much text
+_MAKE_AGAIN = "make the export again, or use an undamaged copy; nothing was imported"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What was exported, imported or migrated: rows by table, and the digest of the whole."""
+
+    rows: dict[str, int]
+    digest: str
+
+
+def digest(store: Store, *, progress: Progress | None = None) -> str:
+    """SHA-256 of a store's content, as 64 hex digits: equal for equal stores, in whichever engine.
+
+    Args:
+        store: any open store.
+        progress: called as ``progress(rows done, rows in all, table)``.
+    """
+    sha = hashlib.sha256()
+    for line, _, _ in _content(store, progress):
+        sha.update(line)
+    return sha.hexdigest()
+
+
+def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress | None = None) -> Moved:
+    """Write the whole store, of one moment. A file appears when it is complete; bytes go to a stream as they come.
+
+    Raises:
+        StoreError: the store cannot be read, or the file cannot be written.
+    """
+    if not isinstance(out, str | Path):
+        return _export(store, out, progress)
+    path = Path(out)
+    try:
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                told = _export(store, stream, progress)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(draft, path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        do = "check the folder, its permissions and the room on the disk"
+        raise StoreError("the export cannot be written", got=str(error), where=str(path), do=do) from error
+    return told
+
+
+def import_jsonl(store: Store, source: str | Path, *, progress: Progress | None = None) -> Moved:
+    """Read an export into an empty store: all of it, with its ids and its history, or nothing.
+
+    The file is checked as a whole before the store is touched, and the store against the file before it commits.
+
+    Raises:
+        StoreError: the store is not empty; the file is damaged, cut off, of another version, or no export.
+    """
+    path = Path(source)
+    try:
+        total, sha256 = _checked(path)
+        with path.open("rb") as stream:
+            return _fill(store, _read(stream, str(path)), total, lambda: sha256, progress)
+    except OSError as error:
+        raise StoreError("the export cannot be read", got=str(error), where=str(path)) from error
+
+
+def migrate(source: str | Path, target: str | Path, *, progress: Progress | None = None) -> Moved:
+    """Copy a store of one moment into a new one, in either engine: all of it or nothing, compared by digest.
+
+    Args:
+        source: path or URL of a memory.
+        target: path or URL of a store that is new or empty.
+        progress: called as ``progress(rows done, rows in all, table)``.
+
+    Raises:
+        StoreError: there is no memory at ``source``, ``target`` is not empty, or one of them fails.
+    """
+    if str(source) == str(target):
+        raise BadInput("source and target are the same", got=str(source), where="migrate")
+    with closing(open_store(source, create=False)) as old, closing(open_store(target)) as new, old.snapshot():
+        total, sha = sum(_counts(old).values()), hashlib.sha256()
+
+        def rows() -> Iterator[tuple[Table | None, list[Any]]]:
+            for line, table, row in _content(old):
+                sha.update(line)
+                yield table, row
+
+        return _fill(new, rows(), total, sha.hexdigest, progress)
+
+
+# -------------------------------------------------------------------------------------------------------- writing
+def _export(store: Store, stream: BinaryIO, progress: Progress | None) -> Moved:
+    sha, rows = hashlib.sha256(), _counts(store, zero=True)
+    for line, table, _ in _content(store, progress):
+        sha.update(line)
+        stream.write(line)
+        if table is not None:
+            rows[table.name] += 1
+    stream.write(_line({"end": {"rows": sum(rows.values()), "sha256": sha.hexdigest()}}))
+    return Moved(rows, sha.hexdigest())
+
+
+def _content(store: Store, progress: Progress | None = None) -> Iterator[tuple[bytes, Table | None, list[Any]]]:
+    """Every line but the last, with the row that it holds; the first line holds none."""
+    with store.snapshot():
+        total, done = sum(_counts(store).values()) if progress else 0, 0
+        yield _header(store), None, []
+        for table in schema.layout():
+            names, order = ", ".join(table.columns), ", ".join(table.key)
+            for piece in store.chunks(f"SELECT {names} FROM {table.name} ORDER BY {order}", size=_READ):
+                for cells in piece:
+                    row = to_json(table, cells)
+                    yield _line({table.name: dict(zip(table.columns, row, strict=True))}), table, row
+                done += len(piece)
+                if progress is not None:
+                    progress(done, total, table.name)
+
+
+def _header(store: Store) -> bytes:
+    prefix = "reward_range:"
+    ranges = {
+        name[len(prefix) :]: json.loads(body)
+        for name, body in store.rows("SELECT name, body FROM meta ORDER BY name")
+        if name.startswith(prefix)
+    }
+    told = {"format": FORMAT, "schema": schema.VERSION, "embedder": store.meta_get("embedder"), "reward_range": ranges}
+    return _line(told)
+
+
+def _counts(store: Store, *, zero: bool = False) -> dict[str, int]:
+    names = [table.name for table in schema.layout()]
+    return {name: 0 if zero else store.rows(f"SELECT count(*) FROM {name}")[0][0] for name in names}
+
+
+def _line(value: Any) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+# -------------------------------------------------------------------------------------------------------- reading
+def _checked(path: Path) -> tuple[int, str]:
+    """Rows and SHA-256 that the last line of an export promises, after both were found true."""
+    sha, last, number = hashlib.sha256(), b"", 0
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if number == 1:
+                _check_header(line, str(path))
+            else:
+                sha.update(last)
+            last = line
+    end = _parsed(last, f"{path}:{number}") if number > 1 else {}
+    promised = end.get("end") if isinstance(end, dict) else None
+    if not isinstance(promised, dict) or not last.endswith(b"\n"):
+        got = f"{number} lines, the last one {_short(last)}"
+        raise StoreError("the export is cut off", got=got, expected="a last line {\"end\":…}", where=str(path),
+                         do=_MAKE_AGAIN)  # fmt: skip
+    if promised.get("sha256") != sha.hexdigest() or promised.get("rows") != number - 2:
+        got = f"{number - 2} rows, SHA-256 {sha.hexdigest()}"
+        expected = f"{promised.get('rows')} rows, SHA-256 {promised.get('sha256')}"
+        raise StoreError("the export is damaged", got=got, expected=expected, where=str(path), do=_MAKE_AGAIN)
+    return number - 2, sha.hexdigest()
+
+
+def _check_header(line: bytes, where: str) -> None:
+    head = _parsed(line, f"{where}:1")
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        expected = f'a first line with "format":"{FORMAT}"'
+        raise StoreError("not the export of a memory", got=_short(line), expected=expected, where=where)
+    version = head.get("schema")
+    schema.check_version(version if isinstance(version, int) else 0, where)
+
+
+def _read(stream: BinaryIO, where: str) -> Iterator[tuple[Table | None, list[Any]]]:
+    """``(table, row)`` line by line."""
+    tables = {table.name: table for table in schema.layout()}
+    for number, line in enumerate(stream, 1):
+        value = _parsed(line, f"{where}:{number}")
+        if number == 1:
+            continue
+        name = next(iter(value), "") if isinstance(value, dict) else ""
+        if name == "end":
+            return
+        table = tables.get(name)
+        if table is None or list(value[name]) != list(table.columns):
+            do = "it was written by another version, or by hand; nothing was imported"
+            got, at = f"{name or _short(line)}: {_names(value, name)}", f"{where}:{number}"
+            raise StoreError("unknown table or columns", got=got, expected=", ".join(tables), where=at, do=do)
+        yield table, list(value[name].values())
+
+
+def _fill(
+    store: Store, rows: Iterator[tuple[Table | None, list[Any]]], total: int, expected: Callable[[], str],
+    progress: Progress | None,
+) -> Moved:  # fmt: skip
+    """Write rows into an empty store, and commit when it then has the expected digest."""
+    counts = _counts(store, zero=True)
+    with store.write():
+        for name, n in _counts(store).items():
+            if n:
+                do = "give a path or URL that does not exist yet; Memory(…) itself makes a store that is not empty"
+                raise StoreError("the target is not empty", got=f"{n} rows in {name}", where=store.where, do=do)
+        for table, batch in _batches(rows):
+            store.load(table, batch)
+            counts[table.name] += len(batch)
+            if progress is not None:
+                progress(sum(counts.values()), total, table.name)
+        made = digest(store)
+        if made != expected():
+            raise StoreError("the copy differs from its source", got=made, expected=expected(), where=store.where)
+    return Moved(counts, made)
+
+
+def _batches(rows: Iterator[tuple[Table | None, list[Any]]]) -> Iterator[tuple[Table, list[list[Any]]]]:
+    """Rows of one table at a time, as the store takes them, bounded in number and in size."""
+    batch: list[list[Any]] = []
+    at: Table | None = None
+    size = 0
+    for table, row in rows:
+        if at is not None and batch and (table is not at or len(batch) >= _WRITTEN or size > _BYTES):
+            yield at, batch
+            batch, size = [], 0
+        if table is None:  # the header
+            continue
+        cells = from_json(table, row)
+        batch.append(cells)
+        size += sum(len(cell) for cell in cells if isinstance(cell, str | bytes))
+        at = table
+    if at is not None and batch:
+        yield at, batch
+
+
+def to_json(table: Table, cells: Sequence[Any]) -> list[Any]:
+    """One row as JSON values, the same from every engine."""
+    kinds = table.columns.values()
+    return [None if c is None else _TO_JSON[kind](c) for kind, c in zip(kinds, cells, strict=True)]
+
+
+def from_json(table: Table, row: Sequence[Any]) -> list[Any]:
+    """The inverse of ``to_json``, for ``Store.load``.
+
+    Raises:
+        StoreError: a value of another type.
+    """
+    kinds = table.columns.values()
+    try:
+        return [None if c is None else _FROM_JSON[kind](c) for kind, c in zip(kinds, row, strict=True)]
+    except (TypeError, ValueError) as error:
+        raise StoreError("a row that no export holds", got=_short(str(row)), where=table.name) from error
+
+
+def _parsed(line: bytes, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise StoreError("the export is damaged", got=_short(line), expected="JSON", where=where,
+                         do=_MAKE_AGAIN) from error  # fmt: skip
+
+
+def _names(value: Any, name: str) -> str:
+    return ", ".join(value[name]) if isinstance(value, dict) and isinstance(value.get(name), dict) else ""
+
+
+def _short(line: bytes | str) -> str:
+    text = line.decode(errors="replace") if isinstance(line, bytes) else line
+    return ascii(text[:80])
+
+
+_TO_JSON: dict[str, Callable[[Any], Any]] = {
+    "TEXT": str, "INTEGER": int, "REAL": float, "BOOLEAN": bool, "BLOB": lambda b: base64.b64encode(b).decode("ascii"),
+}  # fmt: skip
+
+
+def _exactly(kind: type) -> Callable[[Any], Any]:
+    def check(cell: Any) -> Any:
+        if type(cell) is not kind:
+            raise TypeError(f"{cell!r} is no {kind.__name__}")
+        return cell
+
+    return check
+
+
+_FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    "TEXT": _exactly(str), "INTEGER": _exactly(int), "REAL": _exactly(float), "BOOLEAN": _exactly(bool),
+    "BLOB": lambda text: base64.b64decode(text, validate=True),
+}  # fmt: skip

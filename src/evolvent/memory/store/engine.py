@@ -1,0 +1,346 @@
+"""What both engines have in common: rows in, rows out, one writer at a time, blocks that can be undone.
+
+SQL in this package is written once, in what SQLite and PostgreSQL both understand: ``?`` marks, ``RETURNING``,
+``ON CONFLICT``, booleans used as conditions. What differs lives in ``sqlite`` and ``postgres``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from evolvent.core.errors import BadInput, StoreError, missing_extra
+from evolvent.memory.store.schema import Table
+
+BUSY_TIMEOUT_S = 60.0
+Sync = Literal["full", "normal"]
+Search = Literal["auto", "exact", "approximate"]
+Progress = Callable[[int, int, str], None]  # done, total, of what
+
+
+class NoMemory(StoreError):
+    """Nothing is there yet, where a memory that exists was asked for."""
+
+
+class Cursor(Protocol):
+    """The result of a statement: an iterator of tuples."""
+
+    def fetchone(self) -> Any:
+        """The next row, or ``None``."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """The rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """What runs statements: sqlite3's connection, or PostgreSQL's behind a translation of the marks."""
+
+    def execute(self, sql: str, args: Sequence[Any] = (), /) -> Cursor:
+        """Run one statement with ``?`` marks."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Any:
+        """Run one statement for each row of arguments."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
+
+    @property
+    def n(self) -> int:
+        """How many memories of any status it knows."""
+        ...
+
+    @property
+    def newest(self) -> int:
+        """Sequence number of the newest memory that it knows."""
+        ...
+
+    def catch_up(self) -> bool:
+        """Follow what others committed; whether memories or their status changed."""
+        ...
+
+    def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
+        """A new active memory of the transaction at hand."""
+        ...
+
+    def set_active(self, seq: int, active: bool) -> None:
+        """Show or hide a memory."""
+        ...
+
+    def search(
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``(seq int64, cosine float64)`` of the most similar active memories above ``gate``, best first."""
+        ...
+
+    def similarities(
+        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+    ) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that a search may return, in order, and their cosines."""
+        ...
+
+    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+        """Active memories drawn uniformly without replacement."""
+        ...
+
+    def count(self, kinds: Sequence[str] | None = None) -> int:
+        """How many memories a search looks at."""
+        ...
+
+    def vectors(self, seqs: Sequence[int]) -> np.ndarray:
+        """Vectors of known memories: float32 ``[len(seqs), D]``."""
+        ...
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Build now what makes searching fast, and wait for it."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """How it searches: ``search`` is "exact" or "approximate"; for ``health``."""
+        ...
+
+
+class OneProcess:
+    """A lock among the threads of the process that made it; after a fork the child is told to open its own store.
+
+    A child shares the file descriptors and inherits locks that other threads held: with SQLite it may corrupt the file,
+    with a server two processes would speak on one connection.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._lock, self._pid, self._where = threading.RLock(), os.getpid(), where
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the process that opened the store."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """``StoreError`` in any other process."""
+        if not self.here:
+            raise StoreError(
+                "the memory was opened in another process", got=f"process {os.getpid()}, after a fork",
+                expected=f"process {self._pid}", where=self._where, do="open it in this process: Memory(path)",
+            )  # fmt: skip
+
+    def __enter__(self) -> None:
+        self.check()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class Store(ABC):
+    """An open store. Every method is safe to call from several threads.
+
+    ``write()`` is the only way to change anything: it takes the write lock of the store first, commits when its block
+    ends and undoes everything when the block raises. Blocks nest: an inner block that raises undoes only its own part.
+    """
+
+    path: str  # what opens the same store again
+    where: str  # the same for error messages, without a password
+    dirty = False  # set by whoever mirrors uncommitted rows in memory (the index)
+    undone = 0  # rises when a rollback took such rows away, so that mirrors know to start again
+
+    # ------------------------------------------------------------------------------------------------ per engine
+    @abstractmethod
+    def session(self) -> AbstractContextManager[Connection]:
+        """One connection for this thread while the block runs; blocks nest. Nothing is begun or committed."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """``write()`` around code that is not ours: its own errors pass through as they are."""
+
+    @abstractmethod
+    def writing(self) -> bool:
+        """Whether this thread is inside a transaction: what it reads may still be undone."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All reads of this thread inside the block see one state of the store, whatever others commit."""
+
+    @abstractmethod
+    def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
+        """The rows of a query in pieces, so that a large store is never read in one go."""
+
+    @abstractmethod
+    def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert whole rows as they are, vectors as bytes, inside the transaction at hand."""
+
+    @abstractmethod
+    def index(self, scope_id: int, search: Search = "auto") -> VectorIndex:
+        """The vectors of one scope; see ``index.Index`` for ``search``."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store. Closing twice is allowed."""
+
+    @abstractmethod
+    def translated(self, doing: str) -> AbstractContextManager[None]:
+        """Turns the engine's errors in the block into ``StoreError``."""
+
+    # ------------------------------------------------------------------------------------------------ reading
+    def rows(self, sql: str, args: Sequence[Any] = ()) -> list[tuple]:
+        """All rows of a query."""
+        with self.session() as db, self.translated("reading"):
+            return db.execute(sql, args).fetchall()
+
+    def row(self, sql: str, args: Sequence[Any] = ()) -> tuple | None:
+        """The first row of a query, or ``None``."""
+        with self.session() as db, self.translated("reading"):
+            return db.execute(sql, args).fetchone()
+
+    def records(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """All rows of a query as mappings by column name."""
+        with self.session() as db, self.translated("reading"):
+            cursor: Any = db.execute(sql, args)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    # ------------------------------------------------------------------------------------------------ checking
+    def damage(self) -> list[tuple[str, str]]:
+        """What the engine's own checks find wrong, ``(where, what)``; an engine without such checks finds nothing."""
+        return []
+
+    def text_bytes(self, column: str) -> str:
+        """SQL for a text that may have been damaged: as bytes where the engine hands out what is no UTF-8."""
+        return column
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk by table, its indexes included; empty where the engine does not tell."""
+        return {}
+
+    def shrink(self) -> None:
+        """Give the room of removed rows back to the machine, where the engine can and no transaction is open."""
+        return
+
+    # ------------------------------------------------------------------------------------------------ writing
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction; inside another ``write`` block, a part of it that can be undone by itself."""
+        with self.session() as db, self.transaction(), self.translated("writing"):
+            yield db
+
+    # ------------------------------------------------------------------------------------------------ small things
+    def meta_get(self, name: str) -> Any:
+        """A JSON value stored under ``name``, or ``None``."""
+        found = self.row("SELECT body FROM meta WHERE name=?", (name,))
+        try:
+            return None if found is None else json.loads(found[0])
+        except ValueError as error:
+            raise damaged(f"{name} = {found}", self.path) from error
+
+    def meta_set(self, name: str, value: Any) -> None:
+        """Store a JSON value under ``name``."""
+        with self.write() as db:
+            db.execute(
+                "INSERT INTO meta VALUES(?,?) ON CONFLICT(name) DO UPDATE SET body=excluded.body",
+                (name, json.dumps(value, sort_keys=True)),
+            )
+
+    def meta_pin(self, name: str, value: Any) -> Any:
+        """What is stored under ``name``; ``value`` is stored when nothing was."""
+        found = self.meta_get(name)
+        if found is None:
+            with self.write():
+                found = self.meta_get(name)  # another process may have been faster
+                if found is None:
+                    self.meta_set(name, value)
+                    found = value
+        return found
+
+
+def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) -> Store:
+    """Open a store.
+
+    Args:
+        path: file, ``":memory:"``, or ``postgresql://…``.
+        sync: "full" waits for the disk at each commit (nothing acknowledged is ever lost); "normal" may lose the last
+            commits when the machine loses power, never when the process dies; the store stays consistent either way.
+        create: make it when it is new.
+
+    Raises:
+        NoMemory: there is none, and it is not to be made.
+        BadInput: not a path or URL of an engine.
+        StoreError: the store cannot be opened, is damaged, or is not a memory of this version.
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise BadInput("not a path", got=path, expected="a file, ':memory:' or postgresql://…", where="Memory(path)")
+    if sync not in ("full", "normal"):
+        raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store")
+    scheme = str(path).partition("://")[0] if "://" in str(path) else ""
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from evolvent.memory.store.postgres import Postgres
+        except ImportError as error:
+            raise missing_extra("psycopg", "postgres", "a memory at postgresql://…") from error
+        return Postgres(str(path), sync=sync, create=create)
+    if scheme:
+        expected = "a file path, ':memory:' or postgresql://…"
+        raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
+    from evolvent.memory.store.sqlite import SQLite
+
+    return SQLite(path, sync=sync, create=create)
+
+
+def damaged(got: object, where: str) -> StoreError:
+    """The error for a store that does not hold what was written to it."""
+    do = "keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover"
+    return StoreError("the memory file is damaged", got=got, where=where, do=do)
+
+
+def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:
+    """Append one row to the audit log, inside the transaction at hand; returns its number.
+
+    ``target`` is a memory that the row is about, or ``"*"`` where an act is about more than one thing.
+    """
+    row = db.execute(
+        "INSERT INTO audit(scope_id, verb, target, detail, created_at) VALUES(?,?,?,?,?) RETURNING seq",
+        (scope_id, verb, target, json.dumps(detail, sort_keys=True, ensure_ascii=False), time.time()),
+    ).fetchone()
+    return int(row[0])
+
+
+def put_text(db: Connection, digest: str, body: str) -> None:
+    """Store a text under its content hash; the same text twice is stored once."""
+    db.execute("INSERT INTO text_blob VALUES(?,?,?) ON CONFLICT DO NOTHING", (digest, body, len(body)))
+
+
+def among(db: Connection, sql: str, ids: Iterable[Any], *args: Any) -> Iterable[tuple]:
+    """Rows of a query with ``{}`` for the list after ``IN`` and ``args`` before it, asked in pieces of a few hundred.
+
+    The statement is on its way when this returns, so what else is asked for before the first row travels with it.
+    """
+    every = list(ids)
+    if len(every) <= 500:
+        return db.execute(_filled(sql, len(every)), (*args, *every)) if every else ()
+    pieces = [every[start : start + 500] for start in range(0, len(every), 500)]
+    return chain.from_iterable([db.execute(_filled(sql, len(piece)), (*args, *piece)) for piece in pieces])
+
+
+@lru_cache(maxsize=2048)
+def _filled(sql: str, n: int) -> str:
+    return sql.format(marks(n))
+
+
+def marks(n: int) -> str:
+    """``n`` placeholders for an ``IN (…)``; for none, what nothing is in (an empty list is no SQL everywhere)."""
+    return ",".join("?" * n) or "NULL"

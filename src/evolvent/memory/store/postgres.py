@@ -1,0 +1,295 @@
+"""One schema of a PostgreSQL database with pgvector: the same tables, one writer at a time, search in the server."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+import psycopg_pool
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.store import postgres_schema, schema
+from evolvent.memory.store.engine import BUSY_TIMEOUT_S, Connection, NoMemory, OneProcess, Search, Store, Sync
+from evolvent.memory.store.pgvector import LARGE, PgVector, register
+from evolvent.memory.store.postgres_errors import explained
+from evolvent.memory.store.postgres_link import Link, portable
+from evolvent.memory.store.schema import Table
+
+_COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
+_AT = "postgresql://…?…"
+_OWN_OPTIONS = {"schema": "evolvent", "index": "exact", "connections": "4"}
+_CONNECT = {
+    "connect_timeout": "10", "application_name": "evolvent", "client_encoding": "utf8",
+    "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
+}  # fmt: skip
+
+
+class Postgres(Store):
+    """A pool of connections to one schema. Threads read at the same time and write one after the other.
+
+    Args:
+        url: ``postgresql://user:password@host:port/database``; beside libpq's own options it may say ``schema=NAME``
+            (default "evolvent", made when new), ``index=hnsw`` (approximate search of large stores, see pgvector) and
+            ``connections=N``: how many threads may be inside at once, others wait (default 4; writers take turns).
+        sync: "full" commits to the server's disk; "normal" may lose the last commits when the server crashes.
+        create: see ``open_store``.
+
+    Raises:
+        BadInput: the URL names an unknown index or a schema that would have to be quoted.
+        StoreError: the server cannot be reached, refuses, has no pgvector, or the schema is no memory of this version.
+    """
+
+    def __init__(self, url: str, *, sync: Sync = "full", create: bool = True) -> None:
+        self.path = url
+        self.conninfo, own = split_url(url)
+        self.schema, self.hnsw = own["schema"], own["index"] == "hnsw"
+        self.where = f"{_without_password(self.conninfo)}, schema {self.schema!r}"
+        self._sync = sync
+        self._local = threading.local()
+        self._process = OneProcess(self.where)
+        self._vector_oids: tuple[int, str] = (0, "public")
+        self._pool: psycopg_pool.ConnectionPool | None = None
+        with self.translated("opening"):
+            # connected by hand first: a pool would keep trying, and tell the reason to the log only
+            with psycopg.connect(self.conninfo, autocommit=True) as conn:
+                self._vector_oids = self._prepare(conn, create)
+            self._pool = psycopg_pool.ConnectionPool(
+                self.conninfo, min_size=0, max_size=int(own["connections"]), timeout=BUSY_TIMEOUT_S, max_idle=120.0,
+                reconnect_timeout=BUSY_TIMEOUT_S, configure=self._configure, kwargs={"autocommit": True}, open=True,
+                num_workers=1,
+            )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------ opening
+    def _prepare(self, conn: psycopg.Connection, create: bool) -> tuple[int, str]:
+        """Make the schema or check it; returns pgvector's type and where it lives."""
+        encoding = conn.execute("SHOW server_encoding").fetchone()
+        if encoding != ("UTF8",):
+            raise StoreError("the database does not hold Unicode", got=encoding, expected="UTF8", where=self.where)
+        self._settings(conn)
+        with conn.transaction():
+            conn.execute("SELECT pg_advisory_xact_lock(%s, 0)", (schema.APPLICATION_ID,))  # one opens at a time
+            if _extension(conn) is None:
+                conn.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            found = _extension(conn)
+            assert found is not None
+            kind = conn.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{self.schema}.evolvent_store",)).fetchone()
+            tables = conn.execute(
+                "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = to_regnamespace(%s)",
+                (self.schema,),
+            ).fetchone()
+            if kind == (False,) and tables != (0,):
+                raise StoreError(
+                    "this schema is not an Evolvent memory",
+                    got=f"{tables[0] if tables else 0} other tables",
+                    where=self.where,
+                    do="name another schema in the URL: ?schema=NAME (it is made when it is new)",
+                )
+            if kind == (False,) and not create:
+                raise NoMemory("there is no memory", got=self.where, expected="a schema that holds one")
+            if kind == (False,):
+                conn.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}".encode())
+                conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
+                for statement in postgres_schema.statements():
+                    conn.execute(statement.encode())
+            version = conn.execute(f"SELECT version FROM {self.schema}.evolvent_store".encode()).fetchone()
+            schema.check_version(version[0] if version else 0, self.where)
+        return found
+
+    def _settings(self, conn: psycopg.Connection) -> None:
+        settings = {
+            "lock_timeout": f"{BUSY_TIMEOUT_S:.0f}s",
+            "synchronous_commit": "on" if self._sync == "full" else "off",
+            "jit": "off",
+            # a client that is gone must not keep the write lock: noticed while waiting, and while computing
+            "tcp_keepalives_idle": "60",
+            "tcp_keepalives_interval": "10",
+            "tcp_keepalives_count": "3",
+        }
+        if conn.info.server_version >= 140000:
+            settings["client_connection_check_interval"] = "5s"
+        calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
+        conn.execute(f"SELECT {calls}".encode(), [word for pair in settings.items() for word in pair])
+
+    def _configure(self, conn: psycopg.Connection) -> None:
+        oid, place = self._vector_oids
+        self._settings(conn)
+        conn.execute(f"SET search_path TO {self.schema}, {place}".encode())
+        register(conn, oid)
+        conn.prepared_max = 400
+
+    # ------------------------------------------------------------------------------------------------ reading
+    @contextmanager
+    def session(self) -> Iterator[Link]:
+        """One connection of the pool for this thread while the block runs."""
+        self._process.check()
+        link = self._link()
+        if link is not None:
+            yield link
+            return
+        with self.translated("connecting to"):
+            link = Link(self._open_pool())
+        self._local.link = link
+        try:
+            yield link
+            with self.translated("reading"):
+                link.flush()
+        finally:
+            self._local.link = None
+            link.give_back()
+
+    def _open_pool(self) -> psycopg_pool.ConnectionPool:
+        assert self._pool is not None
+        return self._pool
+
+    def _link(self) -> Link | None:
+        return getattr(self._local, "link", None)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One read-only transaction, unless one is open already."""
+        with self.session() as link, self.translated("reading"):
+            if link.depth or link.reading:
+                yield
+                return
+            link.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            link.reading = True
+            try:
+                yield
+            finally:
+                link.reading = False
+                link.undo()
+
+    def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
+        """The rows of a query in pieces, of one state of the store."""
+        with self.session() as link, self.snapshot(), self.translated("reading"), link.stream() as cursor:
+            cursor.execute(portable(sql), args, binary=True)
+            while piece := cursor.fetchmany(size):
+                yield piece
+
+    def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert whole rows, by COPY."""
+        kinds = [self._vector_oids[0] if kind == "BLOB" else _COPIED[kind] for kind in table.columns.values()]
+        command = f"COPY {table.name}({', '.join(table.columns)}) FROM STDIN (FORMAT BINARY)"
+        with self.session() as link, self.translated("writing"), link.copy(command) as copy:
+            copy.set_types(kinds)
+            for row in rows:
+                copy.write_row(row)
+
+    def index(self, scope_id: int, search: Search = "auto") -> PgVector:
+        """Search in the server; what its address says about the index goes for "auto"."""
+        if search == "approximate":
+            return PgVector(self, scope_id, graph_from=1)
+        return PgVector(self, scope_id, graph_from=LARGE if self.hnsw and search == "auto" else None)
+
+    # ------------------------------------------------------------------------------------------------ checking
+    def damage(self) -> list[tuple[str, str]]:
+        """Vectors for searching that are not those of their memories; the server checks its own pages."""
+        rows = self.rows(
+            "SELECT m.seq FROM memory m JOIN embedding e USING(emb_id) LEFT JOIN memory_vector v USING(seq) WHERE "
+            "(v.scope_id, v.kind, v.active) IS DISTINCT FROM (m.scope_id, m.kind, m.status = 'active') "
+            "OR v.vec <> e.vec ORDER BY m.seq LIMIT 100"
+        )
+        return [(f"vector for searching of m{seq}", "it differs from the memory") for (seq,) in rows]
+
+    def sizes(self) -> dict[str, int]:
+        """With indexes and long texts."""
+        return dict(
+            self.rows(
+                "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r' "
+                "AND relnamespace = to_regnamespace(?) ORDER BY 2 DESC",
+                (self.schema,),
+            )
+        )
+
+    def shrink(self) -> None:
+        """Let the room be used again (VACUUM); the server keeps its files."""
+        if not self.writing():
+            with self.session() as db, self.translated("compacting"):
+                for table in schema.layout():
+                    db.command(f"VACUUM (ANALYZE) {table.name}")
+
+    # ------------------------------------------------------------------------------------------------ writing
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """``write()`` around code that is not ours: its own errors pass through as they are."""
+        with self._block() as link:
+            with self.translated("writing"):
+                link.flush()  # the lock first, whatever the code does beside the store
+            yield
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction; its lock is asked for together with its first statement."""
+        with self._block() as link, self.translated("writing"):
+            yield link
+
+    @contextmanager
+    def _block(self) -> Iterator[Link]:
+        with self.session() as link:
+            if link.reading:
+                raise BadInput("a snapshot only reads", got="write() inside it", where=self.where)
+            with self.translated("writing"):
+                # freed by the server at the end of the transaction, however the client ends
+                link.begin(f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))")
+            try:
+                yield link
+                with self.translated("committing"):
+                    link.commit()
+            except BaseException:
+                link.undo()
+                raise
+            finally:
+                link.depth -= 1
+
+    def writing(self) -> bool:
+        """Whether this thread is inside a transaction."""
+        link = self._link()
+        return link is not None and link.depth > 0
+
+    def close(self) -> None:
+        """Close all connections. Closing twice is allowed; in a child of a fork they are the parent's."""
+        if self._pool is not None and self._process.here:
+            self._pool.close()
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Turns psycopg's errors in the block into ``StoreError``."""
+        try:
+            yield
+        except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as error:
+            raise explained(error, doing, self.where) from error
+
+
+def split_url(url: str) -> tuple[str, dict[str, str]]:
+    """``(what libpq connects with, our own options)`` of a URL."""
+    parts = urlsplit(url)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    own = {**_OWN_OPTIONS, **{name: value for name, value in given if name in _OWN_OPTIONS}}
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,49}", own["schema"]) or own["schema"].startswith("pg_"):
+        expected = "lower-case letters, digits and _, at most 50, no leading digit or pg_"
+        raise BadInput("not a name for a schema", got=own["schema"], expected=expected, where=_AT)
+    if own["index"] not in ("exact", "hnsw"):
+        raise BadInput("unknown index", got=own["index"], expected="exact, hnsw", where=_AT)
+    if not re.fullmatch(r"[1-9][0-9]{0,2}", own["connections"]):
+        raise BadInput("not a number of connections", got=own["connections"], expected="1 to 999", where=_AT)
+    libpq = _CONNECT | {name: value for name, value in given if name not in _OWN_OPTIONS}
+    return urlunsplit(parts._replace(query=urlencode(libpq, quote_via=quote))), own
+
+
+def _without_password(conninfo: str) -> str:
+    parts = urlsplit(conninfo)
+    host = dict(parse_qsl(parts.query)).get("host", parts.netloc.rpartition("@")[2])
+    return f"postgresql://{host}{parts.path}"
+
+
+def _extension(conn: psycopg.Connection) -> tuple[int, str] | None:
+    return conn.execute(
+        "SELECT t.oid::bigint, quote_ident(n.nspname) FROM pg_extension e "
+        "JOIN pg_namespace n ON n.oid = e.extnamespace "
+        "JOIN pg_type t ON t.typname = 'vector' AND t.typnamespace = n.oid WHERE e.extname = 'vector'"
+    ).fetchone()

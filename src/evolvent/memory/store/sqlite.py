@@ -1,0 +1,279 @@
+"""One SQLite file: write-ahead log, foreign keys, one writer at a time, errors that say what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from evolvent.core.errors import StoreError
+from evolvent.memory.store import schema
+from evolvent.memory.store.engine import (
+    BUSY_TIMEOUT_S,
+    Connection,
+    NoMemory,
+    OneProcess,
+    Search,
+    Store,
+    Sync,
+    damaged,
+    marks,
+)
+from evolvent.memory.store.schema import Table
+from evolvent.memory.store.turn import Turn
+
+
+class SQLite(Store):
+    """A connection to one memory file; threads share it and wait for each other.
+
+    Args:
+        path: file, or ``":memory:"``.
+        sync: see ``open_store``.
+        create: see ``open_store``.
+
+    Raises:
+        StoreError: the file cannot be opened, is damaged, or is not a memory of this version.
+    """
+
+    def __init__(self, path: str | Path, *, sync: Sync = "full", create: bool = True) -> None:
+        self.path = self.where = str(path)
+        if self.path != ":memory:" and not Path(self.path).parent.is_dir():
+            raise StoreError(
+                "the folder of the memory file does not exist",
+                got=Path(self.path).parent,
+                where=self.path,
+                do="create the folder, or give another path",
+            )
+        if not create and not Path(self.path).is_file():
+            raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
+        self.lock = OneProcess(self.where)
+        self._depth = 0
+        self._indexes: list[Any] = []
+        self._turn = Turn(f"{self.path}-wal")
+        with self.translated("opening"):
+            self.db = sqlite3.connect(
+                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
+            )
+            try:
+                self._configure(sync)
+                self._check_schema()
+            except BaseException:
+                self._turn.close()
+                self.db.close()
+                raise
+
+    # ------------------------------------------------------------------------------------------------ opening
+    def _configure(self, sync: str) -> None:
+        self.db.execute("PRAGMA foreign_keys=ON")
+        self.db.execute(f"PRAGMA synchronous={sync.upper()}")
+        self.db.execute("PRAGMA cache_size=-65536")
+        for attempt in range(100):
+            try:
+                self.db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                # several processes opening a new file at once: switching to WAL does not wait for the lock by itself
+                if "locked" not in str(error) or attempt == 99:
+                    raise
+                time.sleep(0.02 + 0.002 * attempt)
+
+    def _check_schema(self) -> None:
+        application = self._pragma("application_id")
+        tables = self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if application == 0 and tables == 0:
+            with self.write():
+                if self._pragma("application_id") == 0:  # not created by another process meanwhile
+                    for statement in [*schema.tables(), *_triggers()]:
+                        self.db.execute(statement)
+                    self.db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+                    self.db.execute(f"PRAGMA user_version={schema.VERSION}")
+        elif application != schema.APPLICATION_ID:
+            raise StoreError(
+                "this SQLite file is not an Evolvent memory",
+                got=f"application id {application}, {tables} tables",
+                where=self.path,
+                do="give the path of a memory, or of a file that does not exist yet",
+            )
+        schema.check_version(self._pragma("user_version"), self.path)
+
+    def _pragma(self, name: str) -> int:
+        return int(self.db.execute(f"PRAGMA {name}").fetchone()[0])
+
+    # ------------------------------------------------------------------------------------------------ reading
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """The one connection; other threads wait."""
+        with self.lock:
+            yield self.db
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One read transaction, unless one is open already."""
+        with self.lock, self.translated("reading"):
+            if self.db.in_transaction:
+                yield
+                return
+            self.db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")  # nothing was written
+
+    def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
+        """The rows of a query in pieces; the connection is held until the last one."""
+        with self.lock, self.translated("reading"):
+            cursor = self.db.execute(sql, args)
+            while piece := cursor.fetchmany(size):
+                yield piece
+
+    def data_version(self) -> int:
+        """A number that changes when another connection has committed; microseconds."""
+        with self.lock, self.translated("reading"):
+            return int(self.db.execute("PRAGMA data_version").fetchone()[0])
+
+    def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
+        """Insert whole rows."""
+        with self.session() as db, self.translated("writing"):
+            db.executemany(
+                f"INSERT INTO {table.name}({', '.join(table.columns)}) VALUES({marks(len(table.columns))})", rows
+            )
+
+    def index(self, scope_id: int, search: Search = "auto") -> Any:
+        """A shadow of the file: in memory, of large scopes in files beside it."""
+        from evolvent.memory.index.index import Index
+
+        self._indexes.append(Index(self, scope_id, search))
+        return self._indexes[-1]
+
+    # ------------------------------------------------------------------------------------------------ checking
+    def damage(self) -> list[tuple[str, str]]:
+        """Broken pages, indexes that miss rows, broken constraints, rows that refer to nothing."""
+        told = [("the file", str(row[0])) for row in self.rows("PRAGMA integrity_check(100)") if row[0] != "ok"]
+        for table, rowid, parent, _ in self.rows("PRAGMA foreign_key_check"):
+            told.append((f"row {rowid} of {table}", f"it refers to a row of {parent} that is not there"))
+        return told
+
+    def text_bytes(self, column: str) -> str:
+        """SQLite hands out any bytes as text."""
+        return f"CAST({column} AS BLOB)"
+
+    def sizes(self) -> dict[str, int]:
+        """From the page statistics, or the whole file where SQLite was built without them."""
+        try:
+            rows = self.rows(
+                "SELECT coalesce(s.tbl_name, d.name), sum(d.pgsize) FROM dbstat d LEFT JOIN sqlite_schema s "
+                "ON s.name = d.name GROUP BY 1 ORDER BY 2 DESC"
+            )
+        except StoreError:
+            return {"file": self._pragma("page_count") * self._pragma("page_size")}
+        return dict(rows)
+
+    def shrink(self) -> None:
+        """Rewrite the file without its free pages."""
+        with self.lock, self.translated("compacting"):
+            if not self.db.in_transaction:
+                self.db.execute("VACUUM")
+                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # ------------------------------------------------------------------------------------------------ writing
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """``write()`` around code that is not ours: its own errors pass through as they are."""
+        with self.lock:
+            depth = self._depth
+            with self.translated("writing"):
+                if depth == 0:
+                    self._turn.begin(self.db, BUSY_TIMEOUT_S)
+                else:
+                    self.db.execute(f"SAVEPOINT s{depth}")
+            self._depth += 1
+            try:
+                yield
+                with self.translated("committing"):
+                    self.db.execute("COMMIT" if depth == 0 else f"RELEASE s{depth}")
+                self.dirty = self.dirty and depth > 0
+            except BaseException:
+                self.undone += self.dirty
+                if self.db.in_transaction:  # SQLite itself undoes everything after some errors (disk full)
+                    self.db.execute("ROLLBACK" if depth == 0 else f"ROLLBACK TO s{depth}")
+                    if depth:
+                        self.db.execute(f"RELEASE s{depth}")
+                raise
+            finally:
+                self._depth -= 1
+
+    def writing(self) -> bool:
+        """Whether a transaction is open; other threads would wait for the answer."""
+        with self.lock:
+            return self._depth > 0
+
+    def close(self) -> None:
+        """Close the file. Closing twice is allowed; in a child of a fork there is nothing to close."""
+        if not self.lock.here:
+            return
+        with self.lock:
+            try:
+                while self._indexes:
+                    self._indexes.pop().close()
+            finally:
+                self._turn.close()
+                self.db.close()
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Turns sqlite3's errors in the block into ``StoreError``."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a damaged name is in SQLite's message
+            raise _explained(error, doing, self.path) from error
+
+
+def _triggers() -> list[str]:
+    return [
+        f"CREATE TRIGGER {name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{why}'); END"
+        for name, event, table, why in schema.TRIGGERS
+    ]
+
+
+# the operating system refused a write for another reason than a full disk: nothing is wrong with what is there
+_NOT_WRITTEN = tuple(
+    f"SQLITE_IOERR_{what}" for what in ("WRITE", "FSYNC", "DIR_FSYNC", "TRUNCATE", "SHMSIZE", "SHMOPEN", "DELETE")
+)
+_DAMAGED = (
+    "not a database", "malformed", "corrupt", "disk i/o", "could not decode", "can't decode", "no such table",
+    "no such column",
+)  # fmt: skip
+
+
+def _explained(error: Exception, doing: str, path: str) -> StoreError:
+    text, name = str(error), getattr(error, "sqlite_errorname", "")
+    lower = text.lower()
+    if "closed database" in lower:
+        return StoreError("the memory is closed", got=text, where=path, do="open it again: Memory(path)")
+    if "locked" in lower or "busy" in lower:
+        return StoreError(
+            "another process kept the memory locked",
+            got=f"{text} after {BUSY_TIMEOUT_S:g} s",
+            where=path,
+            do="look for a process that holds a long transaction() open",
+        )
+    if "full" in lower:
+        do = "make room; the transaction was undone, what was acknowledged before is intact"
+        return StoreError("the disk is full", got=text, where=path, do=do)
+    if "readonly" in lower or "read-only" in lower:
+        return StoreError(
+            "the memory cannot be written", got=text, where=path, do="check the permissions of the folder"
+        )
+    if "unable to open" in lower:
+        do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"
+        return StoreError("the memory cannot be opened", got=text, where=path, do=do)
+    if name in _NOT_WRITTEN:
+        do = "look for a quota, a limit on the size of files or a failing disk; what was acknowledged before is intact"
+        return StoreError("the disk does not take what is written", got=f"{text} ({name})", where=path, do=do)
+    if any(word in lower for word in _DAMAGED):
+        return damaged(text, path)
+    return StoreError(f"{doing} the memory failed", got=text, where=path)

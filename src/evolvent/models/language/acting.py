@@ -1,0 +1,142 @@
+"""How a language model decides: free text, a choice among whole actions, or token by token inside the allowed actions.
+
+For ``word``, ``token`` and ``sum`` the choice is TWOSOME's (Tan et al. 2024, arXiv 2401.14151):
+
+    z_k = sum_j log pi(w_k^j | context, w_k^{<j})  /  (words of k | tokens of k | 1),      P(k) = softmax_k(z_k / T)
+
+The record keeps the unconstrained log-probabilities of the chosen action's tokens and notes ``action_logp``, the
+log-probability of the choice itself, at each of them. ``trie`` samples the tokens one by one among those that continue
+some allowed action, so the log-probabilities of the record are those of what was done. Either way the model is asked
+about a situation once and answers from memory until ``forget``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from evolvent.core.protocols import Completion, Request
+from evolvent.core.seeding import rng
+from evolvent.models.language.known import Known, walk
+from evolvent.models.language.model import Heat, LanguageModel
+
+Way = Literal["word", "token", "sum", "trie"]
+
+
+@dataclass
+class Acting:
+    """The engine of a ``models.language.model.LanguageModel``; counts tokens and seconds.
+
+    ``way`` is how it chooses among allowed actions; temperature 0 is greedy. With ``heat`` the temperature of what is
+    sampled token by token follows its entropy.
+    """
+
+    model: LanguageModel
+    way: Way = "trie"
+    temperature: float = 1.0
+    heat: Heat | None = None
+    tokens: int = field(default=0, init=False)
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._known = Known(self.model)
+
+    def forget(self) -> None:
+        """To be called whenever the weights have moved: what was asked before does not hold."""
+        self._known.forget()
+
+    def __call__(self, requests: Sequence[Request]) -> list[Completion]:
+        """The answers in order."""
+        started = time.perf_counter()
+        said: list[Completion | None] = [None] * len(requests)
+        batches: dict[tuple[Any, ...], list[int]] = {}
+        for i, request in enumerate(requests):
+            how = self._how(request)
+            key = (
+                how,
+                request.adapter,
+                *((request.max_tokens, request.stop, bool(request.choices)) if how == self._write else ()),
+            )
+            batches.setdefault(key, []).append(i)
+        for (how, *_), members in batches.items():
+            answers = how([requests[i] for i in members])
+            for i, answer in zip(members, answers, strict=True):
+                said[i] = answer
+        self.seconds += time.perf_counter() - started
+        answers = [answer for answer in said if answer is not None]
+        self.tokens += sum(len(answer.token_ids) for answer in answers)
+        return answers
+
+    def _how(self, request: Request) -> Callable[[Sequence[Request]], list[Completion]]:
+        if request.choices and self.way != "trie":
+            return self._choose
+        whole = bool(request.choices) and request.max_tokens >= max(map(len, request.choice_tokens))
+        return self._walk if whole and self.heat is None else self._write
+
+    def _write(self, requests: Sequence[Request]) -> list[Completion]:
+        """Sampled token by token, freely or inside the allowed actions."""
+        choices = [list(request.choice_tokens) for request in requests] if requests[0].choices else None
+        sampled = self.model.sample(
+            [request.tokens for request in requests], max_tokens=requests[0].max_tokens, temperature=self.temperature,
+            stop=() if choices else requests[0].stop, seeds=[request.seed for request in requests],
+            adapter=requests[0].adapter, allowed=choices, heat=self.heat,
+        )  # fmt: skip
+        out: list[Completion] = []
+        for request, one in zip(requests, sampled, strict=True):
+            taken = [i for i, ids in enumerate(request.choice_tokens) if np.array_equal(ids, one.token_ids)]
+            notes = {"entropy": one.entropy}
+            choice = taken[0] if taken else -1
+            out.append(Completion(one.text, one.token_ids, one.logp, finish=one.finish, choice=choice, notes=notes))
+        return out
+
+    def _walk(self, requests: Sequence[Request]) -> list[Completion]:
+        """One of the allowed actions, token by token."""
+        greedy = self.temperature == 0.0
+        out: list[Completion] = []
+        known = self._known.opinions(requests, 1.0 if greedy else self.temperature, inside=True)
+        for request, opinions in zip(requests, known, strict=True):
+            k = walk(request.choice_tokens, opinions, request.seed, greedy=greedy)
+            logp_K, entropy_K = opinions[k]
+            text = self.model.decode(request.choice_tokens[k])
+            scores_N = np.array([opinion.logp_K.sum(dtype=np.float64) for opinion in opinions])
+            notes = {"entropy": entropy_K}
+            out.append(Completion(text, request.choice_tokens[k], logp_K, choice=k, scores_N=scores_N, notes=notes))
+        return out
+
+    def _choose(self, requests: Sequence[Request]) -> list[Completion]:
+        """One of the allowed actions, by the likelihood of the whole."""
+        known = self._known.opinions(requests, 1.0, inside=False)
+        # what training will compute again for each token, where tokens are trained one by one
+        kept = self._known.opinions(requests, self.temperature or 1.0, inside=False)
+        out: list[Completion] = []
+        for request, opinions, recorded in zip(requests, known, kept, strict=True):
+            logps = [opinion.logp_K.astype(np.float64) for opinion in opinions]
+            texts = [self.model.decode(ids) for ids in request.choice_tokens]
+            z = np.array([lp.sum() / divisor(self.way, t, lp) for lp, t in zip(logps, texts, strict=True)])
+            p = choice_probabilities(z, self.temperature)
+            k = int(np.argmax(p)) if self.temperature == 0.0 else int(rng(request.seed, "choice").choice(len(p), p=p))
+            notes = {"action_logp": np.full(len(logps[k]), np.log(max(p[k], 1e-300)), np.float32)}
+            scores_N = np.array([lp.sum() for lp in logps])
+            out.append(
+                Completion(
+                    texts[k], request.choice_tokens[k], recorded[k].logp_K, choice=k, scores_N=scores_N, notes=notes
+                )
+            )
+        return out
+
+
+def divisor(way: str, text: str, logp_K: np.ndarray) -> float:
+    """What TWOSOME divides the log-likelihood of an action by."""
+    return {"sum": 1, "token": len(logp_K), "word": max(1, len(text.split()))}[way]
+
+
+def choice_probabilities(z_N: np.ndarray, temperature: float) -> np.ndarray:
+    """Softmax of the scores; temperature 0 puts everything on the best."""
+    if temperature == 0.0:
+        return (np.arange(len(z_N)) == int(np.argmax(z_N))).astype(np.float64)
+    x = np.exp((z_N - z_N.max()) / temperature)
+    return x / x.sum()

@@ -1,0 +1,91 @@
+"""What a model thinks of allowed actions, asked once for each situation.
+
+Text worlds come back to the same situation: attempts at one task begin alike, and an attempt may stand where it stood.
+All actions of all new situations go through the model as one packed pass; what it said holds until the weights move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from evolvent.core.protocols import Request
+from evolvent.models.language.model import LanguageModel, Row
+
+
+class Opinion(NamedTuple):
+    """Of one action: log-probability and entropy of each of its tokens, float32 ``[K]``, nats."""
+
+    logp_K: np.ndarray
+    entropy_K: np.ndarray
+
+
+class Known:
+    """Opinions by situation; ``forget`` must be called before the weights move or after."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._found: dict[tuple[object, ...], list[Opinion]] = {}
+
+    def forget(self) -> None:
+        """Nothing that was asked before holds any more."""
+        self._found.clear()
+
+    def opinions(self, requests: Sequence[Request], temperature: float, *, inside: bool) -> list[list[Opinion]]:
+        """Of every allowed action of every request, in order.
+
+        Args:
+            requests: decisions with choices, all of one adapter.
+            temperature: divides the logits, above 0.
+            inside: each token among those that continue some allowed action; otherwise among all.
+        """
+        keys = [
+            (request.adapter, temperature, inside, _bytes(request.tokens), *map(_bytes, request.choice_tokens))
+            for request in requests
+        ]
+        new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._found}
+        rows = [
+            Row(request.tokens, ids, request.choice_tokens if inside else ())
+            for request in new.values()
+            for ids in request.choice_tokens
+        ]
+        if rows:
+            with torch.no_grad():
+                told = self._model.judge(rows, adapter=requests[0].adapter, temperature=temperature)
+            ends = np.cumsum([len(row.tokens) for row in rows])[:-1]
+            logps, entropies = (
+                np.split(column.float().cpu().numpy(), ends) for column in (told.logp_K, told.entropy_K)
+            )
+            found = [Opinion(*pair) for pair in zip(logps, entropies, strict=True)]
+            at = 0
+            for key, request in new.items():
+                self._found[key] = found[at : at + len(request.choices)]
+                at += len(request.choices)
+        return [self._found[key] for key in keys]
+
+
+def walk(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], seed: int, *, greedy: bool) -> int:
+    """An action drawn token by token inside the allowed ones, as ``LanguageModel.sample`` draws: its index.
+
+    Each token is the inverse of the distribution function at its own uniform number; greedy takes the most probable.
+    """
+    uniforms = np.random.default_rng(seed).random(max(map(len, choices)))
+    left = list(range(len(choices)))
+    for k, uniform in enumerate(uniforms):
+        if all(np.array_equal(choices[i], choices[left[0]]) for i in left):
+            break
+        logp = {int(choices[i][k]): float(opinions[i].logp_K[k]) for i in left}
+        tokens = sorted(logp)
+        p = np.exp([logp[token] for token in tokens])
+        cumulative = p.cumsum()
+        which = int(p.argmax()) if greedy else int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+        taken = tokens[min(which, len(tokens) - 1)]
+        left = [i for i in left if int(choices[i][k]) == taken]
+    return left[0]
+
+
+def _bytes(ids: np.ndarray) -> bytes:
+    return np.asarray(ids, np.int32).tobytes()

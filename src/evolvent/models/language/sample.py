@@ -1,0 +1,286 @@
+"""Batched sampling with a key/value cache: a prompt is evaluated once, however many completions it gets.
+
+The prompts of a call go through the model as one packed row. Then every completion adds one token a step; those that
+have ended leave. Each draws from its own generator, by inverting the distribution function at one uniform number a
+token, so that which others are in the batch does not change what it draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.models.language.attention import Packed, Shared
+from evolvent.models.language.choices import Choices
+from evolvent.models.language.judge import Head
+from evolvent.models.language.pack import pack
+from evolvent.models.sampling import nucleus
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """One completion, token by token as drawn.
+
+    ``token_ids`` int32 ``[K]``, the end token and the tokens of a stop string included; ``logp`` float32 ``[K]`` under
+    the distribution they were drawn from (at temperature 0: under the model's own at temperature 1) and its
+    ``entropy`` float32 ``[K]``, nats; ``text`` ends before the end token or the stop string; ``finish`` is "stop"
+    (end token, stop string, or a choice is complete) or "length".
+    """
+
+    token_ids: np.ndarray
+    logp: np.ndarray
+    entropy: np.ndarray
+    text: str
+    finish: str
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A temperature that follows the entropy H of each token (HAPO, arXiv 2509.16591): times ``1 + strength h``.
+
+    ``h = (log H - pivot) / above`` where that is positive, ``/ below`` where it is not, in [-1, 1]. What is recorded
+    is the distribution without it.
+    """
+
+    strength: float
+    pivot: float
+    above: float
+    below: float
+
+    def warmed(self, z: Tensor) -> Tensor:
+        """Logits ``[R, V]`` to draw from."""
+        log_p = z.log_softmax(-1)
+        entropy = -torch.linalg.vecdot(log_p.exp(), log_p.clamp(min=-1e30))
+        away = entropy.clamp(min=1e-8).log() - self.pivot
+        h = (away / torch.where(away > 0, self.above, self.below)).clamp(-1.0, 1.0)
+        return z / (1.0 + self.strength * h)[:, None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to draw, and where to end. ``plain`` records log-probabilities and entropies of the unaltered model."""
+
+    max_tokens: int
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    stop: tuple[str, ...] = ()
+    end_ids: frozenset[int] = frozenset()
+    plain: bool = False
+    heat: Heat | None = None
+
+
+Step = Callable[[Tensor, Tensor, Packed | Shared], Tensor]
+"""Token ids int64 ``[L]``, positions int64 ``[L]`` and a layout to last hidden states ``[L, D]``."""
+
+
+@dataclass
+class _Writing:
+    """A completion on its way."""
+
+    index: int
+    limit: int
+    tree: Choices | None
+    uniforms: np.ndarray
+    node: int = 0
+    ids: list[int] = field(default_factory=list[int])
+    logp: list[float] = field(default_factory=list[float])
+    entropy: list[float] = field(default_factory=list[float])
+    finish: str = ""
+
+    def take(self, token: int, logp: float, entropy: float) -> None:
+        self.ids.append(token)
+        self.logp.append(logp)
+        self.entropy.append(entropy)
+        if self.tree is None:
+            return
+        self.node = self.tree.after(self.node, token)
+        ahead = self.tree.forced(self.node)
+        if ahead is not None and len(self.ids) + len(ahead) <= self.limit:  # nothing is left to decide
+            self.ids += ahead
+            self.logp += [0.0] * len(ahead)
+            self.entropy += [0.0] * len(ahead)
+            self.finish = "stop"
+
+
+@torch.inference_mode()
+def sample_batch(
+    prompts: Sequence[np.ndarray],
+    counts: int,
+    trees: Sequence[Choices | None],
+    seeds: Sequence[int],
+    limits: Sequence[int],
+    settings: Settings,
+    machine: tuple[Step, Head, Callable[[Sequence[int]], str]],
+) -> list[Sampled]:
+    """``counts`` completions of each prompt, prompt-major; see ``LanguageModel.sample``.
+
+    Args:
+        prompts: int ``[P]`` each.
+        counts: completions of each prompt.
+        trees: of the allowed choices of each prompt.
+        seeds: one for each completion.
+        limits: tokens that may follow each prompt.
+        settings: how to draw.
+        machine: the model's step, its head, and what decodes tokens.
+    """
+    step, head, decode = machine
+    device = head.weight.device
+    writing = [
+        _Writing(i, limits[i // counts], trees[i // counts], np.random.default_rng(seed).random(limits[i // counts]))
+        for i, seed in enumerate(seeds)
+    ]
+    cache, hidden, order = _prefill(prompts, counts, step, device)
+    alive = [writing[i] for i in order]
+    while alive:
+        _draw(hidden, head, alive, settings)
+        for one in alive:
+            _end(one, settings, decode)
+        stay = [j for j, one in enumerate(alive) if not one.finish]
+        if not stay:
+            break
+        if len(stay) < len(alive):
+            cache.keep(torch.tensor(stay, device=device))
+            alive = [alive[j] for j in stay]
+        cache.step()
+        ids = torch.tensor([one.ids[-1] for one in alive], device=device)
+        positions = cache.lengths[cache.owner] + cache.steps - 1
+        hidden = step(ids, positions, cache)
+    return [_finished(one, settings, decode) for one in writing]
+
+
+def _prefill(
+    prompts: Sequence[np.ndarray], counts: int, step: Step, device: torch.device
+) -> tuple[Shared, Tensor, list[int]]:
+    """Evaluate the prompts once: the cache for their completions, the hidden state each starts from ``[R, D]``, and
+    the order of completions in both (those of equal prompts stand together).
+    """
+    distinct: dict[bytes, int] = {}
+    which = [distinct.setdefault(np.asarray(p, np.int32).tobytes(), len(distinct)) for p in prompts]
+    unique = [prompts[which.index(u)] for u in range(len(distinct))]
+    packed = pack(unique)
+    layout = Packed(packed, device, keep=True)
+    hidden = step(_tensor(packed.token_ids, device), _tensor(packed.positions, device), layout)
+    places = [packed.where(u) for u in range(len(unique))]
+    lengths = np.array([len(p) for p in places])
+    table = np.zeros((len(unique), lengths.max()), np.int64)
+    for u, at in enumerate(places):
+        table[u, : len(at)] = at
+    index = _tensor(table.reshape(-1), device)
+
+    def spread(kept: Tensor) -> Tensor:
+        rows = kept[:, index].view(kept.shape[0], len(unique), -1, kept.shape[2])
+        return rows.transpose(0, 1).contiguous()
+
+    layers = []
+    for layer in sorted(layout.kept):
+        key, value = layout.kept.pop(layer)
+        layers.append((spread(key), spread(value)))
+    last = np.array([at[-1] for at in places])
+    owner = np.repeat(np.array(which), counts)
+    order = np.argsort(owner, kind="stable")
+    first = hidden[_tensor(last[owner[order]], device)]
+    return Shared(layers, _tensor(lengths, device), _tensor(owner[order], device)), first, order.tolist()
+
+
+def _draw(hidden: Tensor, head: Head, alive: Sequence[_Writing], settings: Settings) -> None:
+    """One token more for each."""
+    free = [j for j, one in enumerate(alive) if one.tree is None]
+    if free:
+        rows = hidden if len(free) == len(alive) else hidden[torch.tensor(free, device=hidden.device)]
+        uniforms = np.array([alive[j].uniforms[len(alive[j].ids)] for j in free])
+        drawn = _draw_rows(head.logits(rows), uniforms, settings)
+        for j, token, logp, entropy in zip(free, *drawn, strict=True):
+            alive[j].take(token, logp, entropy)
+    for j, one in enumerate(alive):
+        if one.tree is None:
+            continue
+        allowed = one.tree.allowed[one.node]
+        if len(allowed) == 1:
+            one.take(int(allowed[0]), 0.0, 0.0)
+            continue
+        ids = torch.from_numpy(allowed).to(hidden.device)
+        logits = (hidden[j].float() * head.weight[ids].float()).sum(-1)
+        logits = logits if head.bias is None else logits + head.bias[ids].float()
+        uniform = np.array([one.uniforms[len(one.ids)]])
+        (which,), (logp,), (entropy,) = _draw_rows(logits[None], uniform, settings)
+        one.take(int(allowed[which]), logp, entropy)
+
+
+def _draw_rows(logits: Tensor, uniforms: np.ndarray, settings: Settings) -> tuple[list[int], list[float], list[float]]:
+    """Tokens, log-probabilities and entropies of rows of logits float32 ``[R, V]``, one uniform number a row."""
+    greedy = settings.temperature == 0.0
+    z = logits if greedy or settings.temperature == 1.0 else logits / settings.temperature
+    if not greedy and (settings.top_p < 1.0 or 0 < settings.top_k < z.shape[1]):
+        z = _truncated(z, settings)
+    even = z
+    if settings.heat is not None and not greedy:
+        z = settings.heat.warmed(z)
+    p = torch.softmax(z, dim=-1)
+    if greedy:
+        token = z.argmax(-1)
+    else:
+        cumulative = p.cumsum(-1)
+        target = torch.from_numpy(uniforms).to(z.device, p.dtype) * cumulative[:, -1]
+        token = torch.searchsorted(cumulative, target[:, None], right=True)[:, 0].clamp_(max=z.shape[1] - 1)
+        # rounding can point behind the last token with any probability
+        token = torch.where(p.gather(1, token[:, None])[:, 0] > 0, token, p.argmax(-1))
+    told = logits if settings.plain else even
+    if told is not z:
+        z = told
+        p = torch.softmax(z, dim=-1)
+    log_p = z - z.logsumexp(-1, keepdim=True)
+    entropy = -torch.linalg.vecdot(p, log_p.clamp(min=-1e30))
+    return token.tolist(), log_p.gather(1, token[:, None])[:, 0].tolist(), entropy.tolist()
+
+
+def _truncated(z: Tensor, settings: Settings) -> Tensor:
+    """Logits with -inf outside the ``top_k`` most probable and then outside the nucleus of mass ``top_p``."""
+    out = torch.full_like(z, float("-inf"))
+    if 0 < settings.top_k < z.shape[1]:
+        kept = torch.topk(z, settings.top_k, dim=-1).indices
+        out.scatter_(1, kept, z.gather(1, kept))
+        z = out.clone()
+        out.fill_(float("-inf"))
+    if settings.top_p >= 1.0:
+        return z
+    probabilities = torch.softmax(z.double(), dim=-1).cpu().numpy()
+    for row, p in enumerate(probabilities):
+        kept = torch.from_numpy(nucleus(p, settings.top_p)).to(z.device)
+        out[row, kept] = z[row, kept]
+    return out
+
+
+def _end(one: _Writing, settings: Settings, decode: Callable[[Sequence[int]], str]) -> None:
+    """Whether a completion has ended: end token, stop string, complete choice, or no room."""
+    if one.finish:
+        return
+    if one.tree is None:
+        if one.ids[-1] in settings.end_ids:
+            one.finish = "stop"
+        elif settings.stop:
+            # a stop string of s characters has at most 4 s bytes, so as many tokens; some more for cut characters
+            tail = decode(one.ids[-(4 * max(len(s) for s in settings.stop) + 4) :])
+            if any(s in tail for s in settings.stop):
+                one.finish = "stop"
+    if not one.finish and len(one.ids) >= one.limit:
+        one.finish = "length"
+
+
+def _finished(one: _Writing, settings: Settings, decode: Callable[[Sequence[int]], str]) -> Sampled:
+    ids = one.ids
+    if one.tree is None and ids[-1] in settings.end_ids:
+        ids = ids[:-1]
+    text = decode(ids)
+    cuts = [at for s in settings.stop if (at := text.find(s)) >= 0] if one.tree is None else []
+    text = text[: min(cuts)] if cuts else text
+    numbers = (np.array(one.ids, np.int32), np.array(one.logp, np.float32), np.array(one.entropy, np.float32))
+    return Sampled(*numbers, text, one.finish)
+
+
+def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)

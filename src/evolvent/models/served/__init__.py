@@ -1,0 +1,1 @@
+"""Language models that only act: llama.cpp in this process, an endpoint, a script."""

@@ -1,0 +1,235 @@
+"""A language model behind an OpenAI-compatible endpoint: llama-server, vLLM, hosted services.
+
+The key comes from the environment and is sent to the endpoint; it is neither stored nor shown in errors.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.protocols import Completion
+from evolvent.models.sampling import check_settings
+from evolvent.models.served.scripted import cut
+
+KEY_VARIABLES = ("EVOLVENT_API_KEY", "OPENAI_API_KEY")
+_MAX_STOP = 4  # what the API allows; further ones are applied here
+
+
+@dataclass
+class Counters:
+    """What was sent and received since the start."""
+
+    requests: int = 0
+    prompt: int = 0
+    cached: int = 0
+    sampled: int = 0
+    seconds: float = 0.0
+
+
+class Remote:
+    """Implements ``core.protocols.Model`` except for ``score``.
+
+    ``generate`` sends the raw prompt to ``/completions``; where the endpoint has no such thing, the prompt becomes one
+    user message to ``/chat/completions``, from then on. Rate limits, time-outs and server errors are tried again
+    ``retries`` times with growing pauses.
+
+    Args:
+        model: the endpoint's name for the model.
+        base_url: up to and including ``/v1``.
+        timeout_s: for one attempt.
+        retries: further attempts after the first.
+        chat: ``True`` or ``False`` decides between the two endpoints; ``None`` finds out.
+
+    Raises:
+        MissingExtra: the ``openai`` package is not installed.
+        BadInput: ``base_url`` is not a web address, or it carries a password.
+    """
+
+    def __init__(
+        self, model: str, base_url: str, *, timeout_s: float = 120.0, retries: int = 4, chat: bool | None = None
+    ) -> None:
+        address = urlsplit(base_url)
+        if address.scheme not in ("http", "https") or not address.hostname or address.username or address.password:
+            raise BadInput(
+                "not the address of an endpoint",
+                got=address.scheme + "://…" if address.username else base_url,
+                expected="http(s)://HOST[:PORT]/v1 without a password",
+                where="Remote",
+                do=f"put the key into ${KEY_VARIABLES[0]}",
+            )
+        try:
+            import openai
+        except ImportError as error:
+            raise missing_extra("openai", "serve", "models.remote") from error
+        self.name, self.model, self.base_url = model, model, base_url
+        self.identity = f"remote:{model}@{base_url}"
+        self.counters = Counters()
+        key = next((os.environ[v] for v in KEY_VARIABLES if os.environ.get(v)), "none")
+        self._openai, self._chat, self._server = openai, chat, ""
+        self._client = openai.OpenAI(base_url=base_url, api_key=key, timeout=timeout_s, max_retries=retries)
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        max_tokens: int = 128,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        grammar: str | None = None,
+        json_schema: Mapping[str, Any] | None = None,
+    ) -> Completion:
+        """Complete ``prompt``; tokens and log-probabilities are filled where the endpoint gives them.
+
+        ``grammar`` needs a llama.cpp or vLLM endpoint; ``json_schema`` these, or any that knows ``response_format``.
+
+        Raises:
+            ModelError: the endpoint cannot be reached, refuses the request, or lacks what was asked for.
+        """
+        check_settings(max_tokens, temperature, top_p, self.name)
+        settings: dict[str, Any] = {
+            "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed,
+        }  # fmt: skip
+        if stop:
+            settings["stop"] = [s for s in stop if s][:_MAX_STOP]
+        started = time.perf_counter()
+        extra, schema_by_chat = self._constraint(grammar, json_schema)
+        if self._chat or schema_by_chat:
+            reply = self._ask_chat(prompt, settings | schema_by_chat, extra)
+        else:
+            reply = self._ask(prompt, settings, extra)
+        choice, usage = reply.choices[0], reply.usage
+        text = (choice.text if hasattr(choice, "text") else choice.message.content) or ""
+        ids, logp = _tokens(choice)
+        details = getattr(usage, "prompt_tokens_details", None)
+        count = self.counters
+        count.requests += 1
+        count.prompt += usage.prompt_tokens if usage else 0
+        count.cached += (cached := (getattr(details, "cached_tokens", 0) or 0))
+        count.sampled += usage.completion_tokens if usage else len(ids)
+        count.seconds += (seconds := time.perf_counter() - started)
+        finish = {"length": "length", "stop": "stop"}.get(choice.finish_reason or "stop", "stop")
+        prompt_tokens = usage.prompt_tokens if usage else 0
+        return Completion(cut(text, stop), ids, logp, prompt_tokens, cached, seconds, finish)
+
+    def _ask(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
+        """``/completions``, or chat where there is none."""
+        try:
+            reply = self._client.completions.create(
+                model=self.model, prompt=prompt, logprobs=1, extra_body=extra, **settings
+            )
+        except (self._openai.NotFoundError, self._openai.BadRequestError, self._openai.APIStatusError) as error:
+            absent = error.status_code in (404, 405, 501) or "chat" in str(error).lower()
+            if self._chat is not None or not absent:
+                raise self._failed(error) from None
+            reply = self._ask_chat(prompt, settings, extra)
+            self._chat = True
+            return reply
+        except self._openai.APIError as error:
+            raise self._failed(error) from None
+        self._chat = False
+        return reply
+
+    def _ask_chat(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
+        messages: list[Any] = [{"role": "user", "content": prompt}]
+        ask = self._client.chat.completions.create
+        try:
+            try:
+                return ask(model=self.model, messages=messages, logprobs=True, extra_body=extra, **settings)
+            except self._openai.BadRequestError as error:
+                if "logprob" not in str(error).lower():
+                    raise
+                return ask(model=self.model, messages=messages, extra_body=extra, **settings)
+        except self._openai.APIError as error:
+            raise self._failed(error) from None
+
+    def _constraint(
+        self, grammar: str | None, json_schema: Mapping[str, Any] | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """How this server takes a constraint: (fields of the body, settings that only chat has)."""
+        if grammar is None and json_schema is None:
+            return {}, {}
+        if grammar is not None and json_schema is not None:
+            raise BadInput(
+                "two constraints at once", got="grammar and json_schema", expected="one of them", where=self.name
+            )
+        if not self._server:
+            try:
+                models = self._client.models.list().data
+            except self._openai.APIError as error:
+                raise self._failed(error) from None
+            self._server = next((str(getattr(m, "owned_by", "")) for m in models), "") or "unknown"
+        if self._server == "llamacpp":
+            return ({"grammar": grammar} if grammar is not None else {"json_schema": dict(json_schema or {})}), {}
+        if self._server == "vllm":
+            what = {"grammar": grammar} if grammar is not None else {"json": dict(json_schema or {})}
+            return {"structured_outputs": what}, {}
+        if json_schema is not None:
+            form = {"name": "answer", "schema": dict(json_schema), "strict": True}
+            return {}, {"response_format": {"type": "json_schema", "json_schema": form}}
+        raise ModelError("this endpoint takes no grammar", got=f"a server of kind {self._server}",
+                         expected="llama.cpp or vLLM", where=self.name, do="use json_schema")  # fmt: skip
+
+    def _failed(self, error: Exception) -> ModelError:
+        """What the endpoint said, without the key."""
+        text = str(error)
+        for secret in (os.environ.get(v) for v in KEY_VARIABLES):
+            text = text.replace(secret, "***") if secret else text
+        status = getattr(error, "status_code", None)
+        do = {
+            None: "check that the server runs and the address is right",
+            401: f"put a valid key into ${KEY_VARIABLES[0]}",
+            403: f"put a valid key into ${KEY_VARIABLES[0]}",
+            404: "check the name of the model and that base_url ends in /v1",
+            429: "the endpoint limits the rate: try later, or raise retries",
+        }.get(status, "")
+        return ModelError(
+            "the endpoint cannot be reached" if status is None else "the endpoint refused the request",
+            got=f"{status}: {text}" if status else text, where=f"{self.model} at {self.base_url}", do=do,
+        )  # fmt: skip
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:
+        """Not offered.
+
+        Raises:
+            ModelError: always. Endpoints give log-probabilities of what they sample; those of given texts (``echo``)
+                are missing from most and wrong on some, and tokens at the seam are merged.
+        """
+        raise ModelError(
+            "a remote model cannot score given continuations",
+            got=f"{len(continuations)} continuations for {self.name}",
+            expected="a model in this process",
+            where="Remote.score",
+            do="use a local model (--model smollm2-135m, or a GGUF file), or a method that only generates",
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+def _tokens(choice: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Token ids and log-probabilities in any of the forms that servers use; empty where they are not given.
+
+    Ids without log-probabilities, or the reverse, are dropped: a record of tokens as sampled needs both.
+    """
+    given = getattr(choice, "logprobs", None)
+    content = getattr(given, "content", None)
+    if content:  # chat form; llama.cpp uses it for completions too, with ids
+        entries = [e if isinstance(e, Mapping) else e.model_dump() for e in content]
+        ids = [e.get("id") for e in entries]
+        logp = [e.get("logprob") for e in entries]
+    else:  # completions form; vLLM adds ids when asked
+        ids, logp = getattr(choice, "token_ids", None) or [], getattr(given, "token_logprobs", None) or []
+    if not ids or len(ids) != len(logp) or None in ids or None in logp:
+        return np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return np.array(ids, np.int32), np.array(logp, np.float32)

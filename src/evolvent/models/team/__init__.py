@@ -1,0 +1,1 @@
+"""Policies and critics of teams: one joint sequence, or separate actors."""

@@ -1,0 +1,276 @@
+"""Separate actors of a team, evaluated together, and critics: the networks of HAPPO, HATRPO, MAPPO, IPPO and COMA.
+
+    N(obs) -> [Linear h -> ReLU -> LN] x k -> Linear, orthogonal with gain sqrt 2, bias 0
+
+as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. There N is a layer norm;
+here it also tells how large the numbers are (``models.team.sizes``), and leaves the one-hot number of an agent alone.
+An actor starts as HARL's: what it is told of sizes has weight 0 until it learns to use it (LOG.md, "sizes of actors").
+Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
+
+Every agent has its own parameters (tensors of an optimiser's own), and these are views into stacks ``[A, ...]``, so
+acting multiplies all agents at once and nothing is copied when one of them learns. What breaks the views (moving to
+another device, copying the module) is noticed and mended at the next use.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evolvent.core.team import TeamSpec
+from evolvent.models.team.action_heads import ActionHead, Outlook, divergence, sigma_of
+from evolvent.models.team.attention import ROOT2, fold_norm, linear
+from evolvent.models.team.sizes import EXTRA, sized
+
+
+class ActorsJudged(NamedTuple):
+    """Of given actions: log-probabilities by part ``[..., P]`` and the entropy of all parts together ``[...]``."""
+
+    logp: Tensor
+    entropy: Tensor
+
+
+class Perceptron(nn.Module):
+    """N -> [Linear, ReLU, LN] x k -> Linear.
+
+    Args:
+        inputs: numbers it sees.
+        outputs: numbers it says.
+        hidden: widths.
+        plain: so many of the last inputs are not normalised.
+        gain: of the last layer.
+        blind: start with weight 0 on the sizes.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, hidden: tuple[int, ...], *, plain: int = 0, gain: float, blind: bool = False
+    ) -> None:
+        super().__init__()
+        self.plain = plain
+        sizes = (inputs + EXTRA, *hidden)
+        layers: list[nn.Module] = []
+        for a, b in pairwise(sizes):
+            layers += [linear(a, b, ROOT2), nn.ReLU(), nn.LayerNorm(b)]
+        self.norm, self.net = nn.LayerNorm(sizes[0]), nn.Sequential(*layers, linear(sizes[-1], outputs, gain))
+        if blind:
+            first = self.net[0]
+            assert isinstance(first, nn.Linear)
+            first.weight.data[:, inputs - plain : inputs - plain + EXTRA] = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[..., inputs]`` to ``[..., outputs]``."""
+        x = sized(x, self.plain)
+        for index, layer in enumerate(self.net):
+            if index:
+                x = layer(x)
+            else:
+                assert isinstance(layer, nn.Linear)
+                x = functional.linear(x, *fold_norm(self.norm, layer))
+        return x
+
+
+class Critic(nn.Module):
+    """A value (or ``out`` values) of whatever it is shown.
+
+    Args:
+        in_dim: numbers it sees: a shared state, all observations side by side, or one agent's.
+        out: outputs; with 1 the last axis is dropped.
+        hidden: widths.
+        ids: so many of the last numbers are the one-hot number of an agent.
+    """
+
+    def __init__(self, in_dim: int, out: int = 1, hidden: tuple[int, ...] = (128, 128), *, ids: int = 0) -> None:
+        super().__init__()
+        self.net, self.outputs = Perceptron(in_dim, out, hidden, plain=ids, gain=1.0), out
+
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer."""
+        last = self.net.net[-1]
+        assert isinstance(last, nn.Linear)
+        return last
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[..., in_dim]`` to ``[...]``, or ``[..., out]``."""
+        value = self.net(x)
+        return value.squeeze(-1) if self.outputs == 1 else value
+
+
+class Member(nn.Module):
+    """One actor: its network and, where there are numbers, the scale of their noise."""
+
+    def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], ids: int) -> None:
+        super().__init__()
+        self.net = Perceptron(inputs, head.width, hidden, plain=ids, gain=0.01, blind=True)
+        if head.dims:
+            self.scale = nn.Parameter(torch.ones(head.dims))
+
+    @property
+    def sigma(self) -> Tensor | None:
+        """Standard deviations ``[dims]``."""
+        return sigma_of(self.scale) if hasattr(self, "scale") else None
+
+
+class Actors(nn.Module):
+    """A actors with their own parameters, or one that all share.
+
+    Args:
+        team: names and action specs.
+        obs_dim: D.
+        hidden: widths.
+        shared: one actor plays all agents; who it plays must stand in the observation.
+        ids: so many of the last numbers of an observation are the one-hot number of the agent.
+    """
+
+    def __init__(
+        self,
+        team: TeamSpec,
+        obs_dim: int,
+        *,
+        hidden: tuple[int, ...] = (128, 128),
+        shared: bool = False,
+        ids: int = 0,
+    ) -> None:
+        super().__init__()
+        self.action, self.shared, self.n_agents = ActionHead(team), shared, team.n_agents
+        self.members = nn.ModuleList(
+            Member(obs_dim, self.action, hidden, ids) for _ in range(1 if shared else team.n_agents)
+        )
+        self._columns: dict[str, tuple[Tensor, ...]] = {}
+        self._stacks: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def act(
+        self,
+        obs_BAD: Tensor,
+        *,
+        available_BAN: Tensor | None = None,
+        greedy: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Actions of all agents and their log-probabilities ``[B, A, P]``, without gradients.
+
+        Args:
+            obs_BAD: ``[B, A, D]``.
+            available_BAN: bool, choices allowed now; ``None`` = all an agent has.
+            greedy: the likeliest action instead of a draw.
+            generator: source of the draw, on the actors' device.
+        """
+        out, sigma = self._out(obs_BAD)
+        allowed = self.action.allowed(available_BAN)
+        return self.action.sample(out, sigma, allowed, greedy=greedy, generator=generator)
+
+    def judge(self, obs_BAD: Tensor, action: Tensor, *, available_BAN: Tensor | None = None) -> ActorsJudged:
+        """Judge actions ``[B, A, …]`` of all agents, with gradients."""
+        out, sigma = self._out(obs_BAD)
+        return ActorsJudged(*self.action.judge(out, sigma, action, self.action.allowed(available_BAN)))
+
+    def outlook(self, obs_BAD: Tensor, *, available_BAN: Tensor | None = None) -> Outlook:
+        """All agents' distributions as parameters ``[B, A, …]``, with gradients (COMA's baseline needs them)."""
+        out, sigma = self._out(obs_BAD)
+        return self.action.outlook(out, sigma, self.action.allowed(available_BAN))
+
+    def parameters_of(self, agent: int) -> list[nn.Parameter]:
+        """The parameters of one agent, for its own optimiser; of everybody where they are shared."""
+        return list(self._member(agent).parameters())
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Parameters for one optimiser of all: a group for each actor, whose gradient is clipped for itself."""
+        return [{"params": list(member.parameters())} for member in self.members]
+
+    def judge_one(
+        self, agent: int, obs_BD: Tensor, action: Tensor, *, available_BN: Tensor | None = None
+    ) -> ActorsJudged:
+        """Judge one agent's actions ``[B, …]`` with gradients to its own parameters: ``[B, P]`` and ``[B]``."""
+        member, allowed = self._member(agent), self.action.allowed(available_BN, agent)
+        return ActorsJudged(*self.action.judge(member.net(obs_BD), member.sigma, action, allowed))
+
+    def params_one(self, agent: int, obs_BD: Tensor, *, available_BN: Tensor | None = None) -> Outlook:
+        """One agent's distribution as parameters, with gradients; two of them give ``kl_one``."""
+        member = self._member(agent)
+        return self.action.outlook(member.net(obs_BD), member.sigma, self.action.allowed(available_BN, agent))
+
+    def kl_one(self, agent: int, old: Outlook, new: Outlook) -> Tensor:
+        """KL(old || new) of one agent's distributions ``[B]``, exact, in nats."""
+        return divergence(old, new, self.action.allowed(None, agent))
+
+    def _member(self, agent: int) -> Member:
+        member = self.members[0 if self.shared else agent]
+        assert isinstance(member, Member)
+        return member
+
+    def _out(self, obs_BAD: Tensor) -> tuple[Tensor, Tensor | None]:
+        if len(self.members) == 1:
+            member = self._member(0)
+            return member.net(obs_BAD), member.sigma
+        take = self._stacked()
+        x_ABD = sized(obs_BAD.transpose(0, 1), self._member(0).net.plain)
+        x_ABD = torch.addcmul(take["net.norm.bias"][:, None], x_ABD, take["net.norm.weight"][:, None])
+        depth = len(self._member(0).net.net)
+        for index in range(0, depth - 1, 3):
+            at, norm = f"net.net.{index}", f"net.net.{index + 2}"
+            x_ABD = torch.relu(_layer(x_ABD, take[f"{at}.weight"], take[f"{at}.bias"]))
+            x_ABD = torch.layer_norm(x_ABD, x_ABD.shape[-1:])
+            x_ABD = torch.addcmul(take[f"{norm}.bias"][:, None], x_ABD, take[f"{norm}.weight"][:, None])
+        at = f"net.net.{depth - 1}"
+        out = _layer(x_ABD, take[f"{at}.weight"], take[f"{at}.bias"]).transpose(0, 1)
+        return out, sigma_of(take["scale"]) if self.action.dims else None
+
+    def _stacked(self) -> dict[str, Tensor]:
+        """Parameters ``[A, …]`` by name; gradients go to the agents' own tensors where they are wanted."""
+        if not self._columns:
+            rows = [dict(member.named_parameters()) for member in self.members]
+            self._columns = {name: tuple(row[name] for row in rows) for name in rows[0]}
+        for name, column in self._columns.items():
+            if name not in self._stacks or not _is_stack(self._stacks[name], column):
+                self._stacks[name] = _tie(column)
+        if not torch.is_grad_enabled():
+            return self._stacks
+        return {name: _Stack.apply(stack, *self._columns[name]) for name, stack in self._stacks.items()}
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Actors:
+        self._columns, self._stacks = {}, {}
+        return super()._apply(fn, recurse)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As of ``nn.Module``."""
+        self._columns, self._stacks = {}, {}
+        return super().load_state_dict(*args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # copies and pickles make their own stacks
+        return {**self.__dict__, "_columns": {}, "_stacks": {}}
+
+
+class _Stack(torch.autograd.Function):
+    """Tensors that lie side by side in one stack, as the stack; nothing is copied in either direction."""
+
+    @staticmethod
+    def forward(ctx: Any, stack: Tensor, *column: Tensor) -> Tensor:
+        return stack.view_as(stack)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return (None, *grads[0].unbind(0))
+
+
+def _layer(x_ABD: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return torch.baddbmm(bias[:, None], x_ABD, weight.transpose(1, 2))
+
+
+def _is_stack(stack: Tensor, column: tuple[Tensor, ...]) -> bool:
+    size = stack[0].numel() * stack.element_size()
+    start = stack.data_ptr()
+    return stack.dtype == column[0].dtype and all(x.data_ptr() == start + i * size for i, x in enumerate(column))
+
+
+@torch.no_grad()
+def _tie(column: tuple[Tensor, ...]) -> Tensor:
+    stack = torch.stack([x.detach() for x in column])
+    for row, parameter in zip(stack, column, strict=True):
+        parameter.data = row
+    return stack

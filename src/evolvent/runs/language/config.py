@@ -1,0 +1,183 @@
+"""Settings of a run that trains a language model, and what is checked before anything is loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from evolvent.core.errors import BadInput, missing_extra
+from evolvent.learn.tokens.batch import Truncated
+from evolvent.models.language.acting import Way
+from evolvent.models.language.load import dtype_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes about it: nothing here belongs to an algorithm."""
+
+    minutes: float = 0.0
+    """Stop after the update in which these minutes have passed; 0 = no limit."""
+    sampled: int = 0
+    """Stop after the update in which so many tokens were sampled in all; 0 = no limit."""
+    lora_rank: int = 8
+    """Rank of the LoRA adapter; 0 trains all weights."""
+    device: str = "cpu"
+    """Where the model lives: cpu, cuda."""
+    dtype: str = "auto"
+    """Of the weights: float32, bfloat16, or auto (bfloat16 where the processor computes in it)."""
+    sampler: Literal["own", "vllm"] = "own"
+    """What draws free text: the model itself, or vLLM in the same process (docs/vllm.md)."""
+    threads: int = 0
+    """Threads of torch; 0 = its own choice."""
+    workers: int = 0
+    """Threads on which environments work while others wait for the model; 0 = in lockstep."""
+    style: Literal["plain", "chat"] = "plain"
+    """Prompts as plain text to be completed, or in the model's chat template."""
+    transcript: bool = False
+    """A conversation that goes on from turn to turn; otherwise each decision gets a fresh prompt."""
+    answer: int = 0
+    """Tokens of one answer; 0 = what the environment asks for."""
+    turns: int = 0
+    """Decisions of one attempt; 0 = as many as the environment allows."""
+    tokens: int = 0
+    """Sampled tokens of one attempt; 0 = no limit."""
+    truncated: Truncated = "count"
+    """Answers cut off for length: trained on like others (count), left out, or with their whole attempt
+    (leave_out_episode); how many were cut off is told as ``cut_mean`` in any case."""
+    micro_tokens: int = 512
+    """Tokens of one forward and backward pass; bounds the memory and changes no number beyond rounding. A LoRA step of
+    a 135M model in float32 takes 1.2 GB besides the model with 512, 1.7 with 768. More is faster where all
+    weights are trained, or where many attempts share a long beginning, which each pass computes again."""
+    checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, more time."""
+    eval_every: int = 10
+    """Updates between evaluations on held-out tasks; 0 = only before and after."""
+    eval_tasks: int = 32
+    """Held-out tasks of an evaluation."""
+    save_every: int = 1
+    """Updates between checkpoints."""
+    record: int = 2
+    """Attempts of each update that are kept in episodes.jsonl; those of the last update are all kept."""
+    memory: str = ""
+    """A memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = none."""
+    memories: int = 3
+    """Memories shown at most."""
+    lessons: tuple[str, ...] = ("successes", "corrections")
+    """What is written into the memory: successes, corrections, failures, procedures (in the model's words)."""
+
+
+@dataclass(frozen=True)
+class CriticPlan(Plan):
+    """The same where a critic learns beside the policy."""
+
+    critic_epochs: int = 0
+    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
+    warmup: int = 0
+    """First updates in which the critic learns alone: one that knows nothing leads astray. Fewer where half of the
+    minutes or tokens are spent before."""
+
+
+@dataclass(frozen=True)
+class LanguageConfig:
+    """Settings that every learner of language models has."""
+
+    EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
+
+    env: str = "arithmetic:largest"
+    """Environment with its options, e.g. babyai:GoToRedBallNoDists or overcooked:tomato-salad."""
+    model: str = "smollm2-135m"
+    """What is trained: a name, a Hugging Face id, or a folder."""
+    seed: int = 0
+    """Root of the seed tree: tasks, draws and minibatches follow from it."""
+    updates: int = 100
+    """Updates in all."""
+    prompts: int = 8
+    """Tasks of an update."""
+    group: int = 4
+    """Attempts at each task (G)."""
+    act: Way = "trie"
+    """Among allowed actions: token by token inside them (trie), or whole by likelihood a word, a token, or in sum."""
+    temperature: float = 1.0
+    """Sampling temperature while learning."""
+    lr: float = 1e-4
+    """Step size of AdamW."""
+    epochs: int = 1
+    """Passes over the attempts of an update."""
+    minibatches: int = 1
+    """Optimiser steps of a pass."""
+    plan: Plan = Plan()
+    """Device, prompts, budgets, evaluations, checkpoints."""
+
+
+_POSITIVE = (
+    "updates", "prompts", "group", "epochs", "minibatches", "eval_tasks", "save_every", "micro_tokens", "draws",
+    "passes", "capacity", "memories", "progress_passes", "replay_size", "stale", "limit", "length",
+)  # fmt: skip
+_COUNTS = (
+    "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",
+    "critic_epochs", "warmup", "whole", "interval", "reward_updates",
+)  # fmt: skip
+LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
+"""The least value of settings that count something, by their names in all algorithms."""
+
+
+def check_stages(updates: int, before: int, flag: str, *, parts: int = 1, who: str = "the policy") -> None:
+    """Refuse a run that would end before somebody's turn to learn, as it would report a result like any other.
+
+    Args:
+        updates: of the run.
+        before: of them, how many pass before that turn.
+        flag: the setting that says so, of which ``before`` is ``parts`` times.
+        parts: see there.
+        who: whose turn.
+
+    Raises:
+        BadInput: says what number would do.
+    """
+    if before < 0:
+        raise BadInput("a setting is too small", got=before, expected=">= 0", where=flag)
+    if 0 < updates <= before:
+        longest = (updates - 1) // parts
+        raise BadInput(
+            f"{who} would never be trained", got=f"{flag} {before // parts} with --updates {updates}",
+            expected=f"{flag} {longest} or less", where=flag, do=f"{flag} {longest // 2}, or --updates {2 * before}",
+        )  # fmt: skip
+
+
+def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
+    """Refuse settings that do not fit together.
+
+    Raises:
+        BadInput: names the setting.
+    """
+    plan = config.plan
+    for holder in (config, plan):
+        for name, value in vars(holder).items():
+            least = 0 if name == "lr" or name.endswith("_lr") else LEAST.get(name)
+            if least is not None and not least <= value < float("inf"):
+                where = f"--{name.replace('_', '-')}"
+                raise BadInput("a setting is out of bounds", got=value, expected=f">= {least}", where=where)
+    if config.temperature <= 0.0:
+        raise BadInput(
+            "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
+        )
+    if plan.lora_rank < 1 and len(adapters) > 1:
+        raise BadInput(
+            "several agents on one base need adapters", got=f"--lora-rank {plan.lora_rank}", expected=">= 1",
+            where="--lora-rank",
+        )  # fmt: skip
+    if plan.lora_rank < 1 and plan.sampler == "vllm":
+        raise BadInput("vLLM samples from adapters", got="--lora-rank 0", expected=">= 1", where="--sampler vllm")
+    if plan.sampler == "vllm" and importlib.util.find_spec("vllm") is None:
+        raise missing_extra("vllm", "vllm", "--sampler vllm")
+    dtype_of(plan.dtype, "cpu")
+    try:
+        torch.device(plan.device)
+    except RuntimeError as error:
+        raise BadInput("no such device", got=plan.device, expected="cpu, cuda, cuda:1, …", where="--device") from error
+    if plan.device.startswith("cuda") and not torch.cuda.is_available():
+        raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")

@@ -1,0 +1,101 @@
+"""What attempts of a language agent came to, and what chance would have come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evolvent import envs
+from evolvent.core.episode import Episode
+from evolvent.core.protocols import Task, Turn
+from evolvent.core.reward_kinds import reward_kinds, reward_total
+from evolvent.formulas.statistics import clustered_bootstrap
+from evolvent.runs.language.baselines import borrowed, play, random_command
+
+
+def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: float = 0.0) -> dict[str, Any]:
+    """Mean return of the valid attempts with a 95 % bootstrap interval, and means of what else there is.
+
+    Args:
+        episodes: attempts that came to an end.
+        broken: tasks of those that did not: no success, and the ``lowest`` return. Left out they would make what is
+            judged look better, wherever an answer is what breaks the environment.
+        lowest: bound of the returns.
+
+    ``n`` counts attempts, ``tasks`` the different tasks that they were at. The interval resamples tasks: several
+    attempts at one say more of that one and nothing of others. Of a single task there is no interval.
+
+    ``cut_mean`` is the share of answers that were cut off by their length, ``flat_mean`` the share of groups in which
+    all attempts earned the same (nothing to learn from, for rules that compare), ``reward_KIND_mean`` the total of a
+    kind of reward besides the task's own. Where there are tools: ``calls_mean``, calls an attempt, and
+    ``failed_calls_mean``, the share of them that came back with an error.
+    """
+    valid = [e for e in episodes if e.valid]
+    returns = np.array([*(e.total_reward for e in valid), *(lowest for _ in broken)], dtype=np.float64)
+    tasks = [*(e.task_id for e in valid), *broken]
+    low, high = clustered_bootstrap(returns, tasks) if tasks else (np.nan, np.nan)
+    finish = [how for e in valid for how in e.finish_T if how]
+    groups: dict[str, list[float]] = {}
+    for e in valid:
+        groups.setdefault(e.group, []).append(e.total_reward)
+    flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
+    told = {
+        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(tasks),
+        "tasks": len(set(tasks)), "broken": len(broken),
+        "success_mean": _mean([*(bool(e.success) for e in valid), *(False for _ in broken)]),
+        "length_mean": _mean([e.n_steps for e in valid]),
+        "tokens_mean": _mean([e.n_tokens for e in valid]),
+        "cut_mean": _mean([how == "length" for how in finish]),
+        "flat_mean": _mean(flat),
+    }  # fmt: skip
+    for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
+        told[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
+    if all(e.outcomes is None for e in valid):
+        return told
+    calls = [how not in ("ok", "cut") for e in valid for how in e.outcomes or ()]
+    return told | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
+
+
+def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sampled: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run came to, for ``summary.json``: its last evaluations beside chance and the model before learning.
+
+    Args:
+        rows: the log of the run.
+        greedy: what ``summarise`` says of the held-out attempts in the end, most likely words.
+        sampled: the same of words that were drawn.
+    """
+    chance = next((row for row in rows if row.get("phase") == "random"), {})
+    before = next((row for row in rows if row.get("phase") == "eval"), {})
+    score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
+    kept = ("value", "ci95", "success_mean", "n", "tasks")
+    return {
+        # steps that were discarded or had nothing to learn from train nothing
+        "policy_updates": sum(row.get("updates", 0.0) > 0 for row in rows if "update" in row),
+        "score": score | {"higher_is_better": True},
+        "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
+        "before": {k: before.get(k) for k in kept},
+        "sampled": sampled, "greedy": greedy, "seconds": rows[-1]["t"],
+        "broken": sum(int(row.get("broken") or 0) for row in rows if "update" in row),
+    }  # fmt: skip
+
+
+def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
+    """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
+    answers to other tasks, or none where tasks do not carry theirs.
+    """
+    env = envs.load(spec)
+    try:
+        other = borrowed(tasks) if any("answer" in task.meta for task in tasks) else random_command
+
+        def chance(turn: Turn, draws: np.random.Generator) -> str:
+            return random_command(turn, draws) if turn.admissible else other(turn, draws)
+
+        return summarise(play(env, tasks, chance, seed=seed))
+    finally:
+        env.close()
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> float | None:
+    return float(np.mean(values)) if len(values) else None

@@ -1,0 +1,81 @@
+"""``evolvent eval`` for language models: what a run learned, frozen, on held-out tasks of its own or another world."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evolvent.core.config import from_json
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live, count, interval, judged_on, percent
+from evolvent.learn import checkpoint
+from evolvent.play.attempt import Manner
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.evaluation import random_play
+from evolvent.runs.language.run import open_language
+from evolvent.runs.language.tasks import repeated
+from evolvent.runs.language.weights import Weights
+
+
+def evaluate_language(
+    kind: type[LanguageConfig], folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "",
+    adapters: Sequence[str] = ("policy",), manner: Callable[[Manner], Manner] = lambda manner: manner,
+) -> dict[str, Any]:  # fmt: skip
+    """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
+
+    Args:
+        kind: the algorithm's ``Config``.
+        folder: the run; nothing in it changes.
+        live: where the result is shown.
+        episodes: held-out tasks; as many as in the run's own evaluations by default.
+        env: another environment than the run's.
+        adapters: as given to ``open_language``.
+        manner: how attempts go, given how those of one agent do.
+
+    Returns:
+        The content of ``eval.json``.
+
+    Raises:
+        BadInput: no checkpoint yet.
+        ModelError: a damaged checkpoint, or one of another model.
+    """
+    trained = from_json(kind, folder.config)
+    newest = checkpoint.latest(folder.path / "checkpoints")
+    if newest is None:
+        raise BadInput(
+            "the run has no checkpoint", got=str(folder.path), expected="a run that has finished an update",
+            where="checkpoints/",
+        )  # fmt: skip
+    plan = dataclasses.replace(trained.plan, eval_tasks=episodes or trained.plan.eval_tasks)
+    config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
+    with (
+        tempfile.TemporaryDirectory() as aside,
+        open_language(config, folder, live, adapters=adapters) as run,
+    ):
+        parts: dict[str, Any] = {f"weights.{name}": Weights(run.model, name) for name in adapters}
+        if run.memory is not None:
+            run.memory.aside(Path(aside))
+            parts["memory"] = run.memory
+        state = checkpoint.load(newest, parts)
+        run.manner = manner(run.manner)
+        live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
+        played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
+        chance = random_play(run.copies.spec, repeated(run.heldout, plan.eval_tasks), config.seed)
+    rows = [
+        [how, interval(told["value"], told["ci95"], rate=False), percent(told["success_mean"]),
+         told["length_mean"], judged_on(told)]
+        for how, told in {**played, "random actions": chance}.items()
+    ]  # fmt: skip
+    live.table(
+        f"{config.env}, weights frozen after update {state['update']}",
+        ["actions", "return [95 %]", "success", "turns", "judged on"], rows,
+    )  # fmt: skip
+    return {
+        "algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "model": config.model,
+        "seed": config.seed, "update": state["update"], "n": played["greedy"]["n"],
+        "tasks": played["greedy"]["tasks"], **played, "random": chance,
+    }  # fmt: skip

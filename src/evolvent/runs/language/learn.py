@@ -1,0 +1,45 @@
+"""Attempts and their credit, made what ``learn.tokens.policy_gradient`` works on; and what it told, for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.learn.tokens.batch import TokenBatch, Unit, token_batch
+from evolvent.learn.tokens.judges import ActionJudge, TokenJudge
+from evolvent.models.language.model import LanguageModel
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.start import not_whole
+
+
+def training_batch(
+    episodes: Sequence[Episode], ledger: Ledger, config: LanguageConfig, agent: str, *, level: str, unit: Unit,
+    fresh: int,
+) -> TokenBatch:  # fmt: skip
+    """What ``agent`` is trained on. Of the first ``fresh`` attempts what it says now stands for what was sampled."""
+    batch = token_batch(
+        episodes, ledger, level=level, unit=unit, constrained=config.act == "trie", truncated=config.plan.truncated
+    )
+    batch = batch.of_agent(agent) if len(batch.agents) > 1 else batch
+    return batch.fresh_until(fresh) if fresh else batch
+
+
+def judge_of(model: LanguageModel, adapter: str | None, config: LanguageConfig, unit: Unit) -> TokenJudge | ActionJudge:
+    """The model with some adapter (``None``: the frozen base) as a judge of what a run samples.
+
+    Raises:
+        BadInput: whole actions that are not sampled as such.
+    """
+    if unit == "token":
+        return TokenJudge(model, adapter, config.temperature)
+    if config.act == "trie":
+        raise not_whole()
+    return ActionJudge(model, adapter, config.temperature, config.act)
+
+
+def told_of_steps(told: Mapping[str, float]) -> dict[str, float]:
+    """What a learner told, with the shares of skipped steps and of clipped units."""
+    steps = told["updates"] + told["discarded"] + told["empty"]
+    clipped = told.get("clip_low", 0.0) + told.get("clip_high", 0.0)
+    return {**told, "skipped": told["discarded"] / steps, "clipped": clipped}

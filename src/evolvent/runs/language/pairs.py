@@ -1,0 +1,195 @@
+"""Recorded preferences as attempts: from the episodes of a run, or from lines of prompt, chosen and rejected answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.branches import linear
+from evolvent.core.codec import load_episodes
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.seeding import rng
+from evolvent.models.language.model import LanguageModel
+from evolvent.runs.language.run import LanguageRun
+
+FIELDS = ("prompt", "chosen", "rejected")
+
+
+class Recorded:
+    """Groups of attempts, ``n`` in each update, in an order that is drawn anew for every pass.
+
+    Args:
+        groups: attempts that are compared with one another.
+        n: groups of an update.
+        seed: of the order.
+    """
+
+    def __init__(self, groups: Sequence[list[Episode]], n: int, seed: int) -> None:
+        self.groups, self.n, self.seed = list(groups), n, seed
+
+    def __call__(self, update: int) -> list[Episode]:
+        """The attempts of an update; the same for the same number."""
+        size = len(self.groups)
+        out: list[Episode] = []
+        for place in range(update * self.n, (update + 1) * self.n):
+            order = rng(self.seed, "pairs", place // size).permutation(size)
+            out += self.groups[int(order[place % size])]
+        return list({id(e): e for e in out}.values())  # fewer groups than an update takes: each once
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What stands in a file of preferences, before any model has read it: pairs in words, or groups of attempts."""
+
+    path: Path
+    words: tuple[tuple[int, dict[str, str]], ...] = ()
+    groups: tuple[list[Episode], ...] = ()
+
+
+def find_pairs(place: str) -> Pairs | None:
+    """The preferences in the file or folder ``place``; ``None`` where none is named: attempts are collected.
+
+    Raises:
+        BadInput: no such file, a line that cannot be read, or nothing to compare.
+    """
+    if not place:
+        return None
+    path = Path(place)
+    path = path / "episodes.jsonl" if path.is_dir() else path
+    if not path.is_file():
+        raise BadInput(
+            "no such file", got=str(path), expected="episodes.jsonl of a run, or lines of JSON", where="--pairs"
+        )
+    found = Pairs(path, words=_words(path)) if _is_text(path) else Pairs(path, groups=_groups(path))
+    if not found.words and not found.groups:
+        raise BadInput(
+            "nothing to compare", got=str(path), expected="groups of two attempts or more whose returns differ",
+            where="--pairs", do="record more attempts: --record 32 in the run that writes them",
+        )  # fmt: skip
+    return found
+
+
+def attempts(run: LanguageRun, pairs: Pairs | None) -> Recorded | None:
+    """The preferences as groups of attempts in the tokens of the run's model.
+
+    Raises:
+        BadInput: tokens of another model.
+    """
+    if pairs is None:
+        return None
+    groups = read_pairs(pairs, run.model, chat=run.config.plan.style == "chat") if pairs.words else None
+    return Recorded(groups or read_groups(pairs, run.model), run.config.prompts, run.config.seed)
+
+
+def read_pairs(pairs: Pairs, model: LanguageModel, *, chat: bool) -> list[list[Episode]]:
+    """Pairs in words as groups of two attempts of one decision.
+
+    Texts are continued as they stand; with ``chat`` the prompt is the user's message and answers end as the model ends.
+    """
+    groups: list[list[Episode]] = []
+    for number, row in pairs.words:
+        prompt = row["prompt"]
+        context = model.chat([{"role": "user", "content": prompt}]) if chat else model.encode(prompt, start=True)
+        pair: list[Episode] = []
+        for name in FIELDS[1:]:
+            good = name == "chosen"
+            episode = Episode(f"pair-{number}", group=f"pair-{number}", id=f"{number}.{name}")
+            episode.observe(prompt, token_ids=context, parent=-1)
+            ids = _answer(model, prompt, row[name], context, chat)
+            episode.act(row[name], token_ids=ids, reward=float(good), finish="stop")
+            episode.end(terminated=True, success=good, source="preference")
+            pair.append(episode)
+        groups.append(pair)
+    return groups
+
+
+def _answer(model: LanguageModel, prompt: str, text: str, context: np.ndarray, chat: bool) -> np.ndarray:
+    """The tokens of an answer; in a chat with the token that ends it."""
+    if not chat:
+        return model.encode(text)
+    messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": text}]
+    whole = model.chat(messages, open=False)
+    if whole[: len(context)].tolist() != context.tolist():
+        raise BadInput(
+            "the chat template does not append: it rewrites what was said before", where=model.name,
+            do="use the plain style (--style plain)",
+        )  # fmt: skip
+    said = whole[len(context) :]
+    ends = [i for i, token in enumerate(said.tolist()) if token in model.end_ids]
+    return said[: ends[0] + 1] if ends else said
+
+
+def read_groups(pairs: Pairs, model: LanguageModel) -> list[list[Episode]]:
+    """Groups of recorded attempts as this model's.
+
+    Raises:
+        BadInput: they were recorded with another model's tokens.
+    """
+    for group in pairs.groups[:8]:
+        _check_tokens(group[0], model, pairs.path)
+    return [[_without_logp(episode) for episode in group] for group in pairs.groups]
+
+
+def _words(path: Path) -> tuple[tuple[int, dict[str, str]], ...]:
+    """Lines of ``{"prompt", "chosen", "rejected"}`` with their numbers."""
+    found: list[tuple[int, dict[str, str]]] = []
+    for number, row in _lines(path):
+        if set(FIELDS) - row.keys() or not all(isinstance(row[name], str) and row[name] for name in FIELDS):
+            raise BadInput("not a pair", got=sorted(row), expected=", ".join(FIELDS), where=f"{path}:{number}")
+        found.append((number, row))
+    return tuple(found)
+
+
+def _groups(path: Path) -> tuple[list[Episode], ...]:
+    """Groups of a run's recorded attempts that did not all earn the same."""
+    groups: dict[str, list[Episode]] = {}
+    for episode in linear(load_episodes(path)):
+        if episode.valid and episode.n_tokens:
+            groups.setdefault(episode.group or episode.task_id, []).append(episode)
+    return tuple(group for group in groups.values() if len({e.total_reward for e in group}) > 1)
+
+
+def _without_logp(episode: Episode) -> Episode:
+    """The attempt without the log-probabilities of whoever sampled it: that is no earlier self of what is trained."""
+    record = episode.to_dict()
+    nodes = [{key: value for key, value in row.items() if key != "logp"} for row in record["nodes"]]
+    return Episode.from_dict({**record, "nodes": nodes})
+
+
+def _check_tokens(episode: Episode, model: LanguageModel, path: Path) -> None:
+    """What was said must be what its tokens say in this model's vocabulary."""
+    said = next(node.text for node in episode.nodes if node.step is not None)
+    ids = episode.token_ids[: int(episode.tokens_per_step_T[0])]
+    if len(ids) and int(ids.max()) < model.n_vocab and said.strip() in model.decode(ids):
+        return
+    raise BadInput(
+        "the attempts were recorded with another model", got=f"tokens of {said!r} read otherwise here",
+        expected=f"tokens of {model.name}", where=str(path), do="train the model that recorded them (--model)",
+    )  # fmt: skip
+
+
+def _is_text(path: Path) -> bool:
+    """Whether the first line is a pair in words."""
+    return any("chosen" in row for _, row in _lines(path, first=True))
+
+
+def _lines(path: Path, *, first: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise BadInput("not JSON", got=line[:80], where=f"{path}:{number}") from error
+            if not isinstance(row, dict):
+                raise BadInput("not an object", got=line[:80], expected=", ".join(FIELDS), where=f"{path}:{number}")
+            yield number, row
+            if first:
+                return

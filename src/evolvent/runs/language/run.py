@@ -1,0 +1,420 @@
+"""A run that trains a language model: tasks, attempts, clock, learner, evaluation, checkpoints. Loops: ``algos/``.
+
+A run that was killed goes on after its last checkpoint (by default: after its last finished update) with the same
+weights, optimizer state and random streams; tasks, attempts and draws are seeded by the number of the update.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from evolvent.core.branches import trees_of
+from evolvent.core.episode import Episode
+from evolvent.core.errors import ModelError
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.ledger import Ledger
+from evolvent.core.protocols import Env, Task
+from evolvent.core.seeding import rng, seed_tree
+from evolvent.evaluate.live import Live, count
+from evolvent.learn import checkpoint
+from evolvent.learn.critics.token import Seen, TokenCritic, token_targets
+from evolvent.learn.tokens.batch import Unit
+from evolvent.learn.tokens.judges import ActionJudge, TokenJudge
+from evolvent.learn.tokens.policy_gradient import improve, reference_kl
+from evolvent.learn.tokens.units import Loss
+from evolvent.models.language import model as language
+from evolvent.models.language.acting import Acting
+from evolvent.play.attempt import Budget, Manner, play
+from evolvent.play.renderers import renderer
+from evolvent.play.together import Player
+from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.copies import Copies, Played, PlayerOf
+from evolvent.runs.language.credit import Discounted, Rule, credit_page, differ, standard_rules
+from evolvent.runs.language.evaluation import outcome, random_play, summarise
+from evolvent.runs.language.health import Health
+from evolvent.runs.language.learn import judge_of, told_of_steps, training_batch
+from evolvent.runs.language.log import facts, in_words, sample, sampled_tokens, update_row
+from evolvent.runs.language.memory import LanguageMemory
+from evolvent.runs.language.start import Needs, Start, start
+from evolvent.runs.language.tasks import drawn, repeated
+from evolvent.runs.language.weights import Weights
+
+Phase = Literal["act", "step", "credit", "learn"]
+
+
+class LanguageRun:
+    """What a learner's loop works with; made by ``open_language``.
+
+    Attributes:
+        model: the ``models.language.model.LanguageModel``.
+        copies: of the environment.
+        heldout, update: the tasks of evaluations; number of updates finished.
+        manner: how attempts go; one agent at first.
+        learners: number of an update → whose weights move in it; all at first.
+        memory: what learns beside the weights, where ``plan.memory`` asks for it.
+        acting: how the model decides while it learns.
+    """
+
+    def __init__(
+        self, config: LanguageConfig, model: Any, folder: RunFolder, live: Live, begin: Start, *,
+        adapters: Sequence[str], resume: bool,
+    ) -> None:  # fmt: skip
+        self.config, self.model, self.folder, self.live = config, model, folder, live
+        plan = config.plan
+        budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
+        self.manner = Manner(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
+        self.copies = Copies(begin.spec, begin.env, config.plan.workers)
+        self.learners: Callable[[int], Sequence[str]] = lambda _: tuple(adapters)
+        self._tasks, self.heldout = begin.tasks, begin.heldout
+        self.optimizers = {
+            name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
+        }
+        self.generator = torch.Generator()
+        self.update = self.attempts = self.sampled = 0
+        self._waited = False
+        self._last: list[Episode] = []
+        self._telling: tuple[int, list[Episode], Ledger] | None = None
+        self.acting = Acting(model, config.act, config.temperature)
+        self.exact = model.dtype == torch.float32 and config.plan.sampler == "own"
+        self._health = Health(exact=self.exact)
+        self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
+        self._parts: dict[str, Any] = {}
+        self.memory: LanguageMemory | None = None
+        if plan.memory:
+            path = folder.path / "memory.db"
+            self.memory = LanguageMemory(plan, path, config.seed, begin.env.reward_range)
+        self._resume, self._told, self._sample_told = resume, 0.0, time.monotonic()
+        self._played = Played()
+
+    @property
+    def env(self) -> Env:
+        """One copy of the environment, to ask it for names and limits."""
+        return self.copies.first
+
+    # ---------------------------------------------------------------------------------------------- the loop
+    def keep(self, **parts: Any) -> None:
+        """Say what a checkpoint must hold besides the weights and their optimizers, such as a critic."""
+        self._parts = parts
+
+    def updates(self) -> Iterator[int]:
+        """The numbers of the updates to do, 0-based.
+
+        Raises:
+            Interrupted: Ctrl-C; the run can be resumed.
+        """
+        self._begin()
+        with self.folder.interrupt:
+            while self.update < self.config.updates and self._used() < 1.0:
+                self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
+                yield self.update
+                if self.folder.interrupt.requested and self.update < self.config.updates:
+                    self._save()
+                    self.live.note(f"stopped after update {self.update}")
+                    raise Interrupted
+            self._save()
+
+    @contextmanager
+    def clock(self, phase: Phase) -> Iterator[None]:
+        """Count the seconds of a part of the loop."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[phase] += time.perf_counter() - start
+
+    def collect(
+        self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
+    ) -> list[Episode]:
+        """``group`` attempts at each of ``prompts`` tasks; those whose environment broke are left out and counted.
+
+        Args:
+            player: how an attempt goes, where ``manner`` does not say it.
+            again: 1, 2, … for further draws of tasks within an update.
+            which: numbers (task, attempt) of those to make, all by default.
+
+        Raises:
+            EnvError: more than half of the update's attempts broke.
+        """
+        config, now = self.config, (self.update, again) if again else (self.update,)
+        tasks = self._tasks[self.update * config.prompts :][: config.prompts]
+        if again:
+            tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
+        which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
+        seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
+        jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
+        played = self._play(jobs, self.acting, player or self.attempt)
+        self._seconds["act"] += played.act_s
+        self._seconds["step"] += played.step_s
+        self._played += played
+        self._played.check(f"of update {self.update + 1}")
+        return played.episodes
+
+    def early(self, updates: int) -> bool:
+        """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
+        self._waited = self._waited or self.update >= updates or self._used() >= 0.5
+        return not self._waited
+
+    def attempt(self, env: Env, task: Task, seed: int, group: str, *, learns: bool = True) -> Player:
+        """One attempt as ``manner`` says, with memories in sight where there are any; frozen unless it ``learns``."""
+        if self.memory is None:
+            return play(env, task, self.manner, seed=seed, group=group)
+        return self.memory.play(env, task, self.manner, seed=seed, group=group, learns=learns)
+
+    def improve(
+        self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
+        adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0, replayed: int = 0,
+    ) -> dict[str, float]:  # fmt: skip
+        """Passes of policy gradient over the attempts, weighted by the ledger; returns what there is to tell.
+
+        Args:
+            objective: what is minimised.
+            episodes: attempts of this update.
+            ledger: their credit.
+            level: of the credit that weights the tokens.
+            unit: "token", or "action" for whole actions chosen from a list.
+            adapter: whose weights move; among several agents it is the one of that name, by its own decisions.
+            kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
+            grad_clip: largest norm of the gradient.
+            replayed: so many of the attempts, the last ones, were sampled by older policies.
+        """
+        config, plan = self.config, self.config.plan
+        fresh = 0 if self.exact else len(episodes) - replayed
+        batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
+        if plan.truncated != "count" and not len(batch.units):
+            return {"untrained": 1.0}
+        judge, base, away = self.judge(adapter, unit), self.judge(None, unit), dict[str, float]()
+        if not objective.needs_reference and plan.lora_rank:
+            away["kl_ref"] = reference_kl(batch, judge, base, micro_tokens=plan.micro_tokens, which=self.update)
+        told = improve(
+            objective, batch, judge, self.optimizers[adapter], epochs=config.epochs, minibatches=config.minibatches,
+            micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip, generator=self.generator,
+            reference=base if objective.needs_reference else None,
+        )  # fmt: skip
+        return away | told_of_steps(told)
+
+    def critic(self, lr: float, clip: float) -> TokenCritic:
+        """A value head on the frozen base; it is part of the checkpoints."""
+        model, seed = self.model, seed_tree(self.config.seed, "critic") % 2**31
+        critic = TokenCritic(
+            model.states, model.width, lr=lr, clip=clip, seed=seed, device=model.device, context=model.context
+        )
+        self.keep(critic=critic)
+        return critic
+
+    def improve_critic(
+        self, critic: TokenCritic, seen: Seen, ledger: Ledger, *, grad_clip: float, epochs: int = 0
+    ) -> dict[str, float]:
+        """Move the critic towards the targets that the rule gave. 0 epochs: as many as the policy's.
+
+        Raises:
+            BadInput: a rule without targets.
+        """
+        config = self.config
+        return critic.learn(
+            seen, token_targets(ledger), epochs=epochs or config.epochs, minibatches=config.minibatches,
+            grad_clip=grad_clip, generator=self.generator,
+        )  # fmt: skip
+
+    def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
+        """The model with some adapter (``None``: the frozen base) as a judge of what was sampled here."""
+        return judge_of(self.model, adapter, self.config, unit)
+
+    def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
+        """End an update: write its line, warn where learning cannot work, evaluate and save where it is time.
+
+        Raises:
+            ModelError: a value is not finite: the run stops with its last checkpoint.
+        """
+        bad = [name for name, value in values.items() if not np.isfinite(value)]
+        if bad:
+            raise ModelError(
+                "learning diverged", got=", ".join(f"{name} = {values[name]}" for name in bad), expected="finite",
+                where=f"update {self.update}", do="lower lr; the last checkpoint is kept in checkpoints/",
+            )  # fmt: skip
+        plan = self.config.plan
+        self.update += 1
+        self.attempts += len(episodes)
+        self.sampled += sampled_tokens(episodes)
+        if self.memory is not None:
+            values |= self.memory.settle(self.acting, self.manner, ledger)
+        row = {"update": self.update, **update_row(episodes, self._played, self._seconds), **values}
+        self._played = Played()
+        warnings = self._health.look(row)
+        self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
+        for warning in warnings:
+            self.live.note(f"! {warning}")
+        self._last = list(episodes)
+        if self._telling is None or differ(episodes):
+            self._telling = (self.update, self._last, ledger)
+        for episode in trees_of(episodes[: plan.record]):
+            self.folder.episode(episode)
+        self._tell(row, episodes)
+        self._seconds = dict.fromkeys(self._seconds, 0.0)
+        if plan.eval_every and self.update % plan.eval_every == 0 and self.update < self.config.updates:
+            self.evaluate()
+        if self.update % plan.save_every == 0:
+            self._save()
+
+    # ---------------------------------------------------------------------------------------------- judging
+    def evaluate(self) -> dict[str, Any]:
+        """Attempt the held-out tasks greedily and log it."""
+        result = self.attempt_heldout("greedy")
+        self.folder.log(self.attempts, phase="eval", **result)
+        self.live.note(f"held-out tasks after update {self.update}: {in_words(result)}")
+        return result
+
+    def attempt_heldout(self, how: str) -> dict[str, Any]:
+        """Attempts at the held-out tasks; see ``language_eval.summarise``.
+
+        ``greedy``: one at each; ``sampled``: several at each where there are fewer than ``eval_tasks``.
+        """
+        acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
+        tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
+        jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
+        played = self._play(jobs, acting, partial(self.attempt, learns=False))
+        played.check(f"at held-out tasks of {self.config.env}")
+        return summarise(played.episodes, [task for task, _ in played.broken], self.env.reward_range[0])
+
+    def finish(self, algo: str, rule: Rule) -> dict[str, Any]:
+        """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model.
+
+        Args:
+            algo: name of the algorithm.
+            rule: the credit rule that trained, for the page that shows credit token by token.
+        """
+        greedy, sampled = self.evaluate(), self.attempt_heldout("sampled")
+        self._keep_attempts(rule)
+        for adapter in self.optimizers:
+            self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
+        told = outcome(self.folder.read_metrics(), greedy, sampled)
+        if not told["policy_updates"]:
+            self.live.note(f"! the policy was trained in none of {self.update} updates: this is the model as it began")
+        return {
+            "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
+            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **told,
+            **({} if self.memory is None else self.memory.summary()),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Release the environments and the memory; the model belongs to who loaded it."""
+        self.copies.close()
+        if self.memory is not None:
+            self.memory.close()
+
+    # ---------------------------------------------------------------------------------------------- inside
+    def _begin(self) -> None:
+        """Restore the newest checkpoint when resuming; otherwise look at where learning starts."""
+        newest = checkpoint.latest(self.folder.path / "checkpoints") if self._resume else None
+        if newest is not None:
+            state = checkpoint.load(newest, self._all_parts())
+            self.update, self.attempts, self.sampled = (int(state[k]) for k in ("update", "attempts", "sampled"))
+            self._waited = bool(state.get("waited"))  # a larger budget does not begin an early stage anew
+            self.folder.truncate(self.attempts)
+            for row in self.folder.read_metrics():
+                self._health.look(row)  # what was said is not said again
+            self.live.note(f"continuing after update {self.update} of {self.config.updates}")
+            return
+        if self._resume:
+            self.folder.truncate(-1)
+            if self.memory is not None:
+                self.memory.forget()
+        self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
+        tasks = repeated(self.heldout, self.config.plan.eval_tasks)
+        self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed))
+        self.evaluate()
+
+    def _play(self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf) -> Played:
+        played = self.copies.play(jobs, acting, player)
+        if broken := played.broken:
+            self.live.note(f"! {len(broken)} of {len(jobs)} attempts broke: {broken[0][1]}")
+        return played
+
+    def _keep_attempts(self, rule: Rule) -> None:
+        """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
+        trees, kept = trees_of(self._last), trees_of(self._last[: self.config.plan.record])
+        for episode in trees[len(kept) :]:  # in order of their first attempts: those of the first stand first
+            self.folder.episode(episode)
+        if self._telling is not None:
+            update, episodes, ledger = self._telling
+            others = standard_rules(episodes, rule.config if isinstance(rule.config, Discounted) else None)
+            page = credit_page(episodes, ledger, rule, others, self.model.decode, update)
+            write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
+
+    def _all_parts(self) -> dict[str, Any]:
+        weights = {f"weights.{name}": Weights(self.model, name) for name in self.optimizers}
+        parts = weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
+        return parts if self.memory is None else {**parts, "memory": self.memory}
+
+    def _save(self) -> None:
+        state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled, "waited": self._waited}
+        checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
+
+    def _used(self) -> float:
+        """How much of the minutes or of the tokens is gone, as a share; 0 without such limits."""
+        spent = ((self.folder.seconds / 60, self.config.plan.minutes), (self.sampled, self.config.plan.sampled))
+        return max(used / most if most > 0 else 0.0 for used, most in spent)
+
+    def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
+        now, minutes, spent = time.monotonic(), self.config.plan.minutes, self.folder.seconds / 60
+        done = max(self.update / self.config.updates, min(1.0, spent / minutes) if minutes else 0.0)
+        if now - self._told < (30.0 if self.live.plain else 0.25) and done < 1.0:
+            return
+        self._told = now
+        self.live.progress(done, facts(row))
+        if now - self._sample_told > 60.0 and episodes:
+            self._sample_told = now
+            self.live.note(sample(episodes[int(rng(self.config.seed, "sample", self.update).integers(len(episodes)))]))
+
+
+@contextmanager
+def open_language(
+    config: LanguageConfig, folder: RunFolder, live: Live, *, resume: bool = False,
+    adapters: Sequence[str] = ("policy",), others: Sequence[str] = (), needs: Needs = Needs(),
+) -> Iterator[LanguageRun]:  # fmt: skip
+    """Check the settings, open the environment, load the model, and close both at the end.
+
+    Args:
+        config: of the run.
+        folder: its folder.
+        live: its commentary.
+        resume: go on after the newest checkpoint.
+        adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
+        others: adapters that the algorithm trains, keeps and restores by itself.
+        needs: what the algorithm cannot do without.
+
+    Raises:
+        BadInput: settings that do not fit together; nothing is loaded before they are known to.
+    """
+    begin = start(config, folder, (*adapters, *others), needs, live.note)
+    plan = config.plan
+    before, model = torch.get_num_threads(), None
+    torch.manual_seed(seed_tree(config.seed, "torch"))  # nothing should draw from it; a checkpoint holds its state
+    run: LanguageRun | None = None
+    try:
+        live.status(f"loading {config.model}")
+        if plan.threads:
+            torch.set_num_threads(plan.threads)
+        model = language.load(
+            config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=(*adapters, *others),
+            device=plan.device, gradient_checkpointing=plan.checkpointing,
+            seed=seed_tree(config.seed, "weights") % 2**31,
+        )  # fmt: skip
+        if plan.sampler == "vllm":
+            from evolvent.models.language.vllm import VllmSampler
+
+            model.sampler = VllmSampler(model)
+        run = LanguageRun(config, model, folder, live, begin, adapters=adapters, resume=resume)
+        yield run
+    finally:
+        torch.set_num_threads(before)
+        (begin.env if run is None else run).close()
+        if model is not None:
+            model.close()

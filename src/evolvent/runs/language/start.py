@@ -1,0 +1,116 @@
+"""What a run is asked before its model is loaded: settings, environment, tasks, and what its algorithm needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evolvent import envs
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Env, Task
+from evolvent.core.seeding import rng
+from evolvent.runs.language.baselines import random_command
+from evolvent.runs.language.config import LanguageConfig, check
+from evolvent.runs.language.tasks import run_tasks
+from evolvent.runs.sources import pinned
+
+EXECUTED = "executed"
+CRITIC = "the critic reads its hidden states"
+REFERENCE = "it is the reference that divergence is measured from"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an algorithm cannot do without."""
+
+    base: str = ""
+    """What it needs the frozen model for, beside the one that is trained; LoRA keeps both."""
+    whole: bool = False
+    """Allowed actions are chosen as wholes."""
+    tokens: bool = False
+    """Allowed actions are sampled token by token: each token has a log-probability and an entropy of its own."""
+    kinds: tuple[str, ...] = ()
+    """Rewards that the environment pays besides, ``Turn.info["rewards"]``."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run starts from: the environment as it is loaded, one copy of it, its tasks."""
+
+    spec: str
+    env: Env
+    tasks: list[Task]
+    heldout: list[Task]
+
+
+def start(
+    config: LanguageConfig, folder: RunFolder, adapters: Sequence[str], needs: Needs, note: Callable[[str], None]
+) -> Start:
+    """Check all that can be known without the model, and open the environment.
+
+    Args:
+        config: of the run.
+        folder: its folder.
+        adapters: names of all sets of trainable weights.
+        needs: of the algorithm.
+        note: told where there are fewer tasks than wanted.
+
+    Raises:
+        BadInput: settings that do not fit together, or not to the environment; no such environment.
+    """
+    check(config, adapters)
+    _check_settings(config, needs)
+    spec = pinned(folder, config.env)
+    env = envs.load(spec)
+    try:
+        tasks, heldout = run_tasks(env, config, note)
+        _check_env(config, needs, env, tasks[0])
+    except BaseException:
+        env.close()
+        raise
+    return Start(spec, env, tasks, heldout)
+
+
+def _check_settings(config: LanguageConfig, needs: Needs) -> None:
+    if needs.base and config.plan.lora_rank < 1:
+        raise BadInput(
+            f"the frozen model is needed beside the trained one: {needs.base}", got="--lora-rank 0", expected=">= 1",
+            where="--lora-rank",
+        )  # fmt: skip
+    if needs.whole and config.act == "trie":
+        raise not_whole()
+
+
+def not_whole() -> BadInput:
+    """The error of whole actions that are to be trained where tokens were sampled."""
+    return BadInput(
+        "actions that were sampled token by token are not trained as wholes", got="--act trie",
+        expected="word, token or sum", where="--act",
+    )  # fmt: skip
+
+
+def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> None:
+    """What one look at the first task tells, or one attempt at it by chance."""
+    by_token = not needs.tokens or config.act == "trie"
+    if by_token and not needs.kinds:
+        return
+    turn, draws, told = env.reset(task, task.seed), rng(config.seed, "look"), dict[str, None]()
+    if not by_token and turn.admissible is not None:
+        raise BadInput(
+            "the log-probability and entropy of every token are needed", got=f"--act {config.act}", where="--act",
+            expected="trie, where commands are listed",
+        )  # fmt: skip
+    listed = True
+    while needs.kinds and not turn.done:
+        listed = listed and turn.admissible is not None
+        turn = env.step(random_command(turn, draws))
+        told |= dict.fromkeys(turn.info.get("rewards", {}))
+    if listed:  # what is on a list of commands can be carried out (learn.progress)
+        told.setdefault(EXECUTED)
+    missing = [kind for kind in needs.kinds if kind not in told]
+    if missing:
+        raise BadInput(
+            "the environment does not pay this kind of reward", got=config.env, expected=", ".join(missing),
+            where="--env", do=f"it pays {', '.join(told) or 'none'}; an environment tells them in Turn.info['rewards']",
+        )  # fmt: skip

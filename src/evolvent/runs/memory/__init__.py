@@ -1,0 +1,1 @@
+"""A run of a memory over a stream of tasks."""

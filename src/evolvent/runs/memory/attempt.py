@@ -1,0 +1,99 @@
+"""One attempt with a memory that learns from it at once, and what there is to tell of it: the step of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Completion, Engine, Env, Request, Task
+from evolvent.memory.memory import Memory
+from evolvent.memory.recall import Recalled
+from evolvent.play.attempt import Manner, play
+from evolvent.play.experience import Experience, Use
+from evolvent.play.renderers import Text
+from evolvent.play.together import run_players
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What acts, how attempts go, and how it uses and writes memory."""
+
+    engine: Engine
+    """Answers requests: ``models.served.acting`` makes one of any model, ``models.language.acting`` of one in torch."""
+    name: str = "none"
+    """Of the model, for reports."""
+    use: Use = field(default_factory=Use)
+    """Of the memory."""
+    manner: Manner = field(default_factory=lambda: Manner(Text()))
+    """How attempts go: prompts in a form that the engine reads, one agent or several, limits."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of an attempt, for the stream's metrics and live line; ``situation`` is where it began."""
+
+    episode: Episode
+    situation: str
+    action: str
+    shown: tuple[Recalled, ...]
+    omitted: tuple[Recalled, ...]
+    lesson: str
+    prompt_tokens: int
+    seconds: float
+
+    @property
+    def success(self) -> bool:
+        """Whether the environment called it one."""
+        return bool(self.episode.success)
+
+
+def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: int, learn: bool = True) -> Attempt:
+    """Try ``task`` once; with ``learn`` the outcome is settled and lessons are written.
+
+    Args:
+        env: the environment; its reward for the whole attempt lies in ``env.reward_range``.
+        task: what to try.
+        agent: model and settings.
+        memory: where experiences are recalled from and written to; ``None`` acts without.
+        seed: of the environment, sampling, exploration and the reviewer.
+        learn: ``False`` evaluates: no exploration, no omission, nothing settled or written.
+
+    Raises:
+        EnvError: the environment broke.
+    """
+    started, counted = time.perf_counter(), _Counting(agent.engine)
+    experience = Experience(env, task, memory, agent.use, seed=seed, learns=learn)
+    player = play(env, task, agent.manner, seed=seed, group=task.id, world=seed, experience=experience)
+    (episode,) = run_players([player], counted)
+    if isinstance(episode, EnvError):
+        raise episode
+    lesson = experience.learn(episode, agent.engine, agent.manner.renderer)
+    steps = experience.steps
+    last = steps[-1] if steps else None
+    recall = last.recall if last else None
+    by_id = {item.id: item for item in recall.items} if recall else {}
+    return Attempt(
+        episode=episode,
+        situation=steps[0].key if steps else "",
+        action=last.action if last else "",
+        shown=tuple(by_id[i] for i in (last.shown if last else ()) if i in by_id),
+        omitted=recall.omitted if recall else (),
+        lesson=lesson,
+        prompt_tokens=counted.prompt_tokens,
+        seconds=time.perf_counter() - started,
+    )
+
+
+class _Counting:
+    """An engine whose prompt tokens are counted."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self.prompt_tokens = engine, 0
+
+    def __call__(self, requests: Sequence[Request]) -> list[Completion]:
+        answers = self._engine(requests)
+        self.prompt_tokens += sum(answer.prompt_tokens for answer in answers)
+        return answers

@@ -1,0 +1,179 @@
+"""A lifelong stream: held-out before, passes over a stream of tasks with learning, held-out after, and the control.
+
+The loop is the same for every memory system of ``algos/``; what differs is the policy of the memory and what is
+written. A step is one task. All that a step changes in the memory is one transaction, which also carries the step's
+number, so a killed run resumes with the step that was not finished and ends with the same numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.protocols import Env, Task, distinct
+from evolvent.core.seeding import rng, seed_tree
+from evolvent.evaluate.live import Live
+from evolvent.memory.memory import Memory
+from evolvent.runs.memory.account import summarise, top_memories
+from evolvent.runs.memory.attempt import Agent, Attempt, attempt
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is run: sizes, passes and the arms beside the learning one."""
+
+    algo: str
+    seed: int = 0
+    passes: int = 2
+    train: int = 48
+    heldout: int = 24
+    control: bool = True
+    """Also try the stream's tasks once without memory (what the agent would have done anyway)."""
+    attempts: int = 1
+    """Independent attempts at each task of the stream; success of any counts (pass@k), only without memory."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    step: int
+    phase: str
+    number: int
+    task: Task
+    of: int
+    index: int
+
+
+def run_stream(
+    stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live, *, resume: bool = False
+) -> dict[str, Any]:
+    """Run all phases and write ``metrics.jsonl``, ``episodes.jsonl`` and ``summary.json``; returns the summary.
+
+    Raises ``Interrupted`` after the task at hand when the user asked to stop; the run can be resumed.
+    """
+    started = time.perf_counter()
+    done = int(memory.meta_get("cursor") or 0) if resume else 0
+    if resume:
+        _check_plan(stream, env, folder, done)
+        folder.truncate(done)
+        live.note(f"resuming after step {done}")
+    heading = ""
+    with folder.interrupt as interrupt:
+        for item in _plan(stream, env):
+            title = _title(item, stream)
+            if title != heading and item.step > done:
+                live.phase(heading := title)
+            if (item.phase == "stream" and item.index == 0) or item.step == done + 1:
+                env.advance(item.number if item.phase != "after" else stream.passes)
+            if item.step <= done:
+                continue
+            _one(item, stream, env, agent, memory, folder, live)
+            if interrupt.requested:
+                raise Interrupted(str(folder.path))
+    summary = summarise(stream.algo, env.name, agent, folder.read_metrics(), stream.seed)
+    summary["seconds"] = round(summary.get("seconds", 0.0) or time.perf_counter() - started, 1)
+    summary["top_memories"], summary["worst_memories"] = top_memories(memory)
+    summary["health"] = memory.health()
+    folder.write_summary(summary)
+    return summary
+
+
+def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
+    """All steps in order. Orders of the stream come from the seed tree, a fresh one each pass."""
+    train = env.tasks("train", stream.train, stream.seed)
+    heldout = distinct(env.tasks("heldout", stream.heldout, stream.seed)) if stream.heldout else []
+    step = 0
+    phases: list[tuple[str, int, Sequence[Task]]] = [("before", 1, heldout)]
+    for number in range(1, stream.passes + 1):
+        order = rng(stream.seed, "order", number).permutation(len(train))
+        phases.append(("stream", number, [train[i] for i in order]))
+    phases.append(("after", stream.passes, heldout))
+    if stream.control:
+        phases.append(("control", 1, [train[i] for i in rng(stream.seed, "order", 1).permutation(len(train))]))
+    for phase, number, tasks in phases:
+        for index, task in enumerate(tasks):
+            step += 1
+            yield _Item(step, phase, number, task, len(tasks), index)
+
+
+def _check_plan(stream: Stream, env: Env, folder: RunFolder, done: int) -> None:
+    """Whether the steps that were done are the first ones of the plan: an earlier version repeated held-out tasks."""
+    rows = [row for row in folder.read_metrics() if row["step"] <= done]
+    plan = [(item.phase, item.task.id) for item in _plan(stream, env)]
+    for row, expected in zip_longest(rows, plan[: len(rows)]):
+        if expected is None or (row["phase"], row["task"]) != expected:
+            raise BadInput(
+                "the tasks of this run are others now", got=f"step {row['step']}: {row['phase']} {row['task']}",
+                expected="nothing more" if expected is None else " ".join(expected), where=str(folder.path),
+                do="go on with the version that its config.json names, or start a new run; nothing was changed",
+            )  # fmt: skip
+
+
+def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live) -> None:
+    learning = item.phase == "stream"
+    use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
+    tries: list[Attempt] = []
+    with memory.transaction():
+        for k in range(stream.attempts if learning else 1):
+            seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)
+            tries.append(attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning))
+            if tries[-1].success:
+                break
+        best = tries[-1]
+        _log(item, tries, memory, folder)
+        memory.meta_set("cursor", item.step)
+    live.task(
+        item.index + 1, item.of,
+        question=best.situation, action=best.action, ok=best.success, note=note(best), seconds=best.seconds,
+    )  # fmt: skip
+
+
+def _log(item: _Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -> None:
+    best = tries[-1]
+    folder.episode(best.episode, step=item.step)
+    health = memory.health() if item.phase == "stream" else {}
+    folder.log(
+        item.step,
+        phase=item.phase,
+        **{"pass": item.number},
+        task=item.task.id,
+        kind=item.task.kind,
+        success=int(best.success),
+        reward=best.episode.total_reward,
+        valid=int(best.episode.valid),
+        first=int(item.phase == "stream" and item.number == 1),
+        repeat=int(item.phase == "stream" and item.number > 1),
+        attempts=len(tries),
+        prompt_tokens=sum(t.prompt_tokens for t in tries),
+        tokens=sum(t.episode.n_tokens for t in tries),
+        seconds=round(sum(t.seconds for t in tries), 3),
+        shown=[m.id for m in best.shown],
+        omitted=[m.id for m in best.omitted],
+        lesson=best.lesson,
+        bank=health.get("items", 0),
+        coverage=round(float(health.get("coverage", 0.0)), 4),
+    )
+
+
+def note(done: Attempt) -> str:
+    """What was recalled and why, what was left out, what was learned: the end of a live line."""
+    parts = [f"{m.id} {m.why}" for m in done.shown[:3]] or ["nothing recalled"]
+    if done.omitted:
+        parts.append("left out on purpose: " + ", ".join(m.id for m in done.omitted))
+    if done.lesson:
+        parts.append(f"→ {done.lesson}")
+    return " · ".join(parts)
+
+
+def _title(item: _Item, stream: Stream) -> str:
+    names = {
+        "before": f"Held-out questions before learning ({item.of})",
+        "stream": f"Stream, pass {item.number} of {stream.passes} ({item.of} tasks)",
+        "after": f"Held-out questions after learning, memory frozen ({item.of})",
+        "control": f"Control: the stream's tasks without memory ({item.of})",
+    }
+    return names[item.phase]

@@ -1,0 +1,206 @@
+"""What the memory systems of ``algos/`` share: their common settings, and opening environment, model and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from evolvent import envs, models
+from evolvent.core.config import from_json
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
+from evolvent.core.seeding import seed_tree
+from evolvent.evaluate.live import Live
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import Policy, preset_for, rule_of
+from evolvent.models.served.acting import Served
+from evolvent.play.attempt import Budget, Manner
+from evolvent.play.experience import Use
+from evolvent.play.renderers import Plain, Text
+from evolvent.play.workflow import SOLO, workflow
+from evolvent.runs.memory.account import rate
+from evolvent.runs.memory.attempt import Agent, attempt
+from evolvent.runs.memory.lifelong import Stream, note, run_stream
+from evolvent.runs.sources import pinned
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes about it: nothing here belongs to a memory system."""
+
+    control: bool = True
+    """Also try the stream's tasks once without memory."""
+    agents: tuple[str, ...] = ()
+    """Several agents on the one model, such as planner solver: each NAME or NAME<A+B (reads A and B alone), either with
+    ": what it is told"; the last one acts and has the memory. None: one agent."""
+    transcript: bool = False
+    """Agents also see what was shown and said in earlier turns."""
+    answer: int = 0
+    """Tokens of one answer; 0 = what the environment asks for."""
+    turns: int = 0
+    """Turns of one attempt; 0 = as many as the environment allows."""
+    tokens: int = 0
+    """Sampled tokens of one attempt; 0 = no limit."""
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Settings that every memory system has; the defaults are the main job."""
+
+    env: str = "analyst"
+    """Environment, with options after a colon: analyst:reviewer_wrong=0.2,drift=0.5."""
+    model: str = "qwen2.5-coder-1.5b"
+    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), or none
+    (admissible commands)."""
+    seed: int = 0
+    """Root of the seed tree: tasks, orders, reviewer, exploration and sampling follow from it."""
+    passes: int = 2
+    """Passes over the stream of training tasks."""
+    train: int = 36
+    """Tasks in the stream."""
+    heldout: int = 24
+    """Held-out tasks, tried before and after learning and never learned from."""
+    use: Literal["auto", "context", "values", "both", "none"] = "auto"
+    """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both; auto:
+    values where there are admissible commands, context elsewhere."""
+    lessons: tuple[str, ...] = ("corrections", "successes")
+    """What is written: corrections, successes, failures (what to avoid), procedures (in the model's words)."""
+    temperature: float = 0.0
+    """Sampling temperature of free text; 0 is greedy."""
+    value_gate: float = 0.85
+    """Cosine above which another situation's experience counts when values choose (a scale of the embedder's)."""
+    plan: Plan = Plan()
+
+
+C = TypeVar("C", bound=MemoryConfig)
+Summary = Callable[..., dict[str, Any]]
+
+
+def memory_system(
+    name: str, kind: type[C], *, rule: str | Callable[[C], str] = "", attempts: Callable[[C], int] = lambda config: 1
+) -> tuple[Summary, Summary]:
+    """``run`` and ``evaluate`` of a memory system of ``algos/``.
+
+    Args:
+        name: of the system, in the summary.
+        kind: its settings; those that a policy has too are the policy's.
+        rule: of the memory (``memory/rules``), where it is not called as the system; "none" acts without.
+        attempts: independent attempts per task of the stream (pass@k).
+    """
+
+    def policy(config: C) -> Policy:
+        return preset_for((rule(config) if callable(rule) else rule) or name, config)
+
+    def run(
+        config: C, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
+    ) -> dict[str, Any]:
+        """Open what the run needs, run the stream, close it again; returns the summary.
+
+        Args:
+            config: settings.
+            folder: the run folder; the memory is ``memory.db`` in it.
+            live: where progress goes.
+            resume: continue a run that was stopped.
+            model: a loaded model, shared by several runs (``config.model`` is then only its name).
+        """
+        path = folder.path / "memory.db"
+        if not resume and path.exists():
+            raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
+        with _opened(config, policy(config), folder, live, model) as (env, agent, memory):
+            stream = Stream(
+                algo=name, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
+                control=config.plan.control and agent.use.how != "none", attempts=attempts(config),
+            )  # fmt: skip
+            return run_stream(stream, env, agent, memory, folder, live, resume=resume)
+
+    def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
+        """Held-out success of what a finished run learned, its memory frozen."""
+        config = from_json(kind, folder.config)
+        return _evaluate(config, policy(config), folder, live, episodes)
+
+    return run, evaluate
+
+
+def _evaluate(
+    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, episodes: int | None
+) -> dict[str, Any]:
+    """Held-out success with the memory of a finished run, frozen: nothing explored, left out, settled or written.
+
+    The first tasks are those that the run itself was judged on; more of them are fresh.
+    """
+    path = folder.path / "memory.db"
+    if not path.exists():
+        raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
+    with _opened(config, policy, folder, live, None) as (env, agent, memory):
+        env.advance(config.passes)
+        tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
+        live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
+        rows: list[dict[str, Any]] = []
+        for index, task in enumerate(tasks):
+            seed = seed_tree(config.seed, "eval", task.id)
+            done = attempt(env, task, agent, memory, seed=seed, learn=False)
+            rows.append(
+                {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
+            )
+            live.task(
+                index + 1, len(tasks),
+                question=done.situation, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
+            )  # fmt: skip
+    result = {"name": "held-out success", **rate(rows), "tasks": rows}
+    live.note(f"held-out success: {result['successes']} of {result['n']}, 95 % interval {result['ci95']}")
+    return result
+
+
+@contextmanager
+def _opened(
+    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, model: Model | None
+) -> Iterator[tuple[Env, Agent, Memory]]:
+    with ExitStack() as stack:
+        env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
+        if model is None and config.model != "none":
+            live.status(f"loading {config.model}")
+            model = stack.enter_context(closing(models.load(config.model, progress=_fetching(live))))
+        memory = stack.enter_context(
+            closing(
+                Memory(
+                    folder.path / "memory.db", policy=policy, seed=config.seed, reward_range=env.reward_range,
+                    sync="normal",
+                )
+            )
+        )  # fmt: skip
+        how = "none" if rule_of(policy).candidates == "none" else config.use
+        if model is None and how == "both":  # nobody reads
+            how = "values"
+        engine, renderer = answering(model, config.temperature)
+        plan = config.plan
+        team = workflow(plan.agents) if plan.agents else SOLO
+        budget = Budget(turns=plan.turns, tokens=plan.tokens, answer=plan.answer)
+        use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
+        manner = Manner(renderer, team, budget, plan.transcript)
+        agent = Agent(engine, "none" if model is None else model.name, use, manner)
+        yield env, agent, memory
+
+
+def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:
+    """A model as an engine, with the prompts that it reads: tokens where it is in torch, otherwise text."""
+    if model is None or not hasattr(model, "judge"):
+        return Served(model, temperature), Text()
+    from evolvent.models.language.acting import Acting
+
+    return Acting(model, "sum", temperature), Plain(model)  # pyright: ignore[reportArgumentType]
+
+
+def _fetching(live: Live) -> Callable[[int, int, str], None]:
+    """Progress of a download as the live status, in whole percent."""
+    last = [-1]
+
+    def tell(done: int, total: int, text: str) -> None:
+        percent = 100 * done // max(total, 1)
+        if percent >= last[0] + 5:
+            last[0] = percent
+            live.status(f"fetching {text}: {percent} % of {total / 1e6:.0f} MB")
+
+    return tell

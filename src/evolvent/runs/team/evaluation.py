@@ -1,0 +1,124 @@
+"""Playing a team frozen: a fixed number of attempts in each copy, greedy or sampled, and their mean with interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.core.errors import BadInput
+from evolvent.core.team import Frame, TeamEnv, TeamSpec
+from evolvent.formulas.statistics import stratified_bootstrap
+from evolvent.learn.team.batch import View
+from evolvent.models.team.actors import Actors
+from evolvent.runs.team.steps import Steps
+
+Act = Callable[[View, bool, torch.Generator], Tensor]
+"""(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
+BASELINES = {"random": "random actions", "idle": "no action"}
+MAX_STEPS = 100_000
+
+
+def play(
+    env: TeamEnv, act: Act, steps: Steps, *, episodes: int, greedy: bool, generator: torch.Generator, seed: int,
+    watch: Callable[[Frame], None] | None = None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
+
+    Args:
+        env: B copies.
+        act: how the team acts.
+        steps: makes views of frames (ids, device).
+        episodes: at least so many attempts; rounded up to a multiple of B.
+        greedy: the most probable action instead of a sampled one.
+        generator: for sampled actions.
+        seed: of the environments.
+        watch: shown every frame.
+
+    Returns:
+        Columns over attempts: ``return``, ``length`` and what the environment tells at the end (``success``, …).
+
+    Raises:
+        BadInput: the environment does not end its attempts.
+    """
+    each, copies = -(-episodes // env.n_envs), env.n_envs
+    played, length, gained = np.zeros(copies, int), np.zeros(copies, int), np.zeros(copies)
+    rows: list[dict[str, float]] = []
+    frame = env.reset(seed)
+    for _ in range(MAX_STEPS):
+        with torch.no_grad():
+            action = act(steps.outside(frame), greedy, generator)
+        frame = env.step(action.cpu().numpy())
+        if watch is not None:
+            watch(frame)
+        gained += frame.reward_BA.mean(axis=1)
+        length += 1
+        for b in np.flatnonzero(frame.done_B):
+            if played[b] < each:
+                told = {name: float(column[b]) for name, column in frame.info.items()}
+                rows.append({"return": float(gained[b]), "length": float(length[b]), **told})
+            played[b] += 1
+            gained[b], length[b] = 0.0, 0
+        if (played >= each).all():
+            names = sorted({name for row in rows for name in row})
+            return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+    raise BadInput(
+        "attempts do not end", got=f"{MAX_STEPS} steps", expected="an environment with an end or a time limit",
+        where=env.name,
+    )  # fmt: skip
+
+
+def random_act(team: TeamSpec) -> Act:
+    """A team that draws uniformly among what is available: the baseline of every run."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        batch, device = view.obs.shape[:2], view.obs.device
+        parts: list[Tensor] = []
+        if team.choices:
+            open_ = torch.from_numpy(team.choice_mask()).to(device).expand(*batch, -1)
+            weights = (open_ if view.available is None else view.available).float()
+            weights[..., 0] += weights.sum(-1) == 0  # who has nothing to choose; nobody reads what is drawn for it
+            drawn = torch.multinomial(weights.flatten(0, 1), 1, generator=generator).view(*batch)
+            if not team.dims:
+                return drawn
+            parts.append(drawn[..., None].float())
+        parts.append(torch.rand(*batch, team.dims, generator=generator, device=device) * 2 - 1)
+        return torch.cat(parts, dim=-1)
+
+    return act
+
+
+def idle_act(team: TeamSpec) -> Act:
+    """A team that does nothing: all numbers 0. Where survival is rewarded that may earn much."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return view.obs.new_zeros(*view.obs.shape[:2], team.dims)
+
+    return act
+
+
+def baselines(team: TeamSpec) -> dict[str, Act]:
+    """What every run is measured against: random actions and, where all actions are numbers, none."""
+    idle = {"idle": idle_act(team)} if team.kind == "continuous" else {}
+    return {"random": random_act(team), **idle}
+
+
+def acting(actors: Actors) -> Act:
+    """How a team of separate or shared actors plays."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+
+    return act
+
+
+def summarise(columns: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Mean return with a 95 % bootstrap interval over attempts; ``length_mean``, ``success_mean``, … beside it."""
+    returns = columns["return"]
+    low, high = stratified_bootstrap([returns.tolist()], np.mean) if len(returns) > 1 else (returns[0], returns[0])
+    rest = {name: x for name, x in columns.items() if name != "return" and not np.isnan(x).all()}
+    others = {f"{name}_mean": float(np.nanmean(x)) for name, x in rest.items()}
+    return {"value": float(returns.mean()), "ci95": [float(low), float(high)], "n": len(returns), **others}

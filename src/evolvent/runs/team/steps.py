@@ -1,0 +1,186 @@
+"""T steps of a team as torch tensors: written row by row while acting, read as one batch when learning.
+
+Nothing is allocated after the start: an update overwrites the one before. ``View`` is what a policy may look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.core.rollout import Rollout
+from evolvent.core.team import Frame, TeamSpec
+from evolvent.learn.team.batch import Batch, View
+
+
+class Steps:
+    """Storage of ``T`` steps of ``B`` environments, filled by ``add`` and read by ``batch``."""
+
+    def __init__(self, team: TeamSpec, horizon: int, n_envs: int, *, ids: bool, device: torch.device) -> None:
+        a, self.ids = team.n_agents, team.n_agents if ids else 0
+        self.team, self.device = team, device
+        self.obs_dim = d = team.obs_dim + self.ids
+        self.state_dim = team.state_dim or a * team.obs_dim
+
+        def column(*shape: int, dtype: torch.dtype = torch.float32, rows: int = horizon) -> Tensor:
+            return torch.zeros(rows, n_envs, *shape, dtype=dtype, device=device)
+
+        self.obs = column(a, d, rows=horizon + 1)
+        if ids:
+            self.obs[..., team.obs_dim :] = torch.eye(a, device=device)
+        self.state = column(self.state_dim, rows=horizon + 1)
+        self.available: Tensor | None = None
+        self.active: Tensor | None = None
+        discrete = team.kind == "discrete"
+        self.action = column(a, *team.action_shape, dtype=torch.int64 if discrete else torch.float32)
+        self.logp: Tensor | None = None
+        self.value = column(a)
+        self.reward = column(a)
+        self.terminated = column(dtype=torch.bool)
+        self.truncated = column(dtype=torch.bool)
+        self.final_value = column(a)
+        self.kept: dict[str, Tensor] = {}
+        self._cut: list[tuple[int, Tensor, View]] = []
+        self.t = 0
+
+    # ---------------------------------------------------------------------------------------------- writing
+    def see(self, frame: Frame, t: int | None = None) -> View:
+        """Write what is seen before step ``t`` (the current one) and return it as a view into the storage."""
+        t = self.t if t is None else t
+        self.obs[t, ..., : self.team.obs_dim] = torch.from_numpy(frame.obs_BAD)
+        self.state[t] = self._state(frame.obs_BAD, frame.state_BS)
+        if frame.available_BAN is not None or (self.team.unequal and self.team.choices):
+            self.available = self._mask(self.available, frame.available_BAN, t)
+        if frame.active_BA is not None:
+            if self.active is None:
+                self.active = torch.ones(self.obs.shape[:3], dtype=torch.bool, device=self.device)
+            self.active[t] = torch.from_numpy(frame.active_BA)
+        return self.view(t)
+
+    def add(self, action: Tensor, logp: Tensor, value: Tensor | None, frame: Frame, **kept: Tensor) -> View:
+        """Write the step just taken and what is seen after it; returns the new view.
+
+        Args:
+            action: as acted, ``[B, A, ...]``.
+            logp: ``[B, A, P]``.
+            value: the critic's output for the view before the step, ``[B, A]``, where there is one.
+            frame: what followed.
+            **kept: further columns ``[B, ...]``.
+        """
+        t = self.t
+        if self.logp is None:
+            self.logp = torch.zeros(len(self.action), *logp.shape, device=self.device)
+        self.action[t], self.logp[t] = action, logp
+        if value is not None:
+            self.value[t] = value
+        self.reward[t] = torch.from_numpy(frame.reward_BA)
+        self.terminated[t] = torch.from_numpy(frame.terminated_B)
+        self.truncated[t] = torch.from_numpy(frame.truncated_B)
+        for name, column in kept.items():
+            if name not in self.kept:
+                self.kept[name] = torch.zeros(len(self.action), *column.shape, dtype=column.dtype, device=self.device)
+            self.kept[name][t] = column
+        if frame.truncated_B.any():
+            self._cut.append((t, *self._final(frame)))
+        self.t = t + 1
+        return self.see(frame)
+
+    # ---------------------------------------------------------------------------------------------- reading
+    def view(self, t: int | slice) -> View:
+        """What is seen before step ``t``, or before several."""
+        return View(
+            self.obs[t],
+            self.state[t],
+            None if self.available is None else self.available[t],
+            None if self.active is None else self.active[t],
+        )
+
+    def batch(self, critic: Callable[[View], Tensor], scale: Callable[[Tensor], Tensor] = lambda v: v) -> Batch:
+        """The T steps; what followed the last one, and what was cut off, is valued by ``critic``.
+
+        Args:
+            critic: values ``[B, A]`` of a view, in the critic's own scale.
+            scale: from the critic's scale to units of reward.
+        """
+        assert self.logp is not None
+        with torch.no_grad():
+            last = scale(critic(self.view(self.t)))
+            for t, rows, view in self._cut:
+                self.final_value[t, rows] = scale(critic(view))
+            value = scale(self.value)
+        steps = slice(0, self.t)
+        active = None if self.active is None else _numpy(self.active[steps])
+        rollout = Rollout(
+            obs_TBAD=_numpy(self.obs[steps]), action_TBA=_numpy(self.action), reward_TBA=_numpy(self.reward),
+            terminated_TB=_numpy(self.terminated), truncated_TB=_numpy(self.truncated), value_TBA=_numpy(value),
+            logp_TBA=_numpy(self.logp.sum(-1)), mask_TBA=active, bootstrap_BA=_numpy(last),
+            final_value_TBA=_numpy(self.final_value), agents=self.team.agents,
+            available_TBAN=None if self.available is None else _numpy(self.available[steps]),
+            state_TBS=_numpy(self.state[steps]) if self.team.state_dim else None,
+        )  # fmt: skip
+        return Batch(self.view(steps), self.action, self.logp, self.value, self.kept, rollout)
+
+    def begin(self) -> View:
+        """Start over: what was seen last is what is seen first."""
+        for column in (self.obs, self.state, self.available, self.active):
+            if column is not None and self.t:
+                column[0] = column[self.t]
+        self.t = 0
+        self._cut.clear()
+        return self.view(0)
+
+    def outside(self, frame: Frame) -> View:
+        """A frame of other copies of the environment (for evaluation) as a view with its own memory."""
+        obs = self._with_ids(frame.obs_BAD)
+        available = self._all_available(frame.available_BAN, len(frame.obs_BAD))
+        active = None if frame.active_BA is None else torch.from_numpy(frame.active_BA.copy()).to(self.device)
+        return View(obs, self._state(frame.obs_BAD, frame.state_BS).to(self.device), available, active)
+
+    # ---------------------------------------------------------------------------------------------- inside
+    def _final(self, frame: Frame) -> tuple[Tensor, View]:
+        """Which copies were cut off, and what they saw last."""
+        assert frame.final_obs_BAD is not None
+        rows = np.flatnonzero(frame.truncated_B)
+        state = None if frame.final_state_BS is None else frame.final_state_BS[rows]
+        obs = frame.final_obs_BAD[rows]
+        available, active = (
+            None if mask is None else mask[rows] for mask in (frame.final_available_BAN, frame.final_active_BA)
+        )
+        view = View(
+            self._with_ids(obs), self._state(obs, state).to(self.device), self._all_available(available, len(obs)),
+            None if active is None else torch.from_numpy(active).to(self.device),
+        )  # fmt: skip
+        return torch.from_numpy(rows).to(self.device), view
+
+    def _with_ids(self, obs_BAD: np.ndarray) -> Tensor:
+        obs = torch.from_numpy(obs_BAD.copy()).to(self.device)
+        if not self.ids:
+            return obs
+        eye = torch.eye(self.team.n_agents, device=self.device).expand(len(obs), -1, -1)
+        return torch.cat([obs, eye], dim=-1)
+
+    def _state(self, obs_BAD: np.ndarray, state_BS: np.ndarray | None) -> Tensor:
+        return torch.from_numpy(obs_BAD.reshape(len(obs_BAD), -1) if state_BS is None else state_BS)
+
+    def _mask(self, column: Tensor | None, available_BAN: np.ndarray | None, t: int) -> Tensor:
+        mask = self._all_available(available_BAN, self.obs.shape[1])
+        assert mask is not None
+        if column is None:
+            column = torch.ones(len(self.obs), *mask.shape, dtype=torch.bool, device=self.device)
+        column[t] = mask
+        return column
+
+    def _all_available(self, available_BAN: np.ndarray | None, n: int) -> Tensor | None:
+        if available_BAN is not None:
+            return torch.from_numpy(available_BAN.copy()).to(self.device)
+        if not (self.team.unequal and self.team.choices):
+            return None
+        own_AN = torch.from_numpy(self.team.choice_mask()).to(self.device)
+        return own_AN.expand(n, -1, -1).clone()
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().cpu().numpy()

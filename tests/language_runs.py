@@ -1,0 +1,48 @@
+"""Short runs of language learners on a tiny random model, and what was given to the learner."""
+
+from importlib import import_module
+
+import pytest
+
+from evolvent.evaluate.live import Live
+from evolvent.runs.language.config import Plan
+from evolvent.runs.language.run import LanguageRun
+from run_folders import begin
+
+SETTINGS = {
+    "g_ra": {"kinds": ("process",)}, "dapo": {"draws": 2}, "evol_rl": {"embedder": "hash", "learn_share": 1.0},
+    "flow_grpo": {"plan": {"answer": 8}}, "gspo": {"clip_low": 0.0003, "clip_high": 0.0004},
+}  # fmt: skip
+
+
+def settings(name, model, **more):
+    base = {"env": "microwave", "model": model, "updates": 2, "prompts": 2, "group": 3, "lr": 0.01}
+    own = base | SETTINGS.get(name, {}) | more
+    plan = Plan(dtype="float32", eval_every=0, eval_tasks=2, **own.pop("plan", {}))
+    return import_module(f"evolvent.algos.{name}").Config(**own, plan=plan)
+
+
+def start(name, config, path, *, resume=False, break_at=None):
+    """Run; returns the folder, what was given to the learner as (loss, episodes, ledger), and the summary."""
+    seen = []
+    improve, log = LanguageRun.improve, LanguageRun.log
+
+    def noted(self, objective, episodes, ledger, **kwargs):
+        seen.append((objective, episodes, ledger))
+        return improve(self, objective, episodes, ledger, **kwargs)
+
+    def broken(self, *args, **values):
+        if self.update == break_at:
+            raise KeyboardInterrupt
+        log(self, *args, **values)
+
+    folder = begin(path, name, config, resume=resume)
+    with pytest.MonkeyPatch.context() as patch, folder, Live(plain=True) as live:
+        patch.setattr(LanguageRun, "improve", noted)
+        patch.setattr(LanguageRun, "log", broken)
+        summary = import_module(f"evolvent.algos.{name}").run(config, folder, live, resume=resume)
+    return folder, seen, summary
+
+
+def rows(folder):
+    return [row for row in folder.read_metrics() if "update" in row]

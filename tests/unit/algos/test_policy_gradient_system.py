@@ -1,0 +1,108 @@
+"""``policy_gradient``: any rule with any objective; what a rule needs and this system cannot give is said by name."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tiny_language
+from evolvent import catalogue
+from evolvent.algos import policy_gradient
+from evolvent.core.config import to_json
+from evolvent.core.errors import BadInput
+from evolvent.evaluate.live import Live
+from evolvent.learn.tokens.objectives_of_papers import CHOICES, objective_named
+from evolvent.memory import embedders
+from evolvent.runs.language.config import CriticPlan
+from run_folders import begin
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+model = tiny_language.fixture(max_position_embeddings=1024)
+
+MORE = {
+    "step_gated": {"rule_options": ('levels=[["process"]]',)},
+    **{name: {"objective": "dpo"} for name in ("step_preferred", "token_guided")},
+    "step_win_rate": {"objective": "sppo"}, "step_wanted": {"objective": "kto"},
+    "agent_sequential": {"agents": ("solver", "checker"), "act": "sum"},
+    "token_sequential": {"agents": ("solver", "checker")},
+}  # fmt: skip
+REFUSED = {
+    "step_progress": "needs progress.*spa", "step_length_budget": "needs budget_tokens.*hbpo",
+    "step_utterance_critic": "needs q1.*archer", "token_soft_bellman": "needs expected_q.*etpo",
+    "token_implicit": "needs prm_logp.*oprl", "token_guided": "needs guide.*tgdpo",
+    "step_thought": "does not pay this kind.*verdict", "step_test_weighted": "test:",
+    "agent_gae": "of rollouts.*mappo", "agent_counterfactual": "of rollouts.*coma",
+    "agent_optimal_baseline": "of rollouts.*mappo",
+}  # fmt: skip
+RULES = [e.name for e in catalogue.entries("credit") if e.constants["LEVEL"] in ("token", "step", "agent")]
+
+
+def play(path, model, **settings):
+    base = {"env": "microwave", "model": model, "updates": 2, "prompts": 2, "group": 3, "lr": 0.01} | settings
+    plan = CriticPlan(dtype="float32", eval_every=0, eval_tasks=1)
+    config = policy_gradient.Config(**base, plan=plan)
+    with begin(path, "policy_gradient", config) as folder, Live(plain=True) as live:
+        summary = policy_gradient.run(config, folder, live)
+    return [row for row in folder.read_metrics() if "update" in row], summary
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_trains_or_says_what_it_needs(name, model, tmp_path, monkeypatch):
+    load = embedders.load
+    monkeypatch.setattr(embedders, "load", lambda _: load("hash"))
+    if name in REFUSED:
+        with pytest.raises(BadInput) as told:
+            play(tmp_path / "run", model, rule=name, **MORE.get(name, {}))
+        assert re.search(REFUSED[name], str(told.value), re.S)
+        return
+    rows, summary = play(tmp_path / "run", model, rule=name, **MORE.get(name, {}))
+    assert summary["algo"] == "policy_gradient" and len(rows) == 2
+    assert any(row.get("grad_norm", 0) > 0 for row in rows) or name in MORE
+    needs = getattr(catalogue.credit_rule(name).source, "NEEDS", ())
+    assert all(("value_loss" in row) == ("value" in needs) for row in rows), "a critic where the rule needs one"
+
+
+def test_it_is_reinforce_where_rule_and_objective_are(model, tmp_path):
+    from evolvent.algos import reinforce
+
+    rows, _ = play(tmp_path / "a", model, rule="step_return_to_go", objective="reinforce")
+    config = reinforce.Config(
+        env="microwave", model=model, updates=2, prompts=2, group=3, lr=0.01,
+        plan=CriticPlan(dtype="float32", eval_every=0, eval_tasks=1),
+    )  # fmt: skip
+    with begin(tmp_path / "b", "reinforce", config) as folder, Live(plain=True) as live:
+        reinforce.run(config, folder, live)
+    other = [row for row in folder.read_metrics() if "update" in row]
+    for mine, theirs in zip(rows, other, strict=True):
+        assert (mine["loss"], mine["grad_norm"], mine["return"]) == (
+            theirs["loss"], theirs["grad_norm"], theirs["return"]
+        )  # fmt: skip
+
+
+def test_rule_and_objective_of_your_own(model, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        'LEVEL = "step"\nfrom evolvent.core.ledger import Ledger\n'
+        "from evolvent.learn.tokens.objective import Objective\n"
+        "def assign(episodes):\n    ledger = Ledger.for_episodes(episodes)\n"
+        '    ledger.set("step", [0.5 + i for i in range(ledger.size("step"))])\n    return ledger\n'
+        "def soft(low=0.2):\n    return Objective(clip_low=low)\n"
+        "def phi(objective, now):\n    return -now.ratio * now.adv\n"
+    )
+    mine = str(tmp_path / "mine.py")
+    rows, _ = play(tmp_path / "run", model, rule=mine, objective=f"{mine}:soft", objective_options=("low=0.1",))
+    assert all(np.isfinite(row["loss"]) and row["grad_norm"] > 0 for row in rows)
+    rows, _ = play(tmp_path / "phi", model, rule=mine, objective_options=(f"surrogate={mine}:phi", "ratio=token"))
+    assert all(row["grad_norm"] > 0 for row in rows), "one axis of a published objective from a file"
+    with pytest.raises(BadInput, match="not an objective"):
+        objective_named(f"{mine}:LEVEL")
+
+
+def test_what_is_misspelt_is_answered_with_the_closest_name():
+    with pytest.raises(BadInput, match="dapo"):
+        objective_named("dapoo")
+    with pytest.raises(BadInput, match="clip_high"):
+        objective_named("dapo", ("clip_hgh=0.3",))
+    with pytest.raises(BadInput, match="gamma"):
+        catalogue.credit_rule("step_gae").settings(("gama=1",))
+    changed = objective_named("dapo", ("clip_high=0.3",))
+    assert to_json(changed) == to_json(CHOICES["dapo"].loss) | {"clip_high": 0.3}

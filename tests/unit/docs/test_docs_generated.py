@@ -1,0 +1,43 @@
+"""Pages that are generated stand in the docs as their generators write them now."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
+def test_the_speed_page_is_that_of_its_result_file():
+    module = importlib.import_module("speed_page")
+    written = (ROOT / "docs" / "results" / "memory-speed.md").read_text("utf-8")
+    assert written == module.page(json.loads(module.SOURCE.read_text("utf-8")))
+
+
+def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
+    module = importlib.import_module("algo_pages")
+    pages = sorted(module.PAGES.glob("*.md"))
+    assert len(pages) >= 8
+    for page in pages:
+        written = page.read_text("utf-8")
+        assert written == module.filled(written, module.parts_of(page.stem)), f"run benchmarks/algo_pages.py: {page}"
+
+
+def test_the_table_of_text_worlds_is_that_of_its_result_file():
+    module = importlib.import_module("text_baselines")
+    written = module.PAGE.read_text("utf-8")
+    rows = json.loads(module.SOURCE.read_text("utf-8"))
+    assert written == module.filled(written, module.parts(rows)), "run benchmarks/text_baselines.py --page"
+    few = [row["spec"] for row in rows if row["nothing"]["attempts"] < 100]
+    assert len(rows) >= 16 and set(few) <= {"textworld", "textarena:GuessTheNumber-v0"}  # compiled games; few starts
+
+
+def test_the_page_of_what_language_models_learn_is_that_of_its_result_files():
+    module = importlib.import_module("language_tables")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/language_tables.py"

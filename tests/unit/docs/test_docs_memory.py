@@ -1,0 +1,32 @@
+"""The page's example runs and prints what the page says."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "memory.md"
+
+
+def test_the_example_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    exec(compile(block, str(PAGE), "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == ["attempt 1: 0 memories, reward 0", "attempt 2: 1 memories, reward 1"]
+    assert all(f"`{line}`" in PAGE.read_text(encoding="utf-8") for line in printed[:2])
+    assert printed[2].startswith("m1 (case, neutral, from reviewer, active)") and printed[-1] == "1.0"
+    assert (tmp_path / "agent.db").exists()
+
+
+def test_every_table_is_on_the_page_of_the_data_model():
+    from evolvent.memory.store import schema
+
+    text = (DOCS / "memory-model.md").read_text(encoding="utf-8")
+    described = [name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)]
+    assert {table.name for table in schema.layout()} <= set(described)
+
+
+def test_every_promise_names_a_test_that_exists():
+    text = PAGE.read_text(encoding="utf-8")
+    files = set(re.findall(r"`(tests/[\w/]+\.py)`", text))
+    assert files and all((DOCS.parent / file).is_file() for file in files)

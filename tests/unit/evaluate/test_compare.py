@@ -1,0 +1,162 @@
+"""Comparison: what forms an arm, intervals that do not pretend, paired tests on the same tasks."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.compare import Arm, compare, load, show, write_html
+from evolvent.evaluate.live import Live
+from evolvent.formulas.statistics import mcnemar
+from sample_run import sample_run
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    for algo, skill in (("rag", 0.4), ("memlift", 0.9)):
+        for seed in range(3):
+            sample_run(root / algo / f"seed-{seed}", algo=algo, seed=seed, skill=skill)
+    return root
+
+
+def test_runs_that_differ_only_in_the_seed_are_one_arm(folders):
+    arms = load([folders / "rag", folders / "memlift"])
+    assert [(arm.name, arm.seeds) for arm in arms] == [("rag", (0, 1, 2)), ("memlift", (0, 1, 2))]
+    assert arms[0].scores == tuple(
+        RunFolder.open(folders / "rag" / f"seed-{s}").summary()["score"]["value"] for s in range(3)
+    )
+
+
+def test_settings_that_differ_are_named(tmp_path):
+    for k in (1, 5):
+        path = sample_run(tmp_path / f"k{k}", tasks=4)
+        content = json.loads((path / "config.json").read_text())
+        content["config"]["k"] = k
+        (path / "config.json").write_text(json.dumps(content))
+    assert [arm.name for arm in load([tmp_path / "k1", tmp_path / "k5"])] == ["memlift (k=1)", "memlift (k=5)"]
+
+
+def test_the_same_run_twice_is_refused(folders):
+    with pytest.raises(BadInput, match="same seed"):
+        load([folders / "rag", folders / "rag" / "seed-0"])
+
+
+def test_a_run_without_a_score_is_named(tmp_path):
+    path = sample_run(tmp_path / "r", tasks=4)
+    summary = RunFolder.open(path).summary()
+    RunFolder.open(path).write_summary({**summary, "score": {"name": "success", "value": None}})
+    with pytest.raises(BadInput, match="no score"):
+        load([path])
+
+
+def test_unfinished_runs_are_refused_alone_and_left_out_beside_others(tmp_path):
+    sample_run(tmp_path / "seed-0", tasks=4, summary=False)
+    with pytest.raises(BadInput, match="no finished run"):
+        load([tmp_path])
+    sample_run(tmp_path / "seed-1", seed=1, tasks=4)
+    assert load([tmp_path])[0].seeds == (1,)
+
+
+def test_a_glob_may_hold_pages_but_no_wrong_path(tmp_path):
+    sample_run(tmp_path / "seed-0", tasks=4)
+    page, said = tmp_path / "compare.html", []
+    page.write_text("<html>")
+    (tmp_path / "notes.txt").write_text("")
+    assert [arm.seeds for arm in load([page, tmp_path / "seed-0"], said.append)] == [(0,)]
+    assert said == [f"{page} is a page, no run: passed over"]
+    for wrong in ("notes.txt", "nowhere", "nowhere.html"):
+        with pytest.raises(BadInput, match="no finished run"):
+            load([page, tmp_path / "seed-0", tmp_path / wrong])
+    with pytest.raises(BadInput, match="no finished run"):
+        load([page])
+
+
+def test_the_paired_test_pairs_each_task_of_each_seed(folders):
+    reference, other = load([folders / "rag", folders / "memlift"])
+    _, standing = compare([reference, other])
+    outcomes = []
+    for algo in ("memlift", "rag"):
+        rows = [r for s in range(3) for r in RunFolder.open(folders / algo / f"seed-{s}").read_metrics()]
+        outcomes.append(np.array([r["success"] for r in rows if r["phase"] == "after"]))
+    assert standing.paired.n == 72 and standing.paired.p == mcnemar(*outcomes)
+    assert standing.paired.difference == pytest.approx(float((outcomes[0] - outcomes[1]).mean()))
+    assert standing.better[0] == 1.0
+
+
+def test_arms_with_another_number_of_passes_still_pair(tmp_path):
+    for passes in (1, 3):
+        path = sample_run(tmp_path / str(passes), algo=f"a{passes}", tasks=8, passes=passes)
+        rows = [{**r, "pass": passes} if r["phase"] == "after" else r for r in RunFolder.open(path).read_metrics()]
+        (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert compare(load([tmp_path / "1", tmp_path / "3"]))[1].paired.n == 8
+
+
+def _arm(outcomes_by_seed, name="a"):
+    rows = tuple(
+        {"run": seed, "task": f"t{i}", "kind": f"k{i % 3}", "success": ok, "phase": "after", "pass": 1}
+        for seed, outcomes in enumerate(outcomes_by_seed)
+        for i, ok in enumerate(outcomes)
+    )
+    scores = tuple(float(np.mean(outcomes)) for outcomes in outcomes_by_seed)
+    return Arm(name, "e", tuple(range(len(scores))), scores, "success", True, rows)
+
+
+def test_equal_scores_of_several_seeds_do_not_get_an_interval_of_no_width():
+    (standing,) = compare([_arm([[1, 0] * 12] * 3)])
+    lo, hi = standing.ci95
+    assert lo < 0.5 < hi and 0.1 < hi - lo < 0.4 and standing.interval_over == "seeds, tasks"
+
+
+@pytest.mark.parametrize("ok", [0, 1])
+def test_all_right_or_all_wrong_is_not_certainty(ok):
+    for seeds in (1, 3):
+        (standing,) = compare([_arm([[ok] * 10] * seeds)])
+        assert standing.ci95[1] - standing.ci95[0] > 0.05
+
+
+def test_a_score_that_is_no_success_rate_is_resampled_over_seeds():
+    arm = _arm([[1, 0]] * 4)
+    arm = Arm(arm.name, arm.env, arm.seeds, (10.0, 20.0, 30.0, 40.0), "regret", False, arm.rows)
+    (standing,) = compare([arm])
+    assert standing.interval_over == "seeds" and standing.ci95[0] < standing.iqm < standing.ci95[1]
+
+
+def test_lower_is_better_turns_the_probability_round():
+    low, high = _arm([[0, 1], [0, 0]], "low"), _arm([[1, 1], [1, 1]], "high")
+    low, high = (Arm(a.name, a.env, a.seeds, a.scores, "loss", False, a.rows) for a in (low, high))
+    assert compare([high, low])[1].better[0] == 1.0
+
+
+def test_two_single_runs_have_no_probability_of_improvement():
+    _, standing = compare([_arm([[0, 1, 0]], "a"), _arm([[1, 1, 1]], "b")])
+    assert standing.better is None and standing.paired.n == 3
+
+
+def test_a_single_run_beside_several_has_no_probability_either():
+    for arms in ([_arm([[0, 1]] * 3), _arm([[1, 1]], "b")], [_arm([[0, 1]]), _arm([[1, 1]] * 3, "b")]):
+        assert compare(arms)[1].better is None
+
+
+def test_coverage_of_the_two_stage_interval():
+    """Five seeds with rates from Beta(6, 4), 24 tasks each: the 95 % interval holds the truth about so often."""
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        rates = rng.beta(6, 4, 5)
+        (standing,) = compare([_arm([(rng.random(24) < p).astype(int).tolist() for p in rates])])
+        hits += standing.ci95[0] <= 0.6 <= standing.ci95[1]
+    assert 0.88 <= hits / 200 <= 1.0
+
+
+def test_table_and_page_say_the_same(folders, tmp_path):
+    standings = compare(load([folders / "rag", folders / "memlift"]))
+    out = io.StringIO()
+    show(standings, Live(True, stream=out))
+    html = write_html(standings, tmp_path / "c.html").read_text()
+    for text in ("P(better)", "Fewer than 5 seeds", "whole seeds"):
+        assert text in out.getvalue() and text in html
+    assert html.count("<svg") == 2 and "<script" not in html

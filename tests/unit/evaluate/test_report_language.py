@@ -1,0 +1,163 @@
+"""Reports and comparisons of runs that train a language model: they count attempts, and say what the folder says."""
+
+import io
+import json
+import re
+
+import pytest
+from test_report import NASTY, Page
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate import compare_team
+from evolvent.evaluate.compare import compare, load, write_html
+from evolvent.evaluate.learning import is_language, is_team, learning, success_interval
+from evolvent.evaluate.live import Live
+from evolvent.evaluate.outcome import tell
+from evolvent.evaluate.pages import report_language
+from evolvent.evaluate.pages.report import write_report
+from sample_language_run import sample_language_run
+from sample_team_run import sample_team_run
+
+
+def html(folder):
+    return write_report(folder).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return sample_language_run(tmp_path_factory.mktemp("run") / "r")
+
+
+def test_every_part_is_there(folder):
+    page = Page(html(folder))
+    for part in (
+        "poad on overcooked:tomato-salad", "smollm2-135m", "1,280 attempts", "40 updates", "40.3k tokens sampled",
+        "held-out return, greedy, 95 % interval", "before learning, 95 % interval", "answers sampled, 95 %",
+        "random play, 95 %",
+        "Held-out tasks solved:", "Return of an attempt", "Success", "Warnings", "(update 3, 23)",
+        "docs/when-it-does-not-learn.md#no-difference", "Credit of every token", "Attempts, first and last",
+        "after 32 attempts", "after 1,280 attempts", "entropy where there is a choice, nats", "loss",
+        "distance from the reference",
+        "Always 0: tokens clipped below.", "groups in which all earned the same", "tokens of an attempt",
+        "tokens a second, sampling", "learn 57 %", "Evaluations", "Every field", "evolvent run poad --seed 0",
+    ):  # fmt: skip
+        assert part in page.words, part
+    assert "environment steps" not in page.words and not page.links
+
+
+def test_the_numbers_are_those_of_the_folder(folder):
+    rows, words = RunFolder.open(folder).read_metrics(), Page(html(folder)).words
+    judged = [row for row in rows if row.get("phase") == "eval"]
+    assert f"{judged[-1]['value']:.4g} held-out return, greedy" in words
+    assert f"{judged[0]['value']:.4g} before learning, 95 % interval" in words
+    lo, hi = success_interval(judged[0])
+    before = f"{100 * judged[0]['success_mean']:.0f} % [{100 * lo:.0f}, {100 * hi:.0f}] before learning"
+    assert f"Held-out tasks solved: {before}" in words
+    learn = sum(row["learn_s"] for row in rows if "update" in row)
+    assert f"{40_320 / learn:.4g} tokens a second, training" in words
+
+
+def test_a_warning_is_said_once_with_every_update_that_told_it(folder):
+    assert Page(html(folder)).words.count("nothing is compared") == 1
+
+
+@pytest.mark.parametrize("updates", [0, 1, 3])
+def test_a_run_that_has_only_begun_has_a_report_too(tmp_path, updates):
+    words = Page(html(sample_language_run(tmp_path / "r", updates=updates, summary=False, credit=False))).words
+    assert "has not ended" in words and "random play, 95 %" in words and "Credit of every token" not in words
+    assert "before learning, 95 % interval" not in words and "after it" not in words, (
+        "nothing was judged after learning yet"
+    )
+
+
+def test_what_models_and_tasks_say_is_never_markup(tmp_path):
+    page = html(sample_language_run(tmp_path / "r", nasty=NASTY + "\ud800\u202e שלום </script>"))
+    assert "<script>alert" not in page and "<img" not in page and "\u202e" not in page and "\x1b" not in page
+    assert page.count("<script") == 2 == page.count("</script>"), "the numbers, and the script of this package"
+    assert "<script>alert(1)</script>" in Page(page).words and "שלום" in page and "\ud800" not in page
+
+
+def test_runs_are_told_apart_by_their_lines(folder, tmp_path):
+    rows = RunFolder.open(folder).read_metrics()
+    assert is_language(rows) and is_language(rows[:1]) and is_team(rows)
+    teams = RunFolder.open(sample_team_run(tmp_path / "t", updates=12)).read_metrics()
+    assert is_team(teams) and not is_language(teams)
+    assert not is_language([{"step": 1, "phase": "stream", "success": 1}]) and not is_language([])
+    assert learning(rows).unit == "attempts" and learning(teams).unit == "environment steps"
+
+
+def test_samples_are_the_first_and_the_extremes_of_the_last_update():
+    def attempt(step, reward):
+        return {"step": step, "nodes": [{"kind": "action", "reward": reward}, {"kind": "observation"}]}
+
+    records = [attempt(8, 0.0), attempt(8, 1.0), attempt(8, 0.5), attempt(16, 0.0)]
+    records += [attempt(24, r) for r in (0.3, 0.9, 0.1, 0.5, 0.7)]
+    chosen = report_language.first_and_last(iter(records))
+    assert [(r["step"], r["nodes"][0]["reward"]) for r in chosen] == [
+        (8, 0.0), (8, 1.0), (24, 0.1), (24, 0.3), (24, 0.7), (24, 0.9),
+    ]  # fmt: skip
+    assert len(report_language.first_and_last(records[:3])) == 3 and report_language.first_and_last([]) == []
+
+
+def test_broken_credit_costs_its_section_and_says_why(tmp_path):
+    folder = sample_language_run(tmp_path / "r", updates=2)
+    for content, said in (('{"rules": []}', "lacks a part"), ("{", "is not JSON")):
+        (folder / "credit.json").write_text(content)
+        words = Page(html(folder)).words
+        assert "The credit of the attempts is not shown" in words and said in words and "Evaluations" in words
+
+
+def test_comparisons_count_attempts(tmp_path):
+    for seed in range(2):
+        sample_language_run(tmp_path / "poad" / f"seed-{seed}", seed=seed)
+        sample_language_run(tmp_path / "grpo" / f"seed-{seed}", algo="grpo", seed=seed, skill=0.3, updates=20)
+    standings = compare(load([tmp_path / "poad", tmp_path / "grpo"]))
+    words = Page(write_html(standings, tmp_path / "c.html").read_text(encoding="utf-8")).words
+    assert (
+        "IQM at 640 attempts" in words and "at 640 attempts all of them" in words and "environment steps" not in words
+    )
+    assert "attempts" in compare_team.columns([s.arm for s in standings], None)
+
+
+def test_an_attempt_that_broke_everything_leaves_gaps(tmp_path):
+    folder = sample_language_run(tmp_path / "r", updates=4, summary=False)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    names = ("return", "success_mean", "tokens_mean", "cut_mean", "flat_mean", "value", "ci95")
+    gone = [{**row, **{name: None for name in names if name in row}} for row in lines]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gone))
+    assert "Held-out tasks solved" not in Page(html(folder)).words
+
+
+@pytest.mark.parametrize("make", [sample_language_run, sample_team_run])
+def test_the_table_at_the_end_says_before_after_sampled_and_random(make, tmp_path):
+    folder, out = make(tmp_path / "r", updates=12), io.StringIO()
+    summary = RunFolder.open(folder).summary()
+    tell(folder, summary, Live(True, stream=out))
+    said = [line for line in out.getvalue().splitlines() if " [" in line and "95" not in line.partition(" [")[0]]
+    names = [re.split(r"\s{2,}", line)[0] for line in said if not line.startswith(" ")]
+    language = make is sample_language_run
+    assert names == (["greedy, before learning"] if language else []) + ["greedy", "actions sampled", "random actions"]
+    assert ("success" in out.getvalue()) is language and f"{summary['greedy']['value']:.4g} [" in out.getvalue()
+
+
+def parts(page):
+    """The page's sections by their headings."""
+    return {part.partition("</h2>")[0]: part for part in page.split("<section><h2>")[1:]}
+
+
+def test_what_the_learner_tells_is_apart_from_what_the_environment_tells(tmp_path):
+    shown = parts(write_report(sample_language_run(tmp_path / "run")).read_text(encoding="utf-8"))
+    learner, world = shown["Learning in numbers"], shown["What the environment tells"]
+    assert "<h3>ratio</h3>" in learner and "<h3>loss</h3>" in learner and "<h3>reward overlong</h3>" in learner
+    assert "<h3>reward format</h3>" in world and "ratio" not in world and "overlong" not in world
+    rows = RunFolder.open(tmp_path / "run").read_metrics()
+    assert learning(rows).told() == ["success_mean", "tokens_mean", "cut_mean", "flat_mean", "reward_format_mean"]
+    assert not set(learning(rows).told()) & set(learning(rows).losses())
+
+
+def test_where_nothing_but_success_is_told_there_is_no_such_part(tmp_path):
+    path = sample_language_run(tmp_path / "run")
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    rows = [{k: v for k, v in json.loads(line).items() if k != "reward_format_mean"} for line in lines]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "What the environment tells" not in write_report(path).read_text(encoding="utf-8")

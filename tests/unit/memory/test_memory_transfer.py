@@ -1,0 +1,217 @@
+"""Exports and imports that go wrong leave nothing behind; those that go right, go on where the old store stopped."""
+
+import io
+import json
+import tracemalloc
+
+import pytest
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.maintenance import transfer
+from evolvent.memory.memory import Memory
+from evolvent.memory.store import schema
+from evolvent.memory.store.engine import open_store, put_text
+
+HASH = {"policy": "memlift", "embedder": "hash:32"}
+
+
+def fill(memory, n=12):
+    for i in range(n):
+        r = memory.recall(f"task {i % 4}")
+        memory.settle(r, float(i % 2), action="body 3")
+        memory.remember(f"task {i % 4} {i}", f"bödy {i}\n\u2028", parents=r)
+    memory.remember("task 1 one", "better", supersedes="m1")
+    memory.archive("m2", "because")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Memory(tmp_path / "a.db", **HASH) as memory:
+        fill(memory)
+        yield memory._store
+
+
+@pytest.fixture
+def export(store, tmp_path):
+    path = tmp_path / "a.jsonl"
+    transfer.export_jsonl(store, path)
+    return path
+
+
+def refused(source, target, match):
+    """The import fails, and the target is as empty as before."""
+    store = open_store(target)
+    with pytest.raises(StoreError, match=match):
+        transfer.import_jsonl(store, source)
+    for table in schema.layout():
+        assert store.rows(f"SELECT * FROM {table.name}") == []
+    store.close()
+
+
+def test_an_export_holds_every_row_and_is_stable(store, export, tmp_path):
+    told = transfer.export_jsonl(store, tmp_path / "again.jsonl")
+    assert export.read_bytes() == (tmp_path / "again.jsonl").read_bytes()
+    stream = io.BytesIO()
+    assert transfer.export_jsonl(store, stream) == told and stream.getvalue() == export.read_bytes()
+    lines = [json.loads(line) for line in export.read_bytes().splitlines()]
+    assert lines[0] == {
+        "format": "evolvent memory", "schema": schema.VERSION, "embedder": "hash:32",
+        "reward_range": {"default": [0.0, 1.0]},
+    }  # fmt: skip
+    assert lines[-1] == {"end": {"rows": len(lines) - 2, "sha256": told.digest}} and told.digest == transfer.digest(
+        store
+    )
+    for table in schema.layout():
+        names = [next(iter(line)) for line in lines[1:-1]]
+        assert names.count(table.name) == store.row(f"SELECT count(*) FROM {table.name}")[0] == told.rows[table.name]
+    assert told.rows["value_event"] > 5 and told.rows["audit"] == 2
+    assert sorted(p.name for p in tmp_path.glob("*.jsonl*")) == ["a.jsonl", "again.jsonl"], "a draft was left behind"
+
+
+def test_any_change_changes_the_digest(store):
+    seen = {transfer.digest(store)}
+    with store.write() as db:
+        for change in (
+            "UPDATE recall_item SET shown = NOT shown WHERE recall_id = 5",
+            "UPDATE value SET q = q + 1e-16 WHERE q > 0 AND q < 0.5",
+            "UPDATE memory SET merged = merged + 1 WHERE seq = 3",
+            "DELETE FROM word_count WHERE word = '7'",
+        ):
+            db.execute(change)
+            seen.add(transfer.digest(store))
+    assert len(seen) == 5
+
+
+def test_an_imported_memory_goes_on(store, export, tmp_path):
+    target = open_store(tmp_path / "b.db")
+    told = transfer.import_jsonl(target, export)
+    target.close()
+    assert told.digest == transfer.digest(store)
+    with Memory(tmp_path / "b.db", policy="memlift") as copy, Memory(tmp_path / "a.db", policy="memlift") as old:
+        assert copy.embedder.id == "hash:32" and copy.items(None) == old.items(None)
+        for task in ("task 1", "task 3 11"):
+            assert copy.recall(task) == old.recall(task)
+        assert copy.remember("new", "new") == old.remember("new", "new") == "m14"
+        assert copy.rebuild_values() == 0 and copy.verify() == []
+
+
+def test_every_flipped_byte_is_noticed(export, tmp_path):
+    data = bytearray(export.read_bytes())
+    where = range(0, len(data), len(data) // 40)
+    target = open_store(tmp_path / "b.db")
+    for i in [*where, len(data) - 2]:
+        data[i] ^= 1
+        (tmp_path / "bad.jsonl").write_bytes(data)
+        with pytest.raises(StoreError, match=r"damaged|not the export|another version|cut off"):
+            transfer.import_jsonl(target, tmp_path / "bad.jsonl")
+        data[i] ^= 1
+    assert target.rows("SELECT * FROM meta") == []
+    target.close()
+
+
+def test_what_is_no_whole_export_is_refused(export, tmp_path):
+    lines = export.read_bytes().splitlines(keepends=True)
+    bad = tmp_path / "bad.jsonl"
+    for content, match in (
+        (b"", "cut off"),
+        (b"not an export\n", "damaged"),
+        (b'{"format":"something else"}\n', "not the export"),
+        (lines[0], "cut off"),
+        (b"".join(lines[:-1]), "cut off"),
+        (b"".join(lines)[:-1], "cut off"),
+        (b"".join(lines[:7] + lines[8:]), "damaged"),
+        (b"".join(lines[:7] + lines[6:]), "damaged"),
+        (lines[0].replace(b'"schema":3', b'"schema":99') + b"".join(lines[1:]), "upgrade evolvent"),
+        (lines[0].replace(b'"schema":3', b'"schema":"x"') + b"".join(lines[1:]), "another version"),
+    ):
+        bad.write_bytes(content)
+        refused(bad, tmp_path / "b.db", match)
+    with pytest.raises(StoreError, match="cannot be read"):
+        transfer.import_jsonl(open_store(tmp_path / "b.db"), tmp_path / "nowhere.jsonl")
+
+
+def signed(lines):
+    """The lines with a last line that fits them: what a forger, or another program, could write."""
+    import hashlib
+
+    body = b"".join(lines)
+    end = {"rows": len(lines) - 1, "sha256": hashlib.sha256(body).hexdigest()}
+    return body + json.dumps({"end": end}).encode() + b"\n"
+
+
+def test_a_signed_export_that_no_store_could_hold_is_refused(export, tmp_path):
+    """The digest fits, the content does not: unknown tables and columns, wrong types, rows that refer to nothing."""
+    lines = export.read_bytes().splitlines(keepends=True)[:-1]
+    bad = tmp_path / "bad.jsonl"
+    scope = next(i for i, line in enumerate(lines) if line.startswith(b'{"scope"'))
+    for content, match in (
+        ([*lines, b'{"gossip":{"a":1}}\n'], "unknown table"),
+        ([*lines[:scope], b'{"scope":{"scope_id":1}}\n', *lines[scope + 1 :]], "columns"),
+        ([*lines[:scope], lines[scope].replace(b'"scope_id":1', b'"scope_id":"1"'), *lines[scope + 1 :]], "no export"),
+        ([*lines[:scope], *lines[scope + 1 :]], "failed"),
+        ([lines[0].replace(b"hash:32", b"hash:64"), *lines[1:]], "differs"),
+        ([line.replace(b'"n_chars":6', b'"n_chars":6.0') for line in lines], "no export"),
+    ):
+        bad.write_bytes(signed(content))
+        refused(bad, tmp_path / "b.db", match)
+
+
+def test_a_store_that_holds_something_is_not_overwritten(store, export, tmp_path):
+    with Memory(tmp_path / "b.db", **HASH) as memory:
+        with pytest.raises(StoreError, match="not empty"):
+            transfer.import_jsonl(memory._store, export)
+        with pytest.raises(StoreError, match="not empty"):
+            transfer.migrate(tmp_path / "a.db", tmp_path / "b.db")
+        assert memory.items(None) == []
+
+
+def test_migrate_wants_a_source(tmp_path):
+    with pytest.raises(StoreError, match="there is no memory"):
+        transfer.migrate(tmp_path / "nowhere.db", tmp_path / "b.db")
+    assert not (tmp_path / "nowhere.db").exists()
+    with pytest.raises(BadInput, match="the same"):
+        transfer.migrate(tmp_path / "a.db", tmp_path / "a.db")
+
+
+def test_an_export_that_cannot_be_written_is_told(store, tmp_path):
+    with pytest.raises(StoreError, match="cannot be written"):
+        transfer.export_jsonl(store, tmp_path / "no folder" / "a.jsonl")
+
+
+def test_a_copy_is_of_one_moment(store, tmp_path):
+    """What another process commits while the copy is being made is not in it."""
+    before = transfer.digest(store)
+    with Memory(tmp_path / "a.db", **HASH) as other:
+        written = []
+
+        def meanwhile(done, total, table):
+            if not written:
+                written.append(other.remember("meanwhile", "meanwhile"))
+
+        assert transfer.migrate(tmp_path / "a.db", tmp_path / "b.db", progress=meanwhile).digest == before
+        assert written and transfer.digest(store) != before
+
+
+def test_progress_reaches_the_total(store, export, tmp_path):
+    told = []
+    for move in (
+        lambda p: transfer.export_jsonl(store, tmp_path / "b.jsonl", progress=p),
+        lambda p: transfer.import_jsonl(open_store(tmp_path / "b.db"), export, progress=p),
+        lambda p: transfer.migrate(tmp_path / "a.db", tmp_path / "c.db", progress=p),
+    ):
+        told.clear()
+        rows = move(lambda *args: told.append(args)).rows
+        done = [n for n, _, _ in told]
+        assert done == sorted(done) and told[-1][:2] == (sum(rows.values()),) * 2
+
+
+def test_rows_are_streamed(tmp_path):
+    """A store of 70 MB is copied with a third of it."""
+    with Memory(tmp_path / "a.db", **HASH) as memory, memory._store.write() as db:
+        for i in range(700):
+            put_text(db, f"{i}", f"{i} " + "x" * 100_000)
+    tracemalloc.start()
+    transfer.migrate(tmp_path / "a.db", tmp_path / "b.db")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 25e6, f"{peak / 1e6:.0f} MB"

@@ -1,0 +1,145 @@
+"""Trouble with the file: a clear error, and what was stored is intact."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.memory import Memory
+
+
+@pytest.fixture
+def path(tmp_path):
+    with Memory(tmp_path / "a.db", policy="rag", embedder="hash:32") as memory:
+        memory.remember("task", "body")
+    return tmp_path / "a.db"
+
+
+def refused(path, match, **options):
+    with pytest.raises(StoreError, match=match) as caught:
+        Memory(path, **options)
+    assert str(path) in str(caught.value), "the message does not say where"
+
+
+def test_not_a_memory(tmp_path):
+    (tmp_path / "text.db").write_text("this is not a database, " * 100)
+    refused(tmp_path / "text.db", "damaged")
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        db.execute("CREATE TABLE precious(x)")
+    refused(tmp_path / "other.db", "not an Evolvent memory")
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("precious",)], "tables were added"
+    refused(tmp_path / "no" / "folder.db", "does not exist")
+    refused(tmp_path, "cannot be opened")
+    with pytest.raises(BadInput):
+        Memory("mysql://host/db")
+    with pytest.raises(BadInput):
+        Memory(tmp_path / "b.db", sync="off")
+    assert not (tmp_path / "b.db").exists()
+
+
+def test_other_versions_are_refused(path):
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version=99")
+    refused(path, "another version")
+
+
+def test_truncated_file_and_wal(path):
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StoreError, match="damaged"), Memory(path, policy="rag") as memory:
+        memory.items()
+    path.write_bytes(whole)
+    with Memory(path, policy="rag") as memory:
+        assert [i.body for i in memory.items()] == ["body"]
+
+
+def test_a_torn_wal_loses_only_what_was_not_committed(tmp_path):
+    """A process dies without closing; the last bytes of its write-ahead log are torn."""
+    code = (
+        "import os, sys; from evolvent.memory.memory import Memory\n"
+        "m = Memory(sys.argv[1], policy='rag', embedder='hash:32')\n"
+        "[m.remember(f'task {i}', f'body {i}') for i in range(20)]; os._exit(9)"
+    )
+    path = tmp_path / "a.db"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    wal = tmp_path / "a.db-wal"
+    assert wal.stat().st_size > 0
+    with wal.open("r+b") as log:
+        log.truncate(wal.stat().st_size - 1000)
+    with Memory(path, policy="rag") as memory:
+        kept = memory.items()
+        assert 15 <= len(kept) < 20 and [i.id for i in kept] == [f"m{n + 1}" for n in range(len(kept))]
+        assert memory.recall("task 1").items and memory.rebuild_values() == 0
+
+
+def test_disk_full_undoes_the_verb(path):
+    with Memory(path, policy="rag") as memory:
+        pages = memory._store.db.execute("PRAGMA page_count").fetchone()[0]
+        memory._store.db.execute(f"PRAGMA max_page_count={pages + 4}")
+        with pytest.raises(StoreError, match="full"):
+            memory.remember("large", "x" * 500_000)
+        assert len(memory.items(None)) == 1 and len(memory.recall("large").items) == 1
+        memory._store.db.execute("PRAGMA max_page_count=100000")
+        assert memory.remember("large", "x" * 500_000) == "m2"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_folder(path):
+    path.parent.chmod(0o500)
+    path.chmod(0o400)
+    try:
+        with pytest.raises(StoreError, match=r"written|opened"):
+            Memory(path).remember("a", "b")
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_read_only_file_system(path):
+    with Memory(path, policy="rag") as memory:
+        memory._store.db.execute("PRAGMA query_only=ON")
+        with pytest.raises(StoreError, match="written"):
+            memory.remember("a", "b")
+
+
+def test_closed(path):
+    memory = Memory(path, policy="rag")
+    memory.close()
+    memory.close()
+    for verb in (lambda: memory.recall("task"), lambda: memory.remember("a", "b"), lambda: memory.items()):
+        with pytest.raises(StoreError, match="closed"):
+            verb()
+
+
+def test_a_lock_held_by_another_process_is_told(path, monkeypatch):
+    monkeypatch.setattr("evolvent.memory.store.sqlite.BUSY_TIMEOUT_S", 0.2)
+    with Memory(path, policy="rag") as memory:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked"):
+            memory.remember("a", "b")
+        assert memory.items(), "readers need not wait for a writer"
+        other.execute("ROLLBACK")
+        other.close()
+        assert memory.remember("a", "b") == "m2"
+
+
+def test_a_clock_that_goes_backwards_changes_no_order(path, monkeypatch):
+    import itertools
+
+    ticks = itertools.count(2_000_000_000, -1000)
+    monkeypatch.setattr("time.time", lambda: float(next(ticks)))
+    with Memory(path, policy="memrl", embedder="hash:32") as memory:
+        a = memory.remember("task two", "later")
+        memory.settle(memory.recall("task two"), 1.0)
+        r = memory.recall("task two")
+        assert [i.id for i in memory.items()] == ["m1", a] and memory.values_as_of(r)[a] == memory.get(a).value
+        assert memory.rebuild_values() == 0
+
+
+def test_foreign_errors_pass_through_a_transaction(path):
+    with Memory(path, policy="rag") as memory, pytest.raises(sqlite3.OperationalError), memory.transaction():
+        sqlite3.connect(":memory:").execute("SELECT * FROM nothing")

@@ -1,0 +1,42 @@
+"""What attempts came to, and what chance comes to: commands at random, answers to other questions."""
+
+import math
+
+import pytest
+
+from evolvent import envs
+from evolvent.core.episode import Episode
+from evolvent.runs.language.evaluation import random_play, summarise
+
+
+def attempt(reward, group, *, success=False, finish=("stop",), valid=True):
+    ep = Episode(f"task {group}", group=group)
+    for how in finish:
+        ep.act("x", token_ids=[1, 2], finish=how)
+    ep.add_reward(reward)
+    ep.end(terminated=True, success=success, valid=valid)
+    return ep
+
+
+def test_attempts_in_numbers():
+    told = summarise([
+        attempt(1.0, "a", success=True), attempt(0.0, "a", finish=("stop", "length")),
+        attempt(0.5, "b"), attempt(0.5, "b"), attempt(9.0, "c", valid=False),
+    ])  # fmt: skip
+    assert told["n"] == 4 and told["value"] == pytest.approx(0.5) and told["success_mean"] == 0.25
+    assert told["flat_mean"] == 0.5 and told["cut_mean"] == pytest.approx(1 / 5)
+    assert told["tokens_mean"] == 2.5 and told["length_mean"] == 1.25
+    assert told["ci95"][0] <= told["value"] <= told["ci95"][1]
+
+
+def test_nothing_valid_is_told_as_nothing():
+    told = summarise([attempt(1.0, "a", valid=False)])
+    assert told["n"] == 0 and told["value"] is None and told["flat_mean"] is None and math.isnan(told["ci95"][0])
+
+
+def test_chance_draws_commands_and_borrows_answers():
+    microwave = envs.load("microwave").tasks("heldout", 40, 0)
+    assert 0.0 < random_play("microwave", microwave, 0)["success_mean"] < 1.0
+    assert random_play("microwave", microwave, 0) == random_play("microwave", microwave, 0)
+    digits = envs.load("arithmetic:parity").tasks("heldout", 60, 0)
+    assert 0.2 < random_play("arithmetic:parity", digits, 0)["success_mean"] < 0.8

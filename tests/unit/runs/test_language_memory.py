@@ -1,0 +1,143 @@
+"""Weights and memory values learn in one run from the same attempts: one ledger, one checkpoint, frozen evaluation."""
+
+import json
+from dataclasses import replace
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import tiny_language
+from evolvent import Memory
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.report import write_report
+from evolvent.runs.language.run import LanguageRun
+from run_folders import Killed, begin, stable, weights
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+model = tiny_language.fixture(max_position_embeddings=1024)
+ROOM = "microwave:step_limit=3"
+
+
+def config_of(name, model, **more):
+    config = import_module(f"evolvent.algos.{name}").Config
+    own = {"dtype": "float32", "eval_every": 0, "eval_tasks": 2, "memory": "memlift"} | more.pop("plan", {})
+    plan = replace(config().plan, **own)
+    return config(
+        **({"env": ROOM, "model": model, "updates": 3, "prompts": 2, "group": 4, "lr": 0.01} | more), plan=plan
+    )
+
+
+def start(name, config, path, *, resume=False, ledgers=None):
+    log = LanguageRun.log
+
+    def noted(self, episodes, ledger, **values):
+        log(self, episodes, ledger, **values)
+        if ledgers is not None:
+            ledgers.append((list(episodes), ledger))
+
+    with (
+        begin(path, name, config, resume=resume) as folder,
+        Live(plain=True) as live,
+        pytest.MonkeyPatch.context() as m,
+    ):
+        m.setattr(LanguageRun, "log", noted)
+        summary = import_module(f"evolvent.algos.{name}").run(config, folder, live, resume=resume)
+        folder.write_summary(summary)
+    return summary
+
+
+def held(path):
+    with Memory(path / "memory.db") as memory:
+        return [(i.id, i.key, i.body, i.value, i.n, i.n_omitted) for i in memory.items()]
+
+
+@pytest.fixture(scope="module")
+def whole(model, tmp_path_factory):
+    path, ledgers = tmp_path_factory.mktemp("whole") / "run", []
+    return path, start("grpo", config_of("grpo", model), path, ledgers=ledgers), ledgers
+
+
+def test_one_ledger_holds_what_steps_and_what_memories_earned(whole):
+    path, _, ledgers = whole
+    start_value = {id_: value for id_, *_, value, n, _ in held(path) if n == 0}
+    moved = dict.fromkeys((id_ for id_, *_ in held(path)), 0.0)
+    for episodes, ledger in ledgers:
+        assert (
+            len(ledger.values("step")) == sum(e.n_steps for e in episodes) and np.isfinite(ledger.values("step")).all()
+        )
+        for address, credit in ledger.entries("memory"):
+            moved[address.unit] += credit or 0.0
+    earned = {id_: total for id_, total in moved.items() if total}
+    assert earned and not earned.keys() & start_value.keys(), "values move by credit alone"
+    shown = [e for episodes, _ in ledgers for e in episodes if e.shown_memories]
+    assert shown and all(f"{m}" in moved for e in shown for m in e.shown_memories)
+    assert any(use.propensity is not None and use.propensity < 1 for e in shown for use in e.memory_uses)
+
+
+def test_what_is_in_sight_is_in_the_tokens_that_are_trained(whole, model):
+    from evolvent.models.language import model as language
+
+    decode = language.load(model, dtype="float32").decode
+    _, _, ledgers = whole
+    seen = next(e for e in ledgers[-1][0] if e.shown_memories)
+    text = decode(seen.context_ids(0))
+    assert text.count("The pancake is in your hand") > 1, "the situation, and examples of it"
+
+
+def test_a_killed_run_goes_on_with_the_memory_of_its_checkpoint(whole, model, tmp_path, monkeypatch):
+    path, want, _ = whole
+    log = LanguageRun.log
+
+    def killed(self, *args, **kwargs):
+        if self.update == 2:
+            raise Killed  # what was recalled in this update stands in the store already
+        log(self, *args, **kwargs)
+
+    with monkeypatch.context() as during:
+        during.setattr(LanguageRun, "log", killed)
+        with pytest.raises(Killed):
+            start("grpo", config_of("grpo", model), tmp_path / "cut")
+    found = start("grpo", config_of("grpo", model), tmp_path / "cut", resume=True)
+    assert {**found, "seconds": 0} == {**want, "seconds": 0}
+    assert stable(tmp_path / "cut") == stable(path) and held(tmp_path / "cut") == held(path)
+    cut, uncut = weights(tmp_path / "cut")[1], weights(path)[1]
+    assert {k: v for k, v in cut.items() if k != "memory.store"} == {
+        k: v for k, v in uncut.items() if k != "memory.store"
+    }
+
+
+def test_threads_change_nothing_of_the_values(whole, model, tmp_path):
+    path, _, _ = whole
+    start("grpo", config_of("grpo", model, plan={"workers": 3}), tmp_path / "run")
+    mine, its = ({(k, b): (v, n) for _, k, b, v, n, _ in held(p)} for p in (tmp_path / "run", path))
+    assert mine.keys() == its.keys()
+
+
+def test_an_evaluation_is_frozen_and_leaves_the_store_alone(whole):
+    path, want, _ = whole
+    before = held(path), (path / "memory.db").read_bytes()
+    with Live(plain=True) as live:
+        told = import_module("evolvent.algos.grpo").evaluate(RunFolder.open(path), live)
+    assert told["greedy"]["value"] == want["greedy"]["value"]
+    assert (held(path), (path / "memory.db").read_bytes()) == before
+
+
+def test_the_report_shows_both_levels(whole):
+    path, summary, _ = whole
+    page = write_report(path).read_text()
+    assert "The most valuable memories" in page and summary["top_memories"][0]["body"] in page
+    assert "Health of the memory" in page and "memories in sight in an attempt" in page
+    nodes = [n for e in json.loads((path / "credit.json").read_text())["episodes"] for n in e["nodes"]]
+    assert any(n["agent"] == "memory" and "(credit " in n["text"] for n in nodes)
+
+
+TEAM = {"env": "arithmetic:addition,shots=2", "interval": 1}
+
+
+@pytest.mark.parametrize(("name", "more"), [("marft", TEAM), ("poad", {}), ("dpo", {})])
+def test_any_learner_may_have_a_memory(name, more, model, tmp_path):
+    start(name, config_of(name, model, updates=2, **more), tmp_path / "run")
+    rows = [row for row in stable(tmp_path / "run") if "update" in row]
+    assert rows[-1]["shown_mean"] >= 0 and (tmp_path / "run" / "memory.db").exists()

@@ -1,0 +1,67 @@
+"""Every team learner stopped in the middle and continued ends with the numbers of a run that was not."""
+
+import importlib
+
+import pytest
+import torch
+
+from evolvent import envs
+from evolvent.core.config import with_fields
+from evolvent.core.folder import Interrupted
+from evolvent.evaluate.live import Live
+from evolvent.learn.checkpoint import latest
+from evolvent.runs.team import run as team
+from run_folders import Killed, begin, stable
+from toy_team import counters
+
+torch.set_num_threads(1)
+COMMON = {
+    "envs": 4, "horizon": 5, "steps": 20 * 7, "eval_every": 2, "eval_episodes": 4, "save_every": 2,
+}  # fmt: skip
+JOINT = {"width": 8, "epochs": 2, "minibatches": 2, "mask_dead": True}
+CASES = {
+    "mat": {"env": "dying", **JOINT},
+    "pmat": {"env": "dying", **JOINT},
+    "happo": {"env": "spread:n=2,limit=4", "minibatches": 2},
+    "hatrpo": {"env": "spread:n=2,limit=4,discrete=true"},
+    "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "minibatches": 3},
+    "ippo": {"env": "spread:n=2,limit=4", "shared": False},
+    "coma": {"env": "spread:n=2,limit=4,discrete=true", "critic_steps": 3, "target_every": 5},
+}
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("algo", CASES)
+def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
+    """Killed in its sixth update it goes on after the fourth; stopped in its fifth, after that: in mid-attempt."""
+    module = importlib.import_module(f"evolvent.algos.{algo}")
+    if CASES[algo]["env"] == "dying":  # agents that die, choices that close
+        monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: counters(n_envs=n))
+        monkeypatch.setattr(team, "pinned", lambda folder, spec: spec)
+    hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
+    config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
+    last = "learn_values" if hasattr(module, "learn_values") else "learn"
+    whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
+    with Live(plain=True) as live:
+        want = module.run(config, whole, live)
+        learn, calls = getattr(module, last), []
+
+        def cut_short(*args):
+            calls.append(1)
+            if len(calls) == 6:
+                raise Killed
+            cut.interrupt.requested = how == "stopped" and len(calls) == 5
+            return learn(*args)
+
+        with monkeypatch.context() as during:
+            during.setattr(module, last, cut_short)
+            with pytest.raises(Killed if how == "killed" else Interrupted):
+                module.run(config, cut, live)
+        assert latest(cut.path / "checkpoints").name == f"step-{4 if how == 'killed' else 5:09d}"
+        cut.close()
+        torch.manual_seed(12345)  # another process would not have this one's stream either
+        again = begin(tmp_path / "cut", algo, config, resume=True)
+        found = module.run(config, again, live, resume=True)
+    assert len(stable(whole.path)) > 7
+    assert stable(again.path) == stable(whole.path)
+    assert {**found, "seconds": 0} == {**want, "seconds": 0}
