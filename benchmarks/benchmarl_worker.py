@@ -41,7 +41,7 @@ def main() -> None:
     config.on_policy_minibatch_size = want["envs"] * want["horizon"] // want["minibatches"]
     config.max_n_iters, config.max_n_frames = want["iterations"], None
     algorithm = MappoConfig.get_from_yaml()
-    algorithm.clip_epsilon, algorithm.entropy_coef, algorithm.lmbda = want["clip"], want["entropy"], want["trace"]
+    algorithm.clip_epsilon, algorithm.entropy_coef, algorithm.lmbda = want["clip"], want["entropy"], want["gae_lambda"]
     model = MlpConfig.get_from_yaml()
     model.num_cells = want["hidden"]
     task = VmasTask.SIMPLE_SPREAD.get_from_yaml()

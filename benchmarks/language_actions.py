@@ -21,7 +21,7 @@ ARMS = {
     "etpo": {"minibatches": 4, "polyak": 0.2, "beta": 0.05, "gamma": 0.95, "critic_lr": 1e-3},
 }
 MORE = {"warmup": 3, "critic_epochs": 40}
-TRACES = ("trace-1", {"trace": 1.0}), ("trace-inside-1", {"trace_inside": 1.0})
+TRACES = ("trace-1", {"gae_lambda": 1.0}), ("trace-inside-1", {"gae_lambda_inside": 1.0})
 WORLDS = {
     "microwave-long": {"env": "microwave:long=true", "updates": 40},
     "food-long": {"env": "household:food,long=true", "updates": 30},

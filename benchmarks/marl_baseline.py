@@ -57,7 +57,7 @@ def variances(actors: Actors, batch: Batch, credits: dict[str, Tensor], generato
     moments = {name: (torch.zeros(1), torch.zeros(1)) for name in credits}
     for rows_ in parts:
         seen = view[rows_]
-        logp = actors.judge(seen.obs, action[rows_], available_BAN=seen.available).logp.sum(-1)
+        logp = actors.logprobs(seen.obs, action[rows_], available_BAN=seen.available).logp.sum(-1)
         for name, credit in credits.items():
             gain = (logp * credit.flatten(0, 1)[rows_]).sum(-1).mean()
             grads = torch.autograd.grad(gain, weights, retain_graph=True)
@@ -75,7 +75,7 @@ def measure(
     config: mappo.Config, actors: Actors, q: JointQ, norm: ValueNorm, batch: Batch, generator: torch.Generator
 ) -> dict[str, float]:
     """The variances of one rollout under four baselines, as columns for the log."""
-    plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+    plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
     value = torch.from_numpy(np.asarray(batch.rollout.value_TBA)).float()
     return_ = batch.credit(plain) + value
     seed = int(torch.randint(2**31, (), generator=generator))
@@ -127,7 +127,7 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
                 ledger = mappo.over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             told = measure(config, actors, q, norm, batch, team.generator) if update % EVERY == EVERY - 1 else {}
             with team.clock("learn"):  # LEARN

@@ -48,7 +48,7 @@ SHARED = {
     "clip": 0.2,
     "entropy": 0.01,
     "gamma": 0.99,
-    "trace": 0.95,
+    "gae_lambda": 0.95,
     "grad_clip": 10.0,
 }
 
@@ -87,7 +87,8 @@ def ours(want: dict[str, Any], a: argparse.Namespace) -> tuple[np.ndarray, dict[
         mappo.Config(), env="vmas:simple_spread", seed=want["seed"], envs=want["envs"], horizon=want["horizon"],
         ids=False, steps=want["iterations"] * want["envs"] * want["horizon"], epochs=want["epochs"],
         critic_epochs=want["epochs"], minibatches=want["minibatches"], hidden=tuple(want["hidden"]), lr=want["lr"],
-        critic_lr=want["lr"], clip=want["clip"], entropy=want["entropy"], gamma=want["gamma"], trace=want["trace"],
+        critic_lr=want["lr"], clip=want["clip"], entropy=want["entropy"], gamma=want["gamma"],
+        gae_lambda=want["gae_lambda"],
         grad_clip=want["grad_clip"], eval_every=0, eval_episodes=1, device=want["device"],
     )  # fmt: skip
     with TemporaryDirectory() as place, Live(plain=True) as live:

@@ -10,7 +10,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_sequential, step_group_std, token_bad
 from evolvent.learn.tokens.export_verl import load
 
-SIZES = {"prompts": 2, "group": 2, "temperature": 0.7, "gamma": 0.9, "trace": 0.8, "model": "some-model"}
+SIZES = {"prompts": 2, "group": 2, "temperature": 0.7, "gamma": 0.9, "gae_lambda": 0.8, "model": "some-model"}
 
 
 def attempt(name, group, reward, tokens=True, agents=("agent", "agent")):
@@ -82,22 +82,22 @@ def test_the_last_update_is_whole(made, tmp_path, capsys):
 def test_a_rule_with_settings_is_named(made, tmp_path):
     folder = made("poad")
     out = tmp_path / "batch.safetensors"
-    assert "--rule token_bad:gamma=0.9,trace=0.8" in refused("verl", folder, "--out", out)
-    run("verl", folder, "--out", out, "--rule", "token_bad:gamma=0.9,trace=0.8", "--plain")
-    credit = token_bad.assign(recorded(folder), token_bad.Config(gamma=0.9, trace=0.8)).values("token")
+    assert "--rule token_bad:gamma=0.9,gae_lambda=0.8" in refused("verl", folder, "--out", out)
+    run("verl", folder, "--out", out, "--rule", "token_bad:gamma=0.9,gae_lambda=0.8", "--plain")
+    credit = token_bad.assign(recorded(folder), token_bad.Config(gamma=0.9, gae_lambda=0.8)).values("token")
     assert load(out).tensors["advantages"].ravel().tolist() == pytest.approx(credit.tolist(), rel=1e-6)
 
 
 def test_a_run_of_several_agents_is_exported_one_by_one(made, tmp_path, capsys):
     out, team = tmp_path / "batch.safetensors", {"agents": ("solver", "checker")}
     folder = made("marft", level="action", kappa=0.7, **team)
-    rule = "agent_sequential:gamma=0.9,trace=0.8,kappa=0.7"
+    rule = "agent_sequential:gamma=0.9,gae_lambda=0.8,kappa=0.7"
     assert rule in refused("verl", folder, "--out", out)
     assert "--rule token_sequential:" in refused("verl", made("marft", level="token", **team), "--out", out)
     assert "--agent solver" in refused("verl", folder, "--out", out, "--rule", rule)
     assert "['solver', 'checker']" in refused("verl", folder, "--out", out, "--rule", rule, "--agent", "critic")
     run("verl", folder, "--out", out, "--rule", rule, "--agent", "checker", "--plain")
-    config = agent_sequential.Config(gamma=0.9, trace=0.8, kappa=0.7)
+    config = agent_sequential.Config(gamma=0.9, gae_lambda=0.8, kappa=0.7)
     credit = agent_sequential.assign(recorded(folder), config).values("step")[1::2]
     assert load(out).tensors["advantages"][:, 0].tolist() == pytest.approx(credit.tolist())
 

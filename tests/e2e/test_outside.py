@@ -159,7 +159,7 @@ def test_what_is_wrong_with_an_environment_is_named(here, spec, told):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_team_environment_of_a_file_is_run_kept_and_judged_elsewhere(here, workers):
     made = "def make_solo(n: int = 2): return mpe.make_solo('simple_spread', n=n)"
-    (here / "my_team.py").write_text(f"from evolvent.envs import mpe\n{made}")
+    (here / "my_team.py").write_text(f"from evolvent.envs.team import mpe\n{made}")
     words = ("--steps", 48, "--envs", 4, "--horizon", 6, "--eval-episodes", 2, "--threads", 1, "--workers", workers)
     evolvent("run", "ippo", "--env", "my_team.py:make_solo,n=3", *words, "--out", "r", cwd=here)
     assert len(RunFolder.open(here / "r").summary()["agents"]) == 3 and (here / "r/task/my_team.py").exists()

@@ -275,7 +275,7 @@ def test_gae_bootstraps_truncated_attempts_only():
     ep = Episode("t", id="e")
     ep.act("x", reward=1.0)
     ep.end(truncated=True)
-    config = step_gae.Config(critic=lambda e: [0.5, 2.0], gamma=0.9, trace=0.8)
+    config = step_gae.Config(critic=lambda e: [0.5, 2.0], gamma=0.9, gae_lambda=0.8)
     assert step_gae.assign([ep], config).values("step").tolist() == [pytest.approx(1 + 0.9 * 2 - 0.5)]
     over = Episode("t", id="e")
     over.act("x", reward=1.0)

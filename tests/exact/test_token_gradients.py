@@ -62,7 +62,7 @@ def test_the_team_has_actions_turns_and_attempts_of_different_lengths():
 def test_with_exact_values_nothing_is_expected_of_a_token(task):
     """The one-step advantage has mean zero over what may follow each prefix; with arbitrary values it has not."""
     for kind, zero in (("exact", True), ("wrong", False)):
-        config = token_bad.Config(critic=critic_of(task, kind, "token"), gamma=1.0, trace=0.0)
+        config = token_bad.Config(critic=critic_of(task, kind, "token"), gamma=1.0, gae_lambda=0.0)
         mean = {}
         for n, p in enumerate(task.probability_N.tolist()):
             ep = task.episode(n, group="g", id="e")
@@ -127,12 +127,12 @@ def cosines(module, config, critic="exact"):
 
 
 def test_discounting_inside_actions_bends_more_than_between_them():
-    ones = {"gamma": 0.95, "trace": 1.0}
+    ones = {"gamma": 0.95, "gae_lambda": 1.0}
     bad, ntpo = (cosines(m, m.Config(**ones)) for m in (token_bad, token_ntpo))
     assert np.mean(bad) == pytest.approx(0.9994, abs=1e-4)
     assert np.mean(ntpo) == pytest.approx(0.9965, abs=1e-4)
     assert min(ntpo) == pytest.approx(0.9892, abs=1e-4)
-    inside = cosines(token_sequential, token_sequential.Config(gamma=1.0, trace=1.0, kappa=0.95))
+    inside = cosines(token_sequential, token_sequential.Config(gamma=1.0, gae_lambda=1.0, kappa=0.95))
     assert min(inside) == pytest.approx(0.9926, abs=1e-4)
     agents = cosines(agent_sequential, agent_sequential.Config(kappa=0.95, **ones))
     assert min(agents) == pytest.approx(0.9985, abs=1e-4)
@@ -193,31 +193,31 @@ def first_of(ep):
 @settings(max_examples=60, deadline=None)
 @given(attempts(), rates)
 def test_with_trace_one_the_first_token_has_the_advantage_of_its_action(ep, gamma):
-    whole = of(step_gae, ep, "step", gamma=gamma, trace=1.0)
-    assert of(token_bad, ep, gamma=gamma, trace=1.0)[first_of(ep)] == pytest.approx(whole, abs=1e-9)
+    whole = of(step_gae, ep, "step", gamma=gamma, gae_lambda=1.0)
+    assert of(token_bad, ep, gamma=gamma, gae_lambda=1.0)[first_of(ep)] == pytest.approx(whole, abs=1e-9)
     # the values of the tokens inside cancel, whatever the trace between actions
-    half = of(step_gae, ep, "step", gamma=gamma, trace=0.5)
-    inside = of(token_bad, ep, gamma=gamma, trace=0.5, trace_inside=1.0)
+    half = of(step_gae, ep, "step", gamma=gamma, gae_lambda=0.5)
+    inside = of(token_bad, ep, gamma=gamma, gae_lambda=0.5, gae_lambda_inside=1.0)
     assert inside[first_of(ep)] == pytest.approx(half, abs=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
 @given(attempts(), rates, rates)
-def test_tokens_in_turn_carry_what_agents_in_turn_carry(ep, gamma, trace):
-    agents = of(agent_sequential, ep, "step", gamma=gamma, trace=1.0, kappa=1.0)
-    tokens = of(token_sequential, ep, gamma=gamma, trace=1.0, kappa=1.0)
+def test_tokens_in_turn_carry_what_agents_in_turn_carry(ep, gamma, gae_lambda):
+    agents = of(agent_sequential, ep, "step", gamma=gamma, gae_lambda=1.0, kappa=1.0)
+    tokens = of(token_sequential, ep, gamma=gamma, gae_lambda=1.0, kappa=1.0)
     assert tokens[first_of(ep)] == pytest.approx(agents, abs=1e-9)
-    everywhere = of(token_sequential, ep, gamma=gamma, trace=trace, kappa=gamma)
-    assert everywhere == pytest.approx(of(token_ntpo, ep, gamma=gamma, trace=trace), abs=1e-9)
-    released = of(agent_sequential, ep, "step", gamma=gamma, trace=trace, kappa=gamma)
-    assert released == pytest.approx(of(step_gae, ep, "step", gamma=gamma, trace=trace), abs=1e-9)
+    everywhere = of(token_sequential, ep, gamma=gamma, gae_lambda=gae_lambda, kappa=gamma)
+    assert everywhere == pytest.approx(of(token_ntpo, ep, gamma=gamma, gae_lambda=gae_lambda), abs=1e-9)
+    released = of(agent_sequential, ep, "step", gamma=gamma, gae_lambda=gae_lambda, kappa=gamma)
+    assert released == pytest.approx(of(step_gae, ep, "step", gamma=gamma, gae_lambda=gae_lambda), abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
 @given(attempts(agents=("agent",)), rates, rates)
-def test_one_agent_is_no_team(ep, gamma, trace):
-    alone = of(token_sequential, ep, gamma=gamma, trace=trace)
-    assert alone == pytest.approx(of(token_bad, ep, gamma=gamma, trace=trace), abs=1e-9)
+def test_one_agent_is_no_team(ep, gamma, gae_lambda):
+    alone = of(token_sequential, ep, gamma=gamma, gae_lambda=gae_lambda)
+    assert alone == pytest.approx(of(token_bad, ep, gamma=gamma, gae_lambda=gae_lambda), abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -225,20 +225,20 @@ def test_one_agent_is_no_team(ep, gamma, trace):
 def test_without_a_price_of_divergence_the_soft_target_is_the_one_step_target(ep, gamma):
     value = ep.notes["value"]
     target = of(token_soft_bellman, ep, gamma=gamma, critic=lambda e: e.notes["value"])
-    assert target == pytest.approx(of(token_bad, ep, gamma=gamma, trace=0.0) + value, abs=1e-6)
+    assert target == pytest.approx(of(token_bad, ep, gamma=gamma, gae_lambda=0.0) + value, abs=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
 @given(attempts(), rates, rates)
-def test_reading_the_notes_is_the_same_as_a_critic(ep, gamma, trace):
+def test_reading_the_notes_is_the_same_as_a_critic(ep, gamma, gae_lambda):
     for module, level in ((token_bad, "token"), (agent_sequential, "step"), (step_gae, "step")):
 
         def values(e, level=level):
             value = e.notes["value"] if level == "token" else e.notes["value"][first_of(e)]
             return np.append(value, 99.0 if e.final_value is None else e.final_value)
 
-        got = of(module, ep, level, gamma=gamma, trace=trace, critic=values)
-        assert got == pytest.approx(of(module, ep, level, gamma=gamma, trace=trace), abs=1e-9)
+        got = of(module, ep, level, gamma=gamma, gae_lambda=gae_lambda, critic=values)
+        assert got == pytest.approx(of(module, ep, level, gamma=gamma, gae_lambda=gae_lambda), abs=1e-9)
 
 
 # ------------------------------------------------------------------------------------------- where turns end

@@ -29,7 +29,7 @@ def loss_of(preference, *args, **kwargs):
     units, logp = pair(*args, **kwargs)
     terms = preference.terms(preference.prepare(units), logp, torch.zeros(6), None)
     (gradient,) = torch.autograd.grad(terms.loss, logp)
-    return float(terms.loss.detach()), gradient, terms.told
+    return float(terms.loss.detach()), gradient, terms.metrics
 
 
 @pytest.mark.parametrize(

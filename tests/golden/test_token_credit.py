@@ -48,15 +48,17 @@ TWO_TURNS = {"actions": [3, 2], "rewards": [0.0, 1.0], "value": [0.2, 0.3, 0.5, 
 )
 def test_two_turns(rule, adv, target):
     ep = episode(**TWO_TURNS)
-    got = rule.assign([ep], rule.Config(gamma=0.9, trace=0.95)).values("token")
+    got = rule.assign([ep], rule.Config(gamma=0.9, gae_lambda=0.95)).values("token")
     assert got == pytest.approx(adv, abs=1e-5)
     assert got + ep.notes["value"] == pytest.approx(target, abs=1e-5)
 
 
 def test_action_level_reads_the_value_of_the_first_token():
     ep = episode(**TWO_TURNS)
-    assert step_gae.assign([ep], step_gae.Config(gamma=0.9, trace=0.95)).values("step") == pytest.approx([0.682, 0.4])
-    ones = {"gamma": 0.9, "trace": 1.0}
+    assert step_gae.assign([ep], step_gae.Config(gamma=0.9, gae_lambda=0.95)).values("step") == pytest.approx(
+        [0.682, 0.4]
+    )
+    ones = {"gamma": 0.9, "gae_lambda": 1.0}
     assert step_gae.assign([ep], step_gae.Config(**ones)).values("step") == pytest.approx([0.7, 0.4])
     assert token_bad.assign([ep], token_bad.Config(**ones)).values("token")[[0, 3]] == pytest.approx([0.7, 0.4])
     assert token_ntpo.assign([ep], token_ntpo.Config(**ones)).values("token")[[0, 3]] == pytest.approx([0.4561, 0.3])
@@ -66,7 +68,7 @@ def test_a_cut_attempt_bootstraps():
     ep = episode(**TWO_TURNS, cut=True, final_value=2.0)
     done = episode(**TWO_TURNS)
     for rule in (token_bad, token_ntpo, token_sequential):
-        config = rule.Config(gamma=0.9, trace=0.0)
+        config = rule.Config(gamma=0.9, gae_lambda=0.0)
         more = rule.assign([ep], config).values("token") - rule.assign([done], config).values("token")
         assert more == pytest.approx([0, 0, 0, 0, 0.9 * 2.0])
 
@@ -80,7 +82,7 @@ WORDS = {("S0", 0): (5, "S1"), ("S0", 1): (5, "S0"), ("S1", 0): (8, "S2"), ("S2"
 def backed_up(rule):
     """Values of all prefixes as the fixed point of the rule's own one-step targets, and the advantages there."""
     value = {(*key, j): 0.0 for key, (n, _) in WORDS.items() for j in range(n)}
-    config = rule.Config(gamma=0.95, trace=0.0)
+    config = rule.Config(gamma=0.95, gae_lambda=0.0)
 
     def start(state):
         # before the first token both words are ahead: one value for the state

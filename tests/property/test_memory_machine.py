@@ -105,9 +105,9 @@ class FiveVerbs(RuleBasedStateMachine):
         self.told.append((r, reward, valid))
         if job is not None:
             self.jobs[job, valid] = changes
-            self.story[job, valid] = self.told[-1]
+            self.story[job, valid] = self.metrics[-1]
         if valid:
-            self.story[r] = self.told[-1]
+            self.story[r] = self.metrics[-1]
         if not valid:
             self.invalid += 1
             assert changes == []

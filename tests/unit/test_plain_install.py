@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from sample_team_run import sample_team_run
 
 from evolvent import catalogue
 from evolvent.core.errors import install
+from sample_team_run import sample_team_run
 
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}

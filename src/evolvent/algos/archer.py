@@ -80,13 +80,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 drawn = critics.draw(config.draws, run.generator)
                 answered = _answers(run, drawn, update)
                 said = [e.token_ids for e in answered]
-                told = critics.learn(drawn, said, passes=config.passes, batch=BATCH, generator=run.generator)
+                metrics = critics.learn(drawn, said, passes=config.passes, batch=BATCH, generator=run.generator)
                 critics.note([*episodes, *answered])
                 ledger, fresh = step_utterance_critic.assign(episodes), step_utterance_critic.assign(answered)
             if not run.early(config.warmup):
                 with run.clock("learn"):  # LEARN
-                    told |= run.improve(ARCHER, answered, fresh, level="step", unit=unit, grad_clip=config.grad_clip)
-            run.log(episodes, ledger, **told)
+                    metrics |= run.improve(ARCHER, answered, fresh, level="step", unit=unit, grad_clip=config.grad_clip)
+            run.log(episodes, ledger, **metrics)
         return run.finish("archer", RULE)
 
 

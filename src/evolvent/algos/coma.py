@@ -57,7 +57,7 @@ class Config(TeamConfig):
     """Environment with its options; agents must choose, numbers are refused."""
     envs: int = 8
     """Copies of the environment."""
-    trace: float = 0.8
+    gae_lambda: float = 0.8
     """Trace decay of the critic's targets (lambda)."""
     shared: bool = True
     """One actor plays all agents."""
@@ -106,18 +106,18 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 steps = team.steps
                 steps.value[:] = mean_q(actors, old_q, steps.view(slice(0, config.horizon)), steps.action)
                 batch = team.batch(expected, norm.denormalise)
-                rule = agent_gae.Config(config.gamma, config.trace, pooled=True)
+                rule = agent_gae.Config(config.gamma, config.gae_lambda, pooled=True)
                 target, _ = own_targets(norm, batch, rule, [q.head, old_q.head])
             with team.clock("learn"):  # LEARN, the critic first
                 loss = learn_values(config, q, q_rms, target, batch, team.generator)
             with team.clock("credit"):  # CREDIT of the agents
                 ledger = counterfactual(config, actors, q, norm, batch)
             with team.clock("learn"):  # LEARN
-                told = improve(config, actors, rms, batch, batch.credit(ledger))
+                metrics = improve(config, actors, rms, batch, batch.credit(ledger))
                 before, now = (n * config.critic_steps // config.target_every for n in (update, update + 1))
                 if now > before:
                     old_q.load_state_dict(q.state_dict())
-            team.log(ledger, value_loss=loss, **told)
+            team.log(ledger, value_loss=loss, **metrics)
         return team.finish("coma")
 
 
@@ -173,9 +173,9 @@ def improve(
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         seen = view[rows]
-        judged = actors.judge(seen.obs, action[rows], available_BAN=seen.available)
-        gain = masked_mean(weight * adv[rows] * judged.logp.sum(-1), seen.active)
-        entropy = masked_mean(weight * judged.entropy, seen.active)
+        now = actors.logprobs(seen.obs, action[rows], available_BAN=seen.available)
+        gain = masked_mean(weight * adv[rows] * now.logp.sum(-1), seen.active)
+        entropy = masked_mean(weight * now.entropy, seen.active)
         return -gain - config.entropy * entropy, {"policy_loss": -gain / each, "entropy": entropy / each}
 
     return descend(rms, [slice(None)], loss_of, adv, mask=view.active, grad_clip=config.grad_clip)

@@ -77,11 +77,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 values.note(episodes)
                 ledger = token_soft_bellman.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
-                told = values.learn(
+                metrics = values.learn(
                     episodes, ledger, run.optimizers["policy"], epochs=config.epochs, minibatches=config.minibatches,
                     generator=run.generator,
                 )  # fmt: skip
-            run.log(episodes, ledger, **told)
+            run.log(episodes, ledger, **metrics)
         summary = "what the soft backup says the token is worth (a target, not an advantage)"
         return run.finish("etpo", Rule.of(token_soft_bellman, "etpo", summary, rule))
 

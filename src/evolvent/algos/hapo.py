@@ -3,7 +3,7 @@
 Paper: Liu et al. 2025, From Uniform to Heterogeneous (arXiv 2509.16591).
 
     h   = log-entropy of a token against the .8 quantile, scaled to [-1, 1]
-    T_t = T (1 + heat h)                                                    when sampling
+    T_t = T (1 + adapt_temperature h)                                       when sampling
     A   = (R - mean) / std over the *tokens* of the group; A (1 + h) for h > 0 outside the neutral band of ratios
           (1 - eps/2, 1 + eps/2) and for h <= 0 inside it
     low = eps (1 - min(h, 0)),  high = eps (1 + max(h, 0)),   L = mean_tokens PPO(r, A, low, high), at most dual |A|
@@ -41,7 +41,7 @@ RULE = Rule.of(step_token_average, "token_average", "the return among all tokens
 class Config(LanguageConfig):
     """Settings of HAPO."""
 
-    heat: float = 0.05
+    adapt_temperature: float = 0.05
     """How far the temperature follows the entropy; 0 = not at all."""
 
     clip: float = 0.2
@@ -58,7 +58,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(HAPO, clip_low=config.clip, clip_high=config.clip, dual=config.dual)
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True)) as run:
-        temperature = AdaptiveTemperature(run.acting, config.heat)
+        temperature = AdaptiveTemperature(run.acting, config.adapt_temperature)
         run.keep(temperature=temperature)
 
         def follow(episodes: list[Episode]) -> dict[str, float]:

@@ -98,12 +98,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
-                _, told = improve_in_turn(config, actors, adams, batch, adv, team.generator)
-                told |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
-            team.log(ledger, **told)
+                _, metrics = improve_in_turn(config, actors, adams, batch, adv, team.generator)
+                metrics |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+            team.log(ledger, **metrics)
         return team.finish("happo")
 
 
@@ -137,11 +137,11 @@ def improve_in_turn(
         own, passes = batch.of(i), batch.passes(config.epochs, config.minibatches, generator)
         rows_told.append(improve_one(config, actors, i, adams[i], own, passes, (adv[:, i], factor)))
         with torch.no_grad():
-            logp = actors.judge_one(i, own.obs, own.action, available_BN=own.available).logp
+            logp = actors.logprobs_one(i, own.obs, own.action, available_BN=own.available).logp
             log_ratio = (logp - own.logp).sum(-1)
             factor = factor * (log_ratio if own.active is None else log_ratio.masked_fill(~own.active, 0.0)).exp()
-    told = {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
-    return factor, told | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
+    metrics = {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+    return factor, metrics | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
 
 
 def improve_one(
@@ -153,7 +153,7 @@ def improve_one(
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         available, active = (None if x is None else x[rows] for x in (own.available, own.active))
-        judged = actors.judge_one(agent, own.obs[rows], own.action[rows], available_BN=available)
+        judged = actors.logprobs_one(agent, own.obs[rows], own.action[rows], available_BN=available)
         gain = clipped_surrogate(
             judged.logp, own.logp[rows], adv[rows], clip=config.clip, parts="product", weight=factor[rows]
         )

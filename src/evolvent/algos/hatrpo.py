@@ -99,12 +99,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
-                _, told = improve_in_turn(config, actors, batch, adv, team.generator)
-                told |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
-            team.log(ledger, **told)
+                _, metrics = improve_in_turn(config, actors, batch, adv, team.generator)
+                metrics |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+            team.log(ledger, **metrics)
         return team.finish("hatrpo")
 
 
@@ -137,13 +137,13 @@ def improve_in_turn(
         step, ratio = improve_one(config, actors, i, batch.of(i), factor * adv[:, i])
         steps.append(step)
         factor = factor * ratio
-    told = {
+    metrics = {
         "accepted": fmean(step.accepted for step in steps), "kl": fmean(step.kl for step in steps),
         "kl_max": max(step.kl for step in steps), "improvement": fmean(step.improvement for step in steps),
         "fraction": fmean(step.fraction for step in steps),
         "factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item(),
     }  # fmt: skip
-    return factor, told
+    return factor, metrics
 
 
 def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Tensor) -> tuple[Step, Tensor]:
@@ -153,7 +153,7 @@ def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Te
 
     def ratio() -> Tensor:
         """Of whole actions; 1 where the agent was not alive."""
-        logp = actors.judge_one(agent, own.obs, own.action, available_BN=own.available).logp
+        logp = actors.logprobs_one(agent, own.obs, own.action, available_BN=own.available).logp
         log_ratio = (logp - own.logp).sum(-1)
         return (log_ratio if own.active is None else log_ratio.masked_fill(~own.active, 0.0)).exp()
 

@@ -100,13 +100,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 scaled = normalised(adv, batch.view.active, per_agent=not config.shared)
-                told = improve_together(config, actors, adam, batch, scaled, team.generator)
-                told |= learn_values(config, critics, critic_adam, norm, batch, team.generator)
-            team.log(ledger, **told)
+                metrics = improve_together(config, actors, adam, batch, scaled, team.generator)
+                metrics |= learn_values(config, critics, critic_adam, norm, batch, team.generator)
+            team.log(ledger, **metrics)
         return team.finish("ippo")
 
 
@@ -139,7 +139,7 @@ def learn_values(
     generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit the critics to every agent's own lambda-returns; their mean loss, and how much of them they knew."""
-    obs, rule = batch.view.obs.flatten(0, 1), agent_gae.Config(config.gamma, config.trace)
+    obs, rule = batch.view.obs.flatten(0, 1), agent_gae.Config(config.gamma, config.gae_lambda)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
     target, old = own_targets(norm, batch, rule, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)

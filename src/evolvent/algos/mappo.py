@@ -115,12 +115,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace, pooled=True))
+                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
                 ledger = plain if q is None else over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             with team.clock("learn"):  # LEARN
-                told = improve_together(config, actors, adam, batch, scaled(config, batch, ledger), team.generator)
-                told |= learn_values(config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator)
-            team.log(ledger, **told)
+                metrics = improve_together(config, actors, adam, batch, scaled(config, batch, ledger), team.generator)
+                metrics |= learn_values(
+                    config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator
+                )
+            team.log(ledger, **metrics)
         return team.finish("mappo")
 
 
@@ -156,7 +158,7 @@ def learn_values(
     target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, heads)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     passes = functools.partial(batch.passes, config.critic_epochs, config.minibatches, generator)
-    told = fit_critic(
+    metrics = fit_critic(
         lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,
         grad_clip=config.grad_clip, mask=mask,
     )  # fmt: skip
@@ -165,8 +167,8 @@ def learn_values(
             lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), adams[1],
             target.unsqueeze(-1).expand(-1, seen.obs.shape[1]), passes(), grad_clip=config.grad_clip, mask=seen.active,
         )  # fmt: skip
-        told["q_loss"] = said["value_loss"]
-    return told
+        metrics["q_loss"] = said["value_loss"]
+    return metrics
 
 
 # ------------------------------------------------------------------------------------------ optimal baseline
@@ -190,7 +192,10 @@ def over_optimal_baseline(
     config: Config, actors: Actors, q: JointQ, norm: ValueNorm, batch: Batch, generator: torch.Generator
 ) -> RolloutLedger:
     """Lambda-returns minus the baseline of least variance."""
-    rule, view = agent_optimal_baseline.Config(gamma=config.gamma, trace=config.trace, pooled=True), batch.view
+    rule, view = (
+        agent_optimal_baseline.Config(gamma=config.gamma, gae_lambda=config.gae_lambda, pooled=True),
+        batch.view,
+    )
     if q.choices:
         seen, exact = (view.state, view.obs, view.available), config.optimal_baseline == "exact"
         columns = choice_columns(actors, q, norm, seen, batch.action, exact=exact)

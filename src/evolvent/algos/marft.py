@@ -6,7 +6,7 @@ In a turn agents speak in order, each reading those before it; the last one's wo
 its. A shared critic values what each is about to see; the advantage walks back from agent to agent (``--level action``,
 MARFT-A) or from token to token (``--level token``, MARFT-T):
 
-    A = delta + g trace A',   delta = r + g V' - V,      g = gamma at the end of a turn, kappa inside it
+    A = delta + g lambda A',   delta = r + g V' - V,      g = gamma at the end of a turn, kappa inside it
     L = mean max(-r A, -clip(r, 1 +- eps) A) - c H       one ratio a decision (the product over its tokens), or a token
 
 over the decisions of one agent at a time, the next one after ``interval`` updates (0: all in every update). A single
@@ -96,10 +96,10 @@ def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:
 
 def _rule(config: Config) -> Rule:
     if config.level == "action":
-        by_agent = agent_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
+        by_agent = agent_sequential.Config(gamma=config.gamma, gae_lambda=TRACE, kappa=config.kappa)
         told = "one advantage a decision, given what the agents before it said"
         return Rule.of(agent_sequential, "marft_a", told, by_agent)
-    by_token = token_sequential.Config(gamma=config.gamma, trace=TRACE, kappa=config.kappa)
+    by_token = token_sequential.Config(gamma=config.gamma, gae_lambda=TRACE, kappa=config.kappa)
     told = "token by token through the agents of a turn"
     return Rule.of(token_sequential, "marft_t", told, by_token)
 

@@ -87,10 +87,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(acted.action, acted.logp_BAP, acted.value_BA)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(lambda v: policy.value(v.obs, v.active), norm.denormalise)
-                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))
             with team.clock("learn"):  # LEARN
-                told = learn(config, policy, optimizer, norm, batch, ledger, team.generator)
-            team.log(ledger, **told)
+                metrics = learn(config, policy, optimizer, norm, batch, ledger, team.generator)
+            team.log(ledger, **metrics)
         return team.finish("mat")
 
 
@@ -130,23 +130,23 @@ def learn(
     """Several passes of clipped policy gradient over one rollout; returns means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes
-    rule = agent_gae.Config(config.gamma, config.trace)
+    rule = agent_gae.Config(config.gamma, config.gae_lambda)
     target, old_value = own_targets(norm, batch, rule, [policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
-        judged = policy.judge(
+        now = policy.logprobs(
             view.obs, action[rows], available_BAN=view.available, active_BA=view.active, standard=True
         )
-        gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
-        error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+        gain = clipped_surrogate(now.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+        error = value_loss(now.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
         gain, error = masked_mean(gain, view.active), error.mean()
-        entropy = masked_mean(judged.entropy_BA, view.active)
-        moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
-        told = {"policy_loss": -gain, "value_loss": error, "entropy": entropy, "clipped": moved}
-        return error - gain - config.entropy * entropy, told
+        entropy = masked_mean(now.entropy_BA, view.active)
+        moved = clipped_share(now.logp_BAP, old_logp[rows], config.clip, view.active)
+        metrics = {"policy_loss": -gain, "value_loss": error, "entropy": entropy, "clipped": moved}
+        return error - gain - config.entropy * entropy, metrics
 
     passes = batch.passes(config.epochs, config.minibatches, generator)
     # values are a mean over all agents, everything else over those that are alive

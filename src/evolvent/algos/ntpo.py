@@ -35,7 +35,7 @@ class Config(LanguageConfig):
 
     gamma: float = 0.99
     """Discount from one token to the next."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay of the advantage estimate (lambda), at every token."""
     clip: float = 0.2
     """Clip range of ratios and values."""
@@ -54,7 +54,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(NTPO, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    settings = token_ntpo.Config(gamma=config.gamma, trace=config.trace)
+    settings = token_ntpo.Config(gamma=config.gamma, gae_lambda=config.gae_lambda)
     rule = Rule.of(token_ntpo, "ntpo", "token by token, discount at every token", settings)
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:

@@ -76,10 +76,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         run.keep(prm=Weights(run.model, PRM), prm_optimizer=optimizer)
 
         def prefer(episodes: list[Episode]) -> dict[str, float]:
-            told = _prefer(run, episodes, optimizer, config.beta)
+            metrics = _prefer(run, episodes, optimizer, config.beta)
             note_logp(run, episodes, "policy_logp", "policy")
             note_logp(run, episodes, "prm_logp", PRM)
-            return told
+            return metrics
 
         summary = "the return against that of the others, and what a model of successes likes"
         implicit = Rule.of(token_implicit, "implicit", summary, rule)
@@ -95,11 +95,11 @@ def _prefer(
         return {"pairs": 0.0}
     sides = step_wanted.assign([episodes[i] for pair in pairs for i in pair])
     batch = pair_batch(sides, constrained=run.config.act == "trie")
-    told = improve(
-        Preference("dpo", beta=beta), batch, run.judge(PRM), optimizer, micro_tokens=run.config.plan.micro_tokens,
-        grad_clip=PRM_CLIP, generator=run.generator, reference=run.judge("policy"),
+    metrics = improve(
+        Preference("dpo", beta=beta), batch, run.logprobs(PRM), optimizer, micro_tokens=run.config.plan.micro_tokens,
+        grad_clip=PRM_CLIP, generator=run.generator, reference=run.logprobs("policy"),
     )  # fmt: skip
-    return {"pairs": float(len(pairs)), "prm_loss": told["loss"], "prm_accuracy": told["accuracy"]}
+    return {"pairs": float(len(pairs)), "prm_loss": metrics["loss"], "prm_accuracy": metrics["accuracy"]}
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -118,10 +118,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 )
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(lambda v: net.policy.value(v.obs, v.active), norm.denormalise)
-                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))
             with team.clock("learn"):  # LEARN
-                told = learn(config, net, optimizer, norm, batch, ledger, team.generator)
-            team.log(ledger, **told)
+                metrics = learn(config, net, optimizer, norm, batch, ledger, team.generator)
+            team.log(ledger, **metrics)
         return team.finish("pmat")
 
 
@@ -160,7 +160,7 @@ def learn(
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=net.policy.standardise(seen.obs))  # once for all passes
-    rule = agent_gae.Config(config.gamma, config.trace)
+    rule = agent_gae.Config(config.gamma, config.gae_lambda)
     target, old_value = own_targets(norm, batch, rule, [net.policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
@@ -168,23 +168,23 @@ def learn(
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
-        judged = net.policy.judge(
+        now = net.policy.logprobs(
             view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows],
             standard=True,
         )  # fmt: skip
-        gain = clipped_surrogate(judged.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
-        error = value_loss(judged.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+        gain = clipped_surrogate(now.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+        error = value_loss(now.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
         gain, error = masked_mean(gain, view.active), error.mean()
-        entropy = masked_mean(judged.entropy_BA, view.active)
-        logp_B = order_logp(net.ranker(judged.rep_BAW), order[rows])
+        entropy = masked_mean(now.entropy_BA, view.active)
+        logp_B = order_logp(net.ranker(now.rep_BAW), order[rows])
         rank_gain = clipped_surrogate(
             logp_B[:, None], old_order_logp[rows][:, None], team_mean(adv[rows], view.active), clip=config.clip
         ).mean()
-        moved = clipped_share(judged.logp_BAP, old_logp[rows], config.clip, view.active)
-        told = {
+        moved = clipped_share(now.logp_BAP, old_logp[rows], config.clip, view.active)
+        metrics = {
             "policy_loss": -gain, "value_loss": error, "entropy": entropy, "rank_loss": -rank_gain, "clipped": moved
         }  # fmt: skip
-        return error - gain - config.entropy * entropy - config.rank_weight * rank_gain, told
+        return error - gain - config.entropy * entropy - config.rank_weight * rank_gain, metrics
 
     passes = batch.passes(config.epochs, config.minibatches, generator)
     # orders are a mean over joint steps, values over all agents, everything else over those that are alive

@@ -10,7 +10,7 @@ so what is best for the token problem is best for the action problem, and search
 The critic is an MLP on the frozen base's hidden state before each token. Its baselines are ``ntpo`` (discount at every
 token) and ``twosome`` (one advantage an action).
 
-Those of the released Overcooked script are gamma, trace, clip, entropy, kl_stop and grad_clip. Ours are the sizes,
+Those of the released Overcooked script are gamma, lambda, clip, entropy, kl_stop and grad_clip. Ours are the sizes,
 ``prompts`` times ``group`` whole attempts and one pass of one step (released: 4 x 32 steps, 5 passes of 2 minibatches);
 the length of an action, as the environment asks (10 tokens); Adam's epsilon, 1e-8 (1e-5); the weight of the critic's
 loss, 1 (.5); and the learning rates, which suit LoRA on a small model (5e-7 and 1e-5 on all weights).
@@ -19,7 +19,7 @@ Deviations: actions are sampled token by token inside the allowed ones (``--act 
 released code samples whole actions by likelihood a word and trains unconstrained tokens (``--act word`` does that).
 Advantages are normalised once an optimiser step, not in each micro-batch. A step is discarded at KL ``kl_stop``; the
 critic's is not. The critic makes all its passes before the policy's first (released: both in each minibatch).
-``--trace-inside 1`` (ours) pays the trace between actions only, as the discount is; long actions need it (LOG.md).
+``--gae-lambda-inside 1`` (ours) pays the trace between actions only, as the discount is; long actions need it (LOG.md).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ STATUS = "tested"
 class PoadPlan(CriticPlan):
     """What the released settings leave open."""
 
-    trace_inside: float = 0.0
-    """Trace decay from token to token of one action; 0 = that of --trace. 1 is ours: see Deviations."""
+    gae_lambda_inside: float = 0.0
+    """Trace decay from token to token of one action; 0 = that of --gae-lambda. 1 is ours: see Deviations."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Config(LanguageConfig):
 
     gamma: float = 0.99
     """Discount from one action to the next."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay of the advantage estimate (lambda): from one action to the next, and at every token as released."""
     clip: float = 0.2
     """Clip range of ratios and values."""
@@ -76,7 +76,9 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(POAD, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    settings = token_bad.Config(gamma=config.gamma, trace=config.trace, trace_inside=config.plan.trace_inside or None)
+    settings = token_bad.Config(
+        gamma=config.gamma, gae_lambda=config.gae_lambda, gae_lambda_inside=config.plan.gae_lambda_inside or None
+    )
     rule = Rule.of(token_bad, "poad", "token by token, discount between actions only", settings)
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:

@@ -44,7 +44,7 @@ class Config(LanguageConfig):
 
     gamma: float = 0.99
     """Discount from turn to turn."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay of the advantage estimate (lambda)."""
     grounding: float = 0.5
     """Reward of an action that could be carried out."""
@@ -65,7 +65,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(SPA, clip_low=config.clip, clip_high=config.clip)
-    rule = step_progress.Config(weight=config.grounding, gamma=config.gamma, trace=config.trace)
+    rule = step_progress.Config(weight=config.grounding, gamma=config.gamma, gae_lambda=config.gae_lambda)
     needs = Needs(base=CRITIC, kinds=(EXECUTED,) if config.grounding else ())
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         critic, model, seed = run.critic(config.critic_lr, config.clip), run.model, seed_tree(config.seed, "progress")

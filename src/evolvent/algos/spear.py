@@ -94,13 +94,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 replay.add([e for e, w in zip(episodes, wide, strict=True) if w], t, faulty=bad[wide].tolist())
             with run.clock("learn"):  # LEARN
                 objective = WithReplay(own, replayed, len(episodes), rising(t, config.period))
-                told = run.improve(
+                metrics = run.improve(
                     objective, both.episodes, both, level="step", grad_clip=config.grad_clip, replayed=len(old)
                 )
-                if old and "gap" in told:  # an older policy sampled: that says nothing of sampler and trainer
-                    told["replay_gap"] = told.pop("gap")
+                if old and "gap" in metrics:  # an older policy sampled: that says nothing of sampler and trainer
+                    metrics["replay_gap"] = metrics.pop("gap")
             counts = {"left_out": left_out(ledger), "faulty": float(bad.mean()), "replayed": float(len(old))}
-            run.log(episodes, ledger, **counts, replay_weight=objective.weight, **told)
+            run.log(episodes, ledger, **counts, replay_weight=objective.weight, **metrics)
         summary = "the return and the bonus for turns, against the mean of the group"
         return run.finish("spear", Rule.of(step_group_mean, "spear", summary, RULE))
 

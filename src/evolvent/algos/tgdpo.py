@@ -34,7 +34,7 @@ from evolvent.learn.tokens.batch import token_batch
 from evolvent.runs.language.config import LanguageConfig, check_stages
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.notes import exact_judge
+from evolvent.runs.language.notes import exact_logprobs
 from evolvent.runs.language.pairs import attempts, find_pairs
 from evolvent.runs.language.run import LanguageRun, open_language
 
@@ -81,10 +81,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 if adapter == POLICY:
                     _note_guide(run, sides)
                 ledger = rule.assign(episodes) if adapter == POLICY else sides
-            told = {"compared": float(taking_part(sides)), "stage": 1.0 if adapter == REWARD else 2.0}
-            if told["compared"]:
+            metrics = {"compared": float(taking_part(sides)), "stage": 1.0 if adapter == REWARD else 2.0}
+            if metrics["compared"]:
                 with run.clock("learn"):  # LEARN
-                    told |= run.improve(
+                    metrics |= run.improve(
                         objective,
                         episodes,
                         ledger,
@@ -93,9 +93,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                         grad_clip=config.grad_clip,
                     )
                 if adapter == REWARD:
-                    told.pop("gap", 0.0)  # the policy acted, another adapter learned: nothing to agree on
-                    told["reward_steps"] = told.pop("updates")
-            run.log(episodes, ledger, **told)
+                    metrics.pop("gap", 0.0)  # the policy acted, another adapter learned: nothing to agree on
+                    metrics["reward_steps"] = metrics.pop("updates")
+            run.log(episodes, ledger, **metrics)
         return run.finish("tgdpo", rule)
 
 
@@ -106,7 +106,7 @@ def _note_guide(run: LanguageRun, sides: Ledger) -> None:
     guide_K = np.zeros(sides.size("token"), np.float32)
     if batch.rows:
         there, base = (
-            batch.looked_up(exact_judge(run, name), config.plan.micro_tokens)[0] for name in (REWARD, None)
+            batch.looked_up(exact_logprobs(run, name), config.plan.micro_tokens)[0] for name in (REWARD, None)
         )  # fmt: skip
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         guide_K[~np.isnan(side_K)] = (there - base).numpy()

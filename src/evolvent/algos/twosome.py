@@ -43,7 +43,7 @@ class Config(LanguageConfig):
     """How whole actions are chosen: by likelihood a word, a token, or in sum."""
     gamma: float = 0.99
     """Discount from one action to the next."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay of the advantage estimate (lambda)."""
     clip: float = 0.2
     """Clip range of ratios and values."""
@@ -62,7 +62,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(TWOSOME, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
-    settings = step_gae.Config(gamma=config.gamma, trace=config.trace)
+    settings = step_gae.Config(gamma=config.gamma, gae_lambda=config.gae_lambda)
     rule = Rule.of(step_gae, "turn_gae", "action-level PPO: one advantage an action", settings)
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC, whole=True)) as run:

@@ -18,7 +18,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.credit import step_group_std
 from evolvent.learn.tokens.batch import token_batch
-from evolvent.learn.tokens.judges import TokenJudge
+from evolvent.learn.tokens.logprobs import TokenLogprobs
 from evolvent.learn.tokens.objective import Objective
 from evolvent.learn.tokens.policy_gradient import improve
 from evolvent.models.language.model import LanguageModel, Row, Sampled
@@ -83,7 +83,7 @@ class Ours:
             episode.end(terminated=True)
             episodes.append(episode)
         batch = token_batch(episodes, step_group_std.assign(episodes), level="step")
-        return improve(LOSS, batch, TokenJudge(self.model), self.optimizer, micro_tokens=self.micro_tokens)
+        return improve(LOSS, batch, TokenLogprobs(self.model), self.optimizer, micro_tokens=self.micro_tokens)
 
 
 class Plain:

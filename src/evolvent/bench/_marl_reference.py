@@ -136,7 +136,7 @@ class PlainJoint(nn.Module):
                 shifted[:, m + 1, 1:] = told
         return action, logp, value
 
-    def judge(self, obs_BAD: Tensor, action: Tensor, available_BAN: Tensor | None = None) -> tuple[Tensor, ...]:
+    def logprobs(self, obs_BAD: Tensor, action: Tensor, available_BAN: Tensor | None = None) -> tuple[Tensor, ...]:
         """Log-probabilities ``[B, A, P]``, entropy ``[B, A]``, values, in one pass with gradients."""
         rep, value = self.encode(obs_BAD)
         batch, agents, _ = obs_BAD.shape

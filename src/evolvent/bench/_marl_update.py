@@ -115,7 +115,7 @@ def _plain_pass(
     action = part["action"].view(-1, a, part["action"].shape[-1])
     action = action.squeeze(-1).long() if plain.choices else action
     available = part["available"].view(-1, a, plain.choices) > 0 if "available" in part else None
-    logp, entropy, value = plain.judge(obs, action, available)
+    logp, entropy, value = plain.logprobs(obs, action, available)
     logp, entropy, value = logp.view(t * b * a, -1), entropy.view(-1, 1), value.view(-1, 1)
     ratio = torch.exp(logp - part["logp"])
     gain = torch.min(ratio * part["advantage"], torch.clamp(ratio, 1 - CLIP, 1 + CLIP) * part["advantage"])

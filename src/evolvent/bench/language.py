@@ -144,7 +144,7 @@ def _differences(
     """Of log-probabilities: as sampled to the packed pass, and (one prompt's completions) to a row for each."""
     n, sampled = SHAPE.group, state["sampled"]
     with torch.no_grad():
-        ours = side.model.judge(rows_of(asked, sampled, n)).logp_K.cpu()
+        ours = side.model.logprobs(rows_of(asked, sampled, n)).logp_K.cpu()
         theirs = plain.logp(state["rows"][:n]).flatten().cpu()
     as_sampled = torch.from_numpy(np.concatenate([done.logp for done in sampled]))
     return {
@@ -182,7 +182,7 @@ def _measure_scoring(model: LanguageModel, seed: int, rounds: int, result: dict[
 
     @torch.no_grad()
     def packed() -> None:
-        (said["packed"],) = model.judge_choices([context], [actions], normalise="sum")
+        (said["packed"],) = model.choice_logprobs([context], [actions], normalise="sum")
 
     @torch.no_grad()
     def one_by_one() -> None:

@@ -263,8 +263,8 @@ def _ceilings(runs: dict[str, dict[str, Any]], rounds: int) -> dict[str, float]:
         action = policy.act(obs).action
 
         def learn(policy: JointPolicy = policy, obs: torch.Tensor = obs, action: torch.Tensor = action) -> None:
-            judged = policy.judge(obs, action)
-            (judged.logp_BAP.sum() + judged.value_BA.sum()).backward()
+            now = policy.logprobs(obs, action)
+            (now.logp_BAP.sum() + now.value_BA.sum()).backward()
 
         rate = 1e9 * _gflop_per_s(team, rounds)
         act_s = update.flops(lambda policy=policy, obs=obs: policy.act(obs)) / rate

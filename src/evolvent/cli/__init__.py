@@ -34,13 +34,13 @@ evolvent {__version__} - agents that get better from what happens to them
 _COMMANDS = {
     "run": "evolvent.cli.run",
     "list": "evolvent.cli.lists",
-    "eval": "evolvent.cli.judge",
-    "compare": "evolvent.cli.judge",
+    "eval": "evolvent.cli.evaluate",
+    "compare": "evolvent.cli.evaluate",
     "credit": "evolvent.cli.credit",
     "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory.look",
     "export": "evolvent.cli.export",
-    "bench": "evolvent.cli.judge",
+    "bench": "evolvent.cli.evaluate",
 }
 
 

@@ -46,7 +46,7 @@ def verl(
     Args:
         folder: a run folder of a language model.
         out: the file to write, e.g. batch.safetensors.
-        rule: a credit rule with its settings, e.g. step_group_std or token_bad:gamma=0.95,trace=1.0; the one that
+        rule: a credit rule with its settings, e.g. step_group_std or token_bad:gamma=0.95,gae_lambda=1.0; the one that
             trained the run by default, where it has no settings.
         agent: whose decisions, where several agents decided.
         last: only the attempts of the last update, which are recorded whole.

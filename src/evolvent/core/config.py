@@ -14,6 +14,8 @@ from evolvent.core.errors import BadInput
 from evolvent.core.strict_json import escape, plain, unescape
 
 T = TypeVar("T")
+_RENAMED = {"trace": "gae_lambda", "trace_inside": "gae_lambda_inside", "heat": "adapt_temperature"}
+"""Settings as folders of earlier versions call them."""
 
 
 def to_json(cfg: Any) -> dict[str, Any]:
@@ -122,6 +124,7 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
         if moved:
             plan = {**d.get("plan", {}), **{name: d[name] for name in moved}}
             d = {**{name: value for name, value in d.items() if name not in moved}, "plan": plan}
+    d = {new if (new := _RENAMED.get(name, "")) in fields and name not in fields else name: d[name] for name in d}
     for name in d:
         if name not in fields:
             close = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)

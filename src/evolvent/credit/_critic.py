@@ -54,7 +54,7 @@ def critic_gae(
     where: str,
     *,
     gamma: float,
-    trace: float,
+    gae_lambda: float,
 ) -> Ledger:
     """Generalised advantages of every step for the rewards given, and the targets; errors as ``values_around``."""
     rows = valid_rows(episodes)
@@ -64,7 +64,7 @@ def critic_gae(
         (value, after), cut = around[i], episodes[i].truncated
         ends = np.arange(len(value)) == len(value) - 1
         ended = {"terminated_T": ends & (not cut), "truncated_T": ends & cut}
-        return gae(rewards(episodes[i]), value, after, gamma=gamma, trace=trace, **ended)
+        return gae(rewards(episodes[i]), value, after, gamma=gamma, gae_lambda=gae_lambda, **ended)
 
     ledger = Ledger.for_episodes(episodes)
     spans, adv, value_N = units_of(ledger, "step"), *(np.full(ledger.size("step"), np.nan) for _ in range(2))

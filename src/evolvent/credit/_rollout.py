@@ -39,7 +39,7 @@ def over_baseline(
     *,
     target: Target,
     gamma: float,
-    trace: float,
+    gae_lambda: float,
     pooled: bool,
 ) -> RolloutLedger:
     """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline."""
@@ -52,7 +52,7 @@ def over_baseline(
             rewards(rollout, pooled=pooled),
             rollout.next_value_TBA,
             gamma=gamma,
-            trace=trace,
+            gae_lambda=gae_lambda,
             terminated_T=rollout.terminated_TB,
             truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
         )

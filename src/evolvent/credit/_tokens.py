@@ -124,9 +124,9 @@ def walk(
     ledger = Ledger.for_episodes(episodes)
     spans, adv, value_N = units_of(ledger, level), *(np.full(ledger.size(level), np.nan) for _ in range(2))
     for i in valid_rows(episodes):
-        value, (gamma, trace) = values(episodes[i]), discounts(episodes[i])
+        value, (gamma, gae_lambda) = values(episodes[i]), discounts(episodes[i])
         # the value after the record is 0 or a bootstrap already, and nothing follows it
-        adv[spans[i]] = gae(rewards(episodes[i]), value[:-1], value[1:], gamma=gamma, trace=trace)
+        adv[spans[i]] = gae(rewards(episodes[i]), value[:-1], value[1:], gamma=gamma, gae_lambda=gae_lambda)
         value_N[spans[i]] = value[:-1]
     ledger.set(level, adv)
     ledger.targets[level] = adv + value_N

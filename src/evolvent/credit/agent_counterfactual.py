@@ -8,8 +8,8 @@ Q is a joint critic: for each agent its values over that agent's choices, the ot
 baseline does not depend on the agent's own action, so it never biases; Q in the place of the return does, as far as it
 is wrong. With the exact Q the gradient is exact. Discrete actions.
 
-Deviations: ``target="return"`` takes the lambda-return of the rollout instead of Q (with ``gamma = trace = 1`` unbiased
-whatever the critic says); rewards of steps that an agent took no part in count for its steps before.
+Deviations: ``target="return"`` takes the lambda-return of the rollout instead of Q (with ``gamma = lambda = 1``
+unbiased whatever the critic says); rewards of steps that an agent took no part in count for its steps before.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Config:
     """What the baseline is subtracted from: the critic's Q of the action taken, or the lambda-return."""
     gamma: float = 0.99
     """Discount per step of the lambda-return."""
-    trace: float = 0.8
+    gae_lambda: float = 0.8
     """Trace decay of the lambda-return."""
     pooled: bool = False
     """Every agent earns the mean reward of the team."""
 
 
-CLAIMS = ((Config(target="return", gamma=1.0, trace=1.0), True),)
+CLAIMS = ((Config(target="return", gamma=1.0, gae_lambda=1.0), True),)
 CLAIMS_EXACT_CRITIC = ((Config(), True), (Config(target="return", gamma=1.0), True))
 
 
@@ -61,5 +61,11 @@ def assign(rollout: Rollout, config: Config = Config(), *, q_TBAN: ArrayLike, po
     q, policy = choices(rollout, q_TBAN, "q_TBAN"), choices(rollout, policy_TBAN, "policy_TBAN")
     baseline = np.where(policy > 0.0, policy * q, 0.0).sum(axis=-1)
     return over_baseline(
-        rollout, baseline, q, target=config.target, gamma=config.gamma, trace=config.trace, pooled=config.pooled
+        rollout,
+        baseline,
+        q,
+        target=config.target,
+        gamma=config.gamma,
+        gae_lambda=config.gae_lambda,
+        pooled=config.pooled,
     )

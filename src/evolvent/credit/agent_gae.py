@@ -4,10 +4,10 @@ Paper: Schulman et al. 2016 (arXiv 1506.02438); in teams: MAT (Wen et al. 2022, 
 agent, MAPPO and HAPPO with one value of the shared state, repeated for the agents.
 
     delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
-    A_t     = sum_k (gamma trace)^k delta_{t+k}
+    A_t     = sum_k (gamma lambda)^k delta_{t+k}
 
-With ``gamma = trace = 1`` it is unbiased whatever the values say; with exact values any trace is. With the defaults it
-is neither, since the discount is less than 1. Values are in units of reward: denormalise them before.
+With ``gamma = lambda = 1`` it is unbiased whatever the values say; with exact values any lambda is. With the defaults
+it is neither, since the discount is less than 1. Values are in units of reward: denormalise them before.
 
 Deviations: an attempt that was cut off (time limit) is bootstrapped from the value of the observation *it stopped at*
 (``Rollout.final_value_TBA``), and the trace is cut there. Released code treats the limit as a true end (MAT), or sets
@@ -38,13 +38,13 @@ class Config:
 
     gamma: float = 0.99
     """Discount per step."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
     pooled: bool = False
     """Every agent earns the mean reward of the team: for one critic of the shared state."""
 
 
-CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0), False), (Config(1.0, 1.0, pooled=True), True))
+CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False), (Config(1.0, 1.0, pooled=True), True))
 CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
 
 
@@ -74,7 +74,7 @@ def estimate(rollout: Rollout, config: Config = Config()) -> np.ndarray:
         value_TBA,
         next_TBA,
         gamma=config.gamma,
-        trace=config.trace,
+        gae_lambda=config.gae_lambda,
         terminated_T=rollout.terminated_TB,
         truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
     )

@@ -10,7 +10,7 @@ logits, ``1 - 2 pi(b) + |pi|²`` (the surrogate, which costs nothing). For Gauss
 ``formulas.baselines.gaussian_optimal_baseline`` and give it as ``baseline_TBA``. It does not depend on the agent's own
 action, so it never biases.
 
-Deviations: the lambda-return stands where the released code has the plain discounted return (``trace = 1``, the
+Deviations: the lambda-return stands where the released code has the plain discounted return (``lambda = 1``, the
 default); smaller traces trade variance for the critic's errors. A choice that is not available has no weight; there it
 keeps a small probability times an untrained Q.
 """
@@ -41,7 +41,7 @@ class Config:
     """What the baseline is subtracted from: the lambda-return, or the critic's Q of the action taken (COMA)."""
     gamma: float = 0.99
     """Discount per step of the lambda-return."""
-    trace: float = 1.0
+    gae_lambda: float = 1.0
     """Trace decay of the lambda-return."""
     pooled: bool = False
     """Every agent earns the mean reward of the team."""
@@ -50,7 +50,7 @@ class Config:
 
 
 CLAIMS = ((Config(gamma=1.0), True), (Config(target="q"), False))
-CLAIMS_EXACT_CRITIC = ((Config(target="q"), True), (Config(gamma=1.0, trace=0.5), True))
+CLAIMS_EXACT_CRITIC = ((Config(target="q"), True), (Config(gamma=1.0, gae_lambda=0.5), True))
 
 
 def assign(
@@ -89,5 +89,11 @@ def assign(
         weights = optimal_weights(choices(rollout, policy_TBAN, "policy_TBAN"), norm_TBAN, floor=config.floor)
         baseline = np.where(weights > 0.0, weights * q, 0.0).sum(axis=-1)
     return over_baseline(
-        rollout, baseline, q, target=config.target, gamma=config.gamma, trace=config.trace, pooled=config.pooled
+        rollout,
+        baseline,
+        q,
+        target=config.target,
+        gamma=config.gamma,
+        gae_lambda=config.gae_lambda,
+        pooled=config.pooled,
     )

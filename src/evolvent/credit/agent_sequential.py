@@ -3,16 +3,16 @@
 Paper: Liao et al. 2025 (MARFT), arXiv 2504.16129: a turn of a workflow is a sequence of decisions, the next state of
 agent i is that of agent i + 1, which has seen what i wrote. For the i-th of n decisions of turn t:
 
-    i < n:  d = r_{t,i} + kappa V_{t,i+1} - V_{t,i}          A_{t,i} = d + kappa trace A_{t,i+1}
-    i = n:  d = r_{t,n} + gamma V_{t+1,1} - V_{t,n}          A_{t,n} = d + gamma trace A_{t+1,1}
+    i < n:  d = r_{t,i} + kappa V_{t,i+1} - V_{t,i}          A_{t,i} = d + kappa lambda A_{t,i+1}
+    i = n:  d = r_{t,n} + gamma V_{t+1,1} - V_{t,n}          A_{t,n} = d + gamma lambda A_{t+1,1}
 
 so every agent is judged given what those before it really did (the sequential decomposition of the team's advantage).
 A turn ends before an agent decides again that has already decided in it, or where ``episode.turn_T``, the
 number of the turn of every decision, says so; with kappa = gamma it makes no difference where turns end.
 
 Biased by default: gamma < 1, and trace < 1 lets the critic's errors in (cosine 0.994 to 0.9999 with an arbitrary critic
-in the exact test, on a solver and a checker). It is unbiased with gamma = trace = 1 whatever the critic says, and with
-gamma = 1 and the exact critic for every trace. With gamma = 0.95 and trace = 1 the cosine is 0.9995 or more; with
+in the exact test, on a solver and a checker). It is unbiased with gamma = lambda = 1 whatever the critic says, and with
+gamma = 1 and the exact critic for every lambda. With gamma = 0.95 and lambda = 1 the cosine is 0.9995 or more; with
 kappa = 0.95 too, 0.9985 or more. Needs no group.
 
 Needs ``episode.notes["value"]`` (its first token of each decision; or a critic) and, for truncated attempts,
@@ -48,13 +48,13 @@ class Config:
     """Values before each decision ``[T]``, or ``[T + 1]`` with the one after the last; ``None`` reads the notes."""
     gamma: float = 0.99
     """Discount from turn to turn."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay (lambda) from decision to decision."""
     kappa: float = 1.0
     """Discount from agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
 
 
-CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0), False))
+CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False))
 CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(gamma=1.0, kappa=0.95), False))
 _WHERE = "credit.agent_sequential"
 
@@ -69,7 +69,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
 
     def discounts(episode: Episode) -> tuple[np.ndarray, np.ndarray]:
         gamma_T = np.where(turn_ends(episode, _WHERE), config.gamma, config.kappa)
-        return gamma_T, np.full(episode.n_steps, config.trace)
+        return gamma_T, np.full(episode.n_steps, config.gae_lambda)
 
     ledger = walk(
         episodes,

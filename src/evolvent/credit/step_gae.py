@@ -3,9 +3,9 @@
 Paper: Schulman et al. 2016 (arXiv 1506.02438); the defaults are those of PPO (Schulman et al. 2017).
 
     delta_t = r_t + gamma V(s_{t+1}) - V(s_t)
-    A_t     = sum_k (gamma trace)^k delta_{t+k}
+    A_t     = sum_k (gamma lambda)^k delta_{t+k}
 
-With ``gamma = trace = 1`` it is unbiased whatever the critic says, since V(s_t) is only a baseline then; with the
+With ``gamma = lambda = 1`` it is unbiased whatever the critic says, since V(s_t) is only a baseline then; with the
 defaults the critic's errors bend the gradient a little (cosine 0.998 to 0.9997 with an arbitrary critic in the exact
 test). After termination the next value is 0. After truncation it is the critic's value of the observation where the
 attempt stopped, so the critic must give T + 1 values for such an episode. Needs no group.
@@ -41,11 +41,11 @@ class Config:
     """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last observation's; ``None`` reads the notes."""
     gamma: float = 0.99
     """Discount per step."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
 
 
-CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0), False))
+CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False))
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
@@ -55,5 +55,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: no critic, a critic that returns another number of values, or a truncated episode without the value
             of its last observation.
     """
-    gamma, trace = config.gamma, config.trace
-    return critic_gae(episodes, lambda e: e.rewards_T, config.critic, "credit.step_gae", gamma=gamma, trace=trace)
+    gamma, gae_lambda = config.gamma, config.gae_lambda
+    return critic_gae(
+        episodes, lambda e: e.rewards_T, config.critic, "credit.step_gae", gamma=gamma, gae_lambda=gae_lambda
+    )

@@ -3,13 +3,13 @@
 Paper: Wang et al. 2025 (SPA-RL, *Stepwise Progress Attribution*, arXiv 2505.20732).
 
     r'_t = c_t + weight executed_t
-    A_t  = sum_k (gamma trace)^k delta_{t+k}          delta_t = r'_t + gamma V(s_{t+1}) - V(s_t)
+    A_t  = sum_k (gamma lambda)^k delta_{t+k}          delta_t = r'_t + gamma V(s_{t+1}) - V(s_t)
 
 The estimator gives each turn a contribution c_t and is trained so that they add up to the outcome, ``(sum_t c_t -
 R)²`` (``formulas.process_rewards.progress_loss``). The record carries them as the kind ``progress``, and as the kind
 ``executed`` whether the action could be carried out, 1 or 0 (``core.reward_kinds``). The task's own reward is not paid
 besides: it is in the contributions. Biased unless they equal what really earned it: with c = r, ``weight = 0`` and
-``gamma = trace = 1`` it is exact, with arbitrary contributions anything (cosine -0.26 to 0.94 on five random tasks of
+``gamma = lambda = 1`` it is exact, with arbitrary contributions anything (cosine -0.26 to 0.94 on five random tasks of
 the exact test, groups of three). Needs no group.
 
 Deviations: the released code weighs contributions with the number of turns left, which leaves the last turn nothing,
@@ -45,7 +45,7 @@ class Config:
     """Of an action that could be carried out."""
     gamma: float = 0.99
     """Discount per step."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay (lambda)."""
     kind: str = "progress"
     """Kind of reward that holds the contributions."""
@@ -66,5 +66,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             progress_rewards(reward, rewards_of(episode, config.executed), config.weight) if config.weight else reward
         )
 
-    gamma, trace = config.gamma, config.trace
-    return critic_gae(episodes, paid, config.critic, "credit.step_progress", gamma=gamma, trace=trace)
+    gamma, gae_lambda = config.gamma, config.gae_lambda
+    return critic_gae(episodes, paid, config.critic, "credit.step_progress", gamma=gamma, gae_lambda=gae_lambda)

@@ -4,22 +4,22 @@ Paper: Wen et al. 2024, "Reinforcing Language Agents via Policy Optimization wit
 arXiv 2405.15821; equations of the backup, GAE as in the released buffer. For token j of n in turn t, V of the prefix
 before it:
 
-    inside an action (j < n):  d = V_{t,j+1} - V_{t,j}                       A_{t,j} = d + trace_inside A_{t,j+1}
-    at its last token:         d = r_t + gamma V_{t+1,1} - V_{t,j}           A_{t,j} = d + gamma trace A_{t+1,1}
+    inside an action (j < n):  d = V_{t,j+1} - V_{t,j}                       A_{t,j} = d + lambda_inside A_{t,j+1}
+    at its last token:         d = r_t + gamma V_{t+1,1} - V_{t,j}           A_{t,j} = d + gamma lambda A_{t+1,1}
 
 so the value of the first prefix is that of the action-level problem, however many tokens its actions have. With
-``trace = trace_inside = 1`` the first token's advantage is the action-level one (``step_gae`` on the first tokens).
+``lambda = lambda_inside = 1`` the first token's advantage is the action-level one (``step_gae`` on the first tokens).
 
 Biased by default, as GAE is: gamma < 1, and trace < 1 lets the critic's errors in (cosine with the true gradient 0.987
-to 0.9999 with an arbitrary critic in the exact test). With gamma = trace = 1 it is unbiased whatever the critic says,
-with gamma = 1 and the exact critic for every trace. With gamma = 0.95 and trace = 1 the cosine is 0.998 to 0.9999;
+to 0.9999 with an arbitrary critic in the exact test). With gamma = lambda = 1 it is unbiased whatever the critic says,
+with gamma = 1 and the exact critic for every lambda. With gamma = 0.95 and lambda = 1 the cosine is 0.998 to 0.9999;
 ``token_ntpo``, which discounts at every token, has 0.989 to 0.9998. Needs no group.
 
 Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.final_value``.
 
 Deviations: the released buffer lets one accumulator run on through cut attempts; here an attempt that was cut
-bootstraps and ends. ``trace_inside = 1`` is ours: under the released trace, credit inside an action of n tokens decays
-with trace^n although discounting does not.
+bootstraps and ends. ``lambda_inside = 1`` is ours: under the released lambda, credit inside an action of n tokens
+decays with trace^n although discounting does not.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class Config:
     """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` reads the notes."""
     gamma: float = 0.99
     """Discount from one action to the next."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay (lambda) from one action to the next."""
-    trace_inside: float | None = None
+    gae_lambda_inside: float | None = None
     """Trace decay from token to token of one action; ``None`` = ``trace``, as released."""
 
 
-CLAIMS = ((Config(gamma=1.0, trace=1.0), True), (Config(gamma=1.0, trace=1.0, trace_inside=0.5), False))
+CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0, gae_lambda=1.0, gae_lambda_inside=0.5), False))
 CLAIMS_EXACT_CRITIC = (
     (Config(gamma=1.0), True),
-    (Config(gamma=1.0, trace=0.3, trace_inside=1.0), True),
+    (Config(gamma=1.0, gae_lambda=0.3, gae_lambda_inside=1.0), True),
     (Config(), False),
 )
 _WHERE = "credit.token_bad"
@@ -69,11 +69,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: values missing or not one for each token, a decision without tokens, or a truncated episode without
             a final value.
     """
-    inside = config.trace if config.trace_inside is None else config.trace_inside
+    inside = config.gae_lambda if config.gae_lambda_inside is None else config.gae_lambda_inside
 
     def discounts(episode: Episode) -> tuple[np.ndarray, np.ndarray]:
         last_K = last_tokens(episode, _WHERE)
-        return np.where(last_K, config.gamma, 1.0), np.where(last_K, config.trace, inside)
+        return np.where(last_K, config.gamma, 1.0), np.where(last_K, config.gae_lambda, inside)
 
     return walk(
         episodes,

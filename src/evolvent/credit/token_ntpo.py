@@ -3,13 +3,13 @@
 Paper: the baseline "NTPO" of Wen et al. 2024, arXiv 2405.15821.
 
     d_{t,j} = r_{t,j} + gamma V(next token's prefix) - V_{t,j}          r on the last token of an action, else 0
-    A_{t,j} = d_{t,j} + gamma trace A(next token)
+    A_{t,j} = d_{t,j} + gamma lambda A(next token)
 
 Biased, and for another reason than GAE: with gamma < 1 what an action is worth depends on how many tokens it and the
-actions after it have. In the exact test, whose actions have 1 to 3 tokens, gamma = 0.95 and trace = 1 (where the critic
-is a baseline only) give a cosine with the true gradient of 0.989 to 0.9998, 0.9965 on average, against 0.9994 for
-``token_bad`` with the same discount between actions; it falls with the length of actions. With gamma = trace = 1 it is
-unbiased and the same as ``token_bad``. Needs no group.
+actions after it have. In the exact test, whose actions have 1 to 3 tokens, gamma = 0.95 and lambda = 1 (where the
+critic is a baseline only) give a cosine with the true gradient of 0.989 to 0.9998, 0.9965 on average, against 0.9994
+for ``token_bad`` with the same discount between actions; it falls with the length of actions. With gamma = lambda = 1
+it is unbiased and the same as ``token_bad``. Needs no group.
 
 Needs ``episode.notes["value"]`` (or a critic) and, for truncated attempts, ``episode.final_value``.
 
@@ -41,12 +41,12 @@ class Config:
     """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` reads the notes."""
     gamma: float = 0.99
     """Discount from token to token."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay (lambda) from token to token."""
 
 
-CLAIMS = ((Config(gamma=1.0, trace=1.0), True),)
-CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(trace=1.0), False))
+CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True),)
+CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(gae_lambda=1.0), False))
 _WHERE = "credit.token_ntpo"
 
 
@@ -61,5 +61,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         LEVEL,
         lambda e: token_values(e, config.critic, _WHERE),
         lambda e: token_rewards(e, _WHERE),
-        lambda e: (np.full(e.n_tokens, config.gamma), np.full(e.n_tokens, config.trace)),
+        lambda e: (np.full(e.n_tokens, config.gamma), np.full(e.n_tokens, config.gae_lambda)),
     )

@@ -205,7 +205,7 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
         tuple(float(score["value"]) for score in scores),
         str(scores[0]["name"]),
         bool(scores[0].get("higher_is_better", True)),
-        tuple(series.judged(rows)),
+        tuple(series.valid(rows)),
         tuple(learning(run.read_metrics()) for run in runs) if is_team(rows) else (),
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Protocol
 
-from evolvent.evaluate.learning import Learning, chance_level, column, judged, smoothed, training, window
+from evolvent.evaluate.learning import Learning, chance_level, column, evaluated, smoothed, training, window
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.pages.svg import Curve, Mark, count, curves, step_ticks
 from evolvent.formulas.statistics import iqm, stratified_bootstrap, student_interval
@@ -49,7 +49,7 @@ def curve(arm: TeamArm, style: int, *, drawn: bool = False) -> Curve:
     """
     if len(arm.learned) == 1:
         [run] = arm.learned
-        line = training(run, "return", arm.name, style, points=False)[0] if drawn else judged(run, arm.name, style)
+        line = training(run, "return", arm.name, style, points=False)[0] if drawn else evaluated(run, arm.name, style)
         return Curve(arm.name, line.x, line.y, line.lo, line.hi, style, _mark(len(line.x)))
     by_seed = [_drawn(run) if drawn else _scores(run) for run in arm.learned]
     steps = _common(by_seed)

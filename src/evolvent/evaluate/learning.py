@@ -44,11 +44,11 @@ class Learning:
 
     def losses(self) -> list[str]:
         """Names of the numbers that the learner told, in its order; none of the bookkeeping."""
-        names, others = dict.fromkeys(name for row in self.updates for name in row), {*_NO_LOSS, *self.told()}
-        told = [name for name in names if name not in others]
-        return [name for name in told if any(isinstance(row.get(name), int | float) for row in self.updates)]
+        names, others = dict.fromkeys(name for row in self.updates for name in row), {*_NO_LOSS, *self.env_metrics()}
+        own = [name for name in names if name not in others]
+        return [name for name in own if any(isinstance(row.get(name), int | float) for row in self.updates)]
 
-    def told(self) -> list[str]:
+    def env_metrics(self) -> list[str]:
         """What the environment tells at the end of an attempt, e.g. ``success_mean``.
 
         Of language models it is told of judged attempts, too; means that updates alone have are the learner's, such as
@@ -143,7 +143,7 @@ def training(run: Learning, name: str, label: str, style: int, *, points: bool =
     return [Curve(name if label else "", raw_x, raw_y, empty, empty, style, "points"), curve]
 
 
-def judged(run: Learning, label: str, style: int) -> Curve:
+def evaluated(run: Learning, label: str, style: int) -> Curve:
     """The evaluations with their intervals over attempts."""
     rows = [row for row in run.evaluations if row.get("value") is not None]
     ends = [row.get("ci95") or [None, None] for row in rows]
@@ -152,7 +152,7 @@ def judged(run: Learning, label: str, style: int) -> Curve:
     return Curve(label, x, y, [lo for lo, _ in ends], [hi for _, hi in ends], style, mark)
 
 
-def judged_success(run: Learning, label: str, style: int) -> Curve:
+def evaluated_success(run: Learning, label: str, style: int) -> Curve:
     """Success of the evaluations with its Wilson interval over attempts, where it is a count of them."""
     rows = [row for row in run.evaluations if isinstance(row.get("success_mean"), int | float)]
     x, y = column(rows, "success_mean")

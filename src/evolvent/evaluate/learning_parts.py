@@ -10,8 +10,8 @@ from evolvent.evaluate.learning import (
     Learning,
     chance_level,
     column,
-    judged,
-    judged_success,
+    evaluated,
+    evaluated_success,
     seconds,
     success_interval,
     training,
@@ -58,11 +58,11 @@ def pictures(run: Learning, *, trained: str, judged_as: str, chance: str) -> str
         return ""
     ticks = step_ticks(run.last_step)
     lines = training(run, "return", trained, 2)
-    lines += [*chance_level(run.chance, chance), *chance_level(run.idle, IDLE, 3), judged(run, judged_as, 0)]
+    lines += [*chance_level(run.chance, chance), *chance_level(run.idle, IDLE, 3), evaluated(run, judged_as, 0)]
     picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="return", rates=False)
     cards = [f'<div class="card"><h3>Return of an attempt</h3>{picture}</div>']
-    if "success_mean" in run.told():
-        lines = [*training(run, "success_mean", trained, 2), judged_success(run, judged_as, 0)]
+    if "success_mean" in run.env_metrics():
+        lines = [*training(run, "success_mean", trained, 2), evaluated_success(run, judged_as, 0)]
         picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="success")
         cards.append(f'<div class="card"><h3>Success</h3>{picture}</div>')
     return f'<div class="cards">{"".join(cards)}</div>'

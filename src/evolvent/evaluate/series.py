@@ -61,7 +61,7 @@ def rate(name: str, rows: Sequence[Row]) -> Rate | None:
     return Rate(name, len(rows), successes, *wilson(successes, len(rows)))
 
 
-def judged(rows: Iterable[Row]) -> list[Row]:
+def valid(rows: Iterable[Row]) -> list[Row]:
     """The lines that are valid outcomes of tasks; where the harness failed there is nothing to judge."""
     return [row for row in rows if row.get("success") is not None and row.get("valid", 1)]
 
@@ -76,12 +76,12 @@ def by_key(rows: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]
 
 def phases(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Rows by phase, in order of appearance."""
-    return by_key(judged(rows), lambda row: str(row.get("phase", "stream")))
+    return by_key(valid(rows), lambda row: str(row.get("phase", "stream")))
 
 
 def passes(rows: Iterable[Row]) -> dict[int, list[Row]]:
     """Rows of one phase by pass over the tasks, in order."""
-    groups = by_key(judged(rows), lambda row: int(row.get("pass", 1)))
+    groups = by_key(valid(rows), lambda row: int(row.get("pass", 1)))
     return dict(sorted(groups.items()))
 
 
@@ -104,7 +104,7 @@ def paired(a: Iterable[Row], b: Iterable[Row], *, cluster: str = "task") -> Pair
         ``None`` where they share no task.
     """
     key = _task_key
-    left, right = {key(row): row for row in judged(a)}, {key(row): row for row in judged(b)}
+    left, right = {key(row): row for row in valid(a)}, {key(row): row for row in valid(b)}
     common = [name for name in left if name in right]
     if not common:
         return None

@@ -41,7 +41,7 @@ def discounted(
         reward_T,
         zeros if next_value_T is None else next_value_T,
         gamma=gamma,
-        trace=1.0,
+        gae_lambda=1.0,
         terminated_T=terminated_T,
         truncated_T=truncated_T,
     )
@@ -52,16 +52,16 @@ def lambda_returns(
     next_value_T: ArrayLike,
     *,
     gamma: ArrayLike,
-    trace: ArrayLike,
+    gae_lambda: ArrayLike,
     terminated_T: ArrayLike | None = None,
     truncated_T: ArrayLike | None = None,
 ) -> np.ndarray:
     """``G_t = r_t + gamma_t [(1 - trace_t) V(s_{t+1}) + trace_t G_{t+1}]`` (Sutton & Barto, ch. 12), ``[T, ...]``.
 
-    ``trace = 1`` is the discounted return, ``0`` the one-step target. Beyond the last row the value stands in for
+    ``gae_lambda = 1`` is the discounted return, ``0`` the one-step target. Beyond the last row the value stands in for
     the return, as after a truncation.
     """
-    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, trace, terminated_T, truncated_T)
+    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
     out = np.empty_like(r)
     ahead = v_next[-1] if len(r) else 0.0
     for t in range(len(r) - 1, -1, -1):
@@ -101,7 +101,7 @@ def gae(
     next_value_T: ArrayLike,
     *,
     gamma: ArrayLike,
-    trace: ArrayLike,
+    gae_lambda: ArrayLike,
     terminated_T: ArrayLike | None = None,
     truncated_T: ArrayLike | None = None,
 ) -> np.ndarray:
@@ -116,11 +116,11 @@ def gae(
         next_value_T: value of the observation after each step. Without truncations inside the array this is
             ``value_T`` shifted by one, with the bootstrap value last.
         gamma: discount, scalar or per step.
-        trace: lambda, scalar or per step (the trace from t to t+1).
+        gae_lambda: lambda, scalar or per step (the trace from t to t+1).
         terminated_T: bool; see the module.
         truncated_T: bool; see the module.
     """
-    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, trace, terminated_T, truncated_T)
+    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
     delta = r + g * live * v_next - _like(value_T, r.shape, "value_T")
     carry = g * lam * live * whole
     if r.ndim == 1:
@@ -145,7 +145,7 @@ def vtrace(
     log_ratio_T: ArrayLike,
     *,
     gamma: ArrayLike,
-    trace: ArrayLike = 1.0,
+    gae_lambda: ArrayLike = 1.0,
     clip_rho: float = 1.0,
     clip_c: float = 1.0,
     clip_advantage: float | None = None,
@@ -164,7 +164,7 @@ def vtrace(
         next_value_T: value after each step.
         log_ratio_T: ``log pi(a|s) - log mu(a|s)``, target minus behaviour, nats.
         gamma: discount, scalar or per step.
-        trace: lambda, scalar or per step.
+        gae_lambda: lambda, scalar or per step.
         clip_rho: bound of the ratio in delta; decides what v converges to.
         clip_c: bound of the ratio in the trace; decides variance only.
         clip_advantage: bound of the ratio in the advantage; default ``clip_rho``.
@@ -174,7 +174,7 @@ def vtrace(
     Returns:
         ``(v_T, advantage_T)``, float64 ``[T, ...]``.
     """
-    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, trace, terminated_T, truncated_T)
+    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
     v = _like(value_T, r.shape, "value_T")
     ratio = np.exp(_like(log_ratio_T, r.shape, "log_ratio_T"))
     delta = np.minimum(clip_rho, ratio) * (r + g * live * v_next - v)
@@ -195,7 +195,7 @@ def _align(
     reward_T: ArrayLike,
     next_value_T: ArrayLike,
     gamma: ArrayLike,
-    trace: ArrayLike,
+    gae_lambda: ArrayLike,
     terminated_T: ArrayLike | None,
     truncated_T: ArrayLike | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -210,7 +210,7 @@ def _align(
         r,
         _like(next_value_T, r.shape, "next_value_T"),
         _like(gamma, r.shape, "gamma"),
-        _like(trace, r.shape, "trace"),
+        _like(gae_lambda, r.shape, "gae_lambda"),
         live,
         live * (1.0 - cut),
     )

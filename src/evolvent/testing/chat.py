@@ -75,7 +75,7 @@ class ChatServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, gae_lambda: TracebackType | None
     ) -> None:
         self._http.shutdown()
         self._thread.join()

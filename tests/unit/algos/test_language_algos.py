@@ -28,7 +28,7 @@ from evolvent.learn.tokens.objectives_of_papers import CHOICES
 from evolvent.learn.tokens.policy_gradient import improve
 from evolvent.learn.tokens.replay import Replay
 from evolvent.learn.tokens.surrogates import nft
-from evolvent.models.language.sample import Heat
+from evolvent.models.language.sample import TemperatureSchedule
 from evolvent.runs.language.credit import left_out
 from evolvent.runs.language.dynamic_sampling import collect_differing
 from language_runs import rows, settings, start
@@ -194,16 +194,16 @@ def test_a_step_in_which_nothing_was_decided_changes_nothing():
 def test_the_temperature_is_higher_where_the_course_forks():
     logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
     entropy = torch.distributions.Categorical(logits=logits).entropy()
-    heat = Heat(0.5, pivot=float(entropy[2].log()), above=0.1, below=1.0)
+    heat = TemperatureSchedule(0.5, pivot=float(entropy[2].log()), above=0.1, below=1.0)
     warmed = heat.warmed(logits)
     factor = logits[1:, 0] / warmed[1:, 0]
     assert factor.tolist() == pytest.approx([0.5, 1.0]), "as far as it goes below the pivot, nothing at it"
-    assert Heat(0.5, -9.0, 1.0, 1.0).warmed(logits)[2, 0] == pytest.approx(1.0 / 1.5)
+    assert TemperatureSchedule(0.5, -9.0, 1.0, 1.0).warmed(logits)[2, 0] == pytest.approx(1.0 / 1.5)
 
 
 def test_hapo_samples_at_a_temperature_of_its_own_and_records_without_it(model, tmp_path):
-    _, cold, _ = start("hapo", settings("hapo", model, heat=0.0), tmp_path / "cold")
-    folder, warm, _ = start("hapo", settings("hapo", model, heat=0.9), tmp_path / "warm")
+    _, cold, _ = start("hapo", settings("hapo", model, temperature_schedule=0.0), tmp_path / "cold")
+    folder, warm, _ = start("hapo", settings("hapo", model, temperature_schedule=0.9), tmp_path / "warm")
     assert rows(folder)[1]["gap"] < 1e-4
     assert [e.total_reward for e in cold[0][1]] == [e.total_reward for e in warm[0][1]], "the first update is at T"
     assert cold[1][1] != warm[1][1]
@@ -269,7 +269,7 @@ def test_fresh_and_replayed_attempts_are_one_loss():
     mine = units.trajectory < 2
     got = both.terms(both.prepare(units), logp, torch.zeros(len(units)))
     assert got.loss == pytest.approx(float(value(own, mine) + 0.25 * value(other, ~mine)))
-    assert got.told["ratio"] == pytest.approx((logp - units.old_logp).exp())
+    assert got.metrics["ratio"] == pytest.approx((logp - units.old_logp).exp())
     assert WithReplay(own, other, 2, 0.0).idle(units).tolist() == [False] * 4 + [True] * 3
 
 

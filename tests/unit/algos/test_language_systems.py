@@ -113,7 +113,7 @@ def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
     def probabilities(adapter):
         table = [Row(context, ids, tuple(actions)) for ids in actions]
         with torch.no_grad():
-            return model.judge(table, adapter=adapter).logp_K.reshape(4, 2).sum(1).exp().numpy()
+            return model.logprobs(table, adapter=adapter).logp_K.reshape(4, 2).sum(1).exp().numpy()
 
     tilted = probabilities(None) * np.exp(np.array(list(paid.values())) / beta)
     np.testing.assert_allclose(probabilities("policy"), tilted / tilted.sum(), atol=0.02)
@@ -158,7 +158,7 @@ def test_free_text_sums_over_the_whole_vocabulary(folder):
     row = [Row(model.encode("Sum: "), ids)]
     with torch.no_grad():
         policy, base = (
-            model.judge(row, adapter=a, want=("logits",)).logits_KV.log_softmax(-1) for a in ("policy", None)
+            model.logprobs(row, adapter=a, want=("logits",)).logits_KV.log_softmax(-1) for a in ("policy", None)
         )
         hidden = model.states(row, adapter=SLOW)
         q = (

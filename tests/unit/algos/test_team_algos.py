@@ -58,7 +58,7 @@ def joint_ratio(actors, batch):
     """Of the actions taken, over those who were alive, recomputed from scratch."""
     view = batch.view.flat()
     with torch.no_grad():
-        logp = actors.judge(view.obs, batch.action.flatten(0, 1), available_BAN=view.available).logp
+        logp = actors.logprobs(view.obs, batch.action.flatten(0, 1), available_BAN=view.available).logp
     moved = (logp - batch.logp.flatten(0, 1)).sum(-1)
     return (moved * view.active).sum(-1).exp()
 

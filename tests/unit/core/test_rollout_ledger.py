@@ -26,7 +26,7 @@ def sample(seed, steps=30, batch=5, agents=3, ends=0.25) -> Rollout:
     )
 
 
-def slow_gae(r: Rollout, gamma, trace):
+def slow_gae(r: Rollout, gamma, gae_lambda):
     """The definition, attempt by attempt and agent by agent: sum of discounted errors up to the end of the attempt."""
     steps, batch, agents = r.shape
     out = np.full(r.shape, np.nan)
@@ -47,19 +47,19 @@ def slow_gae(r: Rollout, gamma, trace):
                 ]
                 for k in range(len(errors)):
                     if r.mask_TBA[start + k, b, i]:
-                        out[start + k, b, i] = sum((gamma * trace) ** j * e for j, e in enumerate(errors[k:]))
+                        out[start + k, b, i] = sum((gamma * gae_lambda) ** j * e for j, e in enumerate(errors[k:]))
             start = end + 1
     return out
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("gamma", "trace"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0)])
-def test_gae_is_the_slow_reference(seed, gamma, trace):
+@pytest.mark.parametrize(("gamma", "gae_lambda"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0)])
+def test_gae_is_the_slow_reference(seed, gamma, gae_lambda):
     rollout = sample(seed)
     both = [(rollout.terminated_TB[:-1] & ~rollout.done_TB[1:]).any(), (rollout.truncated_TB[:-1]).any()]
     assert all(both)  # attempts do end, either way, in the middle
-    ledger = agent_gae.assign(rollout, agent_gae.Config(gamma=gamma, trace=trace))
-    np.testing.assert_allclose(ledger.values("step"), slow_gae(rollout, gamma, trace), rtol=0, atol=1e-12)
+    ledger = agent_gae.assign(rollout, agent_gae.Config(gamma=gamma, gae_lambda=gae_lambda))
+    np.testing.assert_allclose(ledger.values("step"), slow_gae(rollout, gamma, gae_lambda), rtol=0, atol=1e-12)
 
 
 def test_a_time_limit_is_not_an_end():

@@ -182,7 +182,7 @@ def test_what_delta_pays_from_a_step_on_is_its_score():
 
 
 def test_true_contributions_make_progress_attribution_exact():
-    config = step_progress.Config(weight=0.0, gamma=1.0, trace=1.0, critic=small_task(2).critic)
+    config = step_progress.Config(weight=0.0, gamma=1.0, gae_lambda=1.0, critic=small_task(2).critic)
 
     def assign(episodes):
         for e in episodes:
@@ -194,7 +194,7 @@ def test_true_contributions_make_progress_attribution_exact():
 
 def test_progress_pays_what_was_carried_out():
     ep = attempt("a", [0, 0, 1.0], kinds={"progress": [0.1, 0.3, -0.05], "executed": [1, 0, 1]})
-    config = step_progress.Config(critic=lambda e: np.zeros(e.n_steps), gamma=1.0, trace=1.0)
+    config = step_progress.Config(critic=lambda e: np.zeros(e.n_steps), gamma=1.0, gae_lambda=1.0)
     assert step_progress.assign([ep], config).values("step") == pytest.approx([1.35, 0.75, 0.45])
     with pytest.raises(BadInput, match="step_progress needs a critic"):
         step_progress.assign([ep])

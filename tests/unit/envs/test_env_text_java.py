@@ -108,7 +108,7 @@ def test_without_java_the_error_names_what_to_install(monkeypatch):
 
 def test_the_java_machine_ends_with_a_killed_process():
     code = (
-        "import os, subprocess, sys; from evolvent.envs import twx; twx.make('coin'); "
+        "import os, subprocess, sys; from evolvent.envs.text import twx; twx.make('coin'); "
         "print(subprocess.check_output(['ps', '-o', 'pid=', '--ppid', str(os.getpid())], text=True).split()[0]);"
         "sys.stdout.flush(); os.kill(os.getpid(), 9)"
     )

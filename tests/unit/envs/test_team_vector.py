@@ -124,7 +124,7 @@ def test_an_interrupt_ends_the_workers_in_silence(tmp_path):
     here = Path(__file__).parent
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED.format(tests=str(here)))
-    env = os.environ | {"PYTHONPATH": f"{here}:{here.parent}"}
+    env = os.environ | {"PYTHONPATH": str(here.parents[1])}
     pipe = subprocess.PIPE
     run = subprocess.Popen(
         [sys.executable, script], stdout=pipe, stderr=pipe, text=True, env=env, start_new_session=True

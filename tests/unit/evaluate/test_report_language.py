@@ -151,8 +151,14 @@ def test_what_the_learner_tells_is_apart_from_what_the_environment_tells(tmp_pat
     assert "<h3>ratio</h3>" in learner and "<h3>loss</h3>" in learner and "<h3>reward overlong</h3>" in learner
     assert "<h3>reward format</h3>" in world and "ratio" not in world and "overlong" not in world
     rows = RunFolder.open(tmp_path / "run").read_metrics()
-    assert learning(rows).told() == ["success_mean", "tokens_mean", "cut_mean", "flat_mean", "reward_format_mean"]
-    assert not set(learning(rows).told()) & set(learning(rows).losses())
+    assert learning(rows).env_metrics() == [
+        "success_mean",
+        "tokens_mean",
+        "cut_mean",
+        "flat_mean",
+        "reward_format_mean",
+    ]
+    assert not set(learning(rows).env_metrics()) & set(learning(rows).losses())
 
 
 def test_where_nothing_but_success_is_told_there_is_no_such_part(tmp_path):

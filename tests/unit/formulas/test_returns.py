@@ -21,7 +21,7 @@ def world(seed, shape=SHAPE):
     after[:-1][inside] = value[1:][inside]  # going on: the next row's value; ending: the value of the last observation
     return {
         "r": rng.normal(size=shape), "v": value, "nv": after, "over": over, "cut": cut,
-        "gamma": rng.uniform(0.5, 1, shape), "trace": rng.uniform(0, 1, shape),
+        "gamma": rng.uniform(0.5, 1, shape), "gae_lambda": rng.uniform(0, 1, shape),
     }  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def slow_gae(w, at):
         total += weight * (w["r"][i] + w["gamma"][i] * following - w["v"][i])
         if w["over"][i] or w["cut"][i]:
             break
-        weight *= w["gamma"][i] * w["trace"][i]
+        weight *= w["gamma"][i] * w["gae_lambda"][i]
     return total
 
 
@@ -42,7 +42,13 @@ def slow_gae(w, at):
 def test_gae_follows_its_definition(seed):
     w = world(seed)
     got = returns.gae(
-        w["r"], w["v"], w["nv"], gamma=w["gamma"], trace=w["trace"], terminated_T=w["over"], truncated_T=w["cut"]
+        w["r"],
+        w["v"],
+        w["nv"],
+        gamma=w["gamma"],
+        gae_lambda=w["gae_lambda"],
+        terminated_T=w["over"],
+        truncated_T=w["cut"],
     )
     assert got == pytest.approx(np.array([slow_gae(w, i) for i in np.ndindex(SHAPE)]).reshape(SHAPE))
 
@@ -50,7 +56,7 @@ def test_gae_follows_its_definition(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_gae_plus_value_is_the_lambda_return(seed):
     w = world(seed)
-    flags = {"terminated_T": w["over"], "truncated_T": w["cut"], "gamma": w["gamma"], "trace": w["trace"]}
+    flags = {"terminated_T": w["over"], "truncated_T": w["cut"], "gamma": w["gamma"], "gae_lambda": w["gae_lambda"]}
     assert returns.gae(w["r"], w["v"], w["nv"], **flags) + w["v"] == pytest.approx(
         returns.lambda_returns(w["r"], w["nv"], **flags)
     )
@@ -59,9 +65,9 @@ def test_gae_plus_value_is_the_lambda_return(seed):
 def test_trace_one_is_the_discounted_return_and_trace_zero_the_one_step_target():
     w = world(7)
     flags = {"terminated_T": w["over"], "truncated_T": w["cut"], "gamma": w["gamma"]}
-    lam = returns.lambda_returns(w["r"], w["nv"], trace=1.0, **flags)
+    lam = returns.lambda_returns(w["r"], w["nv"], gae_lambda=1.0, **flags)
     assert lam == pytest.approx(returns.discounted(w["r"], next_value_T=w["nv"], **flags))
-    assert returns.lambda_returns(w["r"], w["nv"], trace=0.0, **flags) == pytest.approx(
+    assert returns.lambda_returns(w["r"], w["nv"], gae_lambda=0.0, **flags) == pytest.approx(
         returns.n_step(w["r"], w["nv"], 1, **flags)
     )
     assert returns.n_step(w["r"], w["nv"], 100, **flags) == pytest.approx(lam)
@@ -84,7 +90,7 @@ def test_termination_ends_and_truncation_bootstraps():
     assert returns.discounted(r, gamma=0.5, truncated_T=end).tolist() == [0.5, 1, 0]
 
 
-def slow_vtrace(r, v, nv, ratio, gamma, trace, rho, c):
+def slow_vtrace(r, v, nv, ratio, gamma, gae_lambda, rho, c):
     """Equation 1 of the paper, as the double sum it is; one attempt that never ends."""
     n = len(r)
     out = np.zeros(n)
@@ -92,7 +98,7 @@ def slow_vtrace(r, v, nv, ratio, gamma, trace, rho, c):
         out[s], prod = v[s], 1.0
         for t in range(s, n):
             out[s] += gamma ** (t - s) * prod * min(rho, ratio[t]) * (r[t] + gamma * nv[t] - v[t])
-            prod *= trace * min(c, ratio[t])
+            prod *= gae_lambda * min(c, ratio[t])
     return out
 
 
@@ -100,7 +106,7 @@ def test_vtrace_is_the_double_sum_of_the_paper():
     rng = np.random.default_rng(0)
     r, v, ratio = rng.normal(size=8), rng.normal(size=9), np.exp(rng.normal(size=8))
     got, adv = returns.vtrace(
-        r, v[:-1], v[1:], np.log(ratio), gamma=0.9, trace=0.8, clip_rho=1.2, clip_c=0.9, clip_advantage=1.1
+        r, v[:-1], v[1:], np.log(ratio), gamma=0.9, gae_lambda=0.8, clip_rho=1.2, clip_c=0.9, clip_advantage=1.1
     )
     want = slow_vtrace(r, v[:-1], v[1:], ratio, 0.9, 0.8, 1.2, 0.9)
     assert got == pytest.approx(want)
@@ -112,7 +118,7 @@ def test_vtrace_on_policy_is_the_lambda_return():
     w = world(3)
     flags = {"terminated_T": w["over"], "truncated_T": w["cut"], "gamma": w["gamma"]}
     target, adv = returns.vtrace(w["r"], w["v"], w["nv"], np.zeros(SHAPE), **flags)
-    assert target == pytest.approx(returns.lambda_returns(w["r"], w["nv"], trace=1.0, **flags))
+    assert target == pytest.approx(returns.lambda_returns(w["r"], w["nv"], gae_lambda=1.0, **flags))
     assert adv == pytest.approx(target - w["v"])
 
 
@@ -122,7 +128,7 @@ def test_attempts_in_one_column_do_not_touch_each_other(seed, at):
     """Whatever follows the end of an attempt, its own numbers stay as they are."""
     w = world(seed)
     w["over"][at], w["cut"][at] = True, False
-    flags = {"terminated_T": w["over"], "truncated_T": w["cut"], "gamma": w["gamma"], "trace": w["trace"]}
+    flags = {"terminated_T": w["over"], "truncated_T": w["cut"], "gamma": w["gamma"], "gae_lambda": w["gae_lambda"]}
     before = returns.gae(w["r"], w["v"], w["nv"], **flags)[: at + 1]
     for name in ("r", "v", "nv"):
         w[name][at + 1 :] += 100.0
@@ -135,7 +141,7 @@ def test_shapes():
     assert by_time == pytest.approx(returns.discounted(w["r"], gamma=0.9))
     assert returns.discounted(np.zeros((0, 3))).shape == (0, 3)
     with pytest.raises(BadInput, match="value_T does not fit"):
-        returns.gae(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), gamma=1.0, trace=1.0)
+        returns.gae(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), gamma=1.0, gae_lambda=1.0)
     with pytest.raises(BadInput):
         returns.n_step([1.0], [0.0], 0, gamma=1.0)
     with pytest.raises(BadInput):

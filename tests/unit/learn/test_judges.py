@@ -10,7 +10,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.learn.tokens.batch import token_batch
-from evolvent.learn.tokens.judges import ActionJudge, TokenJudge
+from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
 from evolvent.learn.tokens.objective import Objective
 from evolvent.learn.tokens.policy_gradient import improve
 from evolvent.models.language import model as language
@@ -63,8 +63,8 @@ def sampled(model, n=4):
 
 
 def test_what_was_sampled_is_what_is_trained(model):
-    batch, judge = sampled(model), TokenJudge(model)
-    batch = batch.with_reference(TokenJudge(model, adapter=None))
+    batch, judge = sampled(model), TokenLogprobs(model)
+    batch = batch.with_reference(TokenLogprobs(model, adapter=None))
     before = [p.detach().clone() for p in model.trainable()]
     gradients = []
     for micro_tokens in (1, 12, 10_000):
@@ -85,7 +85,7 @@ def test_what_was_sampled_is_what_is_trained(model):
     start = improve(objective, batch, judge, adam)["loss"]
     assert improve(objective, batch, judge, adam, epochs=5)["loss"] < start
     with torch.no_grad():  # the reference is where it was
-        again = batch.with_reference(TokenJudge(model, adapter=None))
+        again = batch.with_reference(TokenLogprobs(model, adapter=None))
     assert torch.equal(again.units.ref_logp, batch.units.ref_logp)
 
 
@@ -93,19 +93,19 @@ def test_whole_actions_are_twosomes(model):
     context, choices = np.array([2, 3], np.int32), [np.array(c, np.int32) for c in ([4], [5, 6], [7, 8, 9])]
     rows = [Row(context, choice, tuple(choices)) for choice in choices]
     with torch.no_grad():
-        logp = model.judge([Row(context, c) for c in choices]).logp_K
+        logp = model.logprobs([Row(context, c) for c in choices]).logp_K
         sums = torch.stack([part.sum() for part in logp.split([1, 2, 3])])
         for way, by in (("sum", 1), ("token", torch.tensor([1, 2, 3])), ("word", torch.tensor([1, 2, 3]))):
             expected = torch.log_softmax(sums / by / 0.7, -1)
-            told = ActionJudge(model, temperature=0.7, way=way)(rows)
+            told = ActionLogprobs(model, temperature=0.7, way=way)(rows)
             assert told.logp_K.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
             assert told.entropy_K.tolist() == pytest.approx([-(expected.exp() @ expected).item()] * 3, abs=1e-5)
-        free = ActionJudge(model, way="token")([Row(context, choices[2]), rows[0]])
+        free = ActionLogprobs(model, way="token")([Row(context, choices[2]), rows[0]])
         assert free.logp_K[0].item() == pytest.approx(
             sums[2].item(), abs=1e-5
         )  # what a record of its tokens adds up to
     with pytest.raises(BadInput, match="not among"):
-        ActionJudge(model)([Row(context, np.array([9, 9]), tuple(choices))])
+        ActionLogprobs(model)([Row(context, np.array([9, 9]), tuple(choices))])
 
 
 def test_a_choice_is_learned(model):
@@ -119,7 +119,7 @@ def test_a_choice_is_learned(model):
         episodes.append(ep)
     ledger = Ledger.for_episodes(episodes)
     ledger.set("step", [-1.0, 1.0])
-    judge = ActionJudge(model)
+    judge = ActionLogprobs(model)
     batch = token_batch(episodes, ledger, level="step", unit="action").with_old(judge)
     first = math.exp(batch.units.old_logp[1])
     improve(Objective(), batch, judge, torch.optim.AdamW(model.trainable(), lr=1e-2), epochs=3)
@@ -135,7 +135,7 @@ class Scored(language.LanguageModel):
     def judge(self, rows, *, adapter="policy", temperature=1.0, want=()):
         known = {4: [-1.0, -2.0], 6: [-0.5] * 4, 8: [-2.5]}
         flat = torch.tensor([x for row in rows for x in known[int(row.tokens[0])]])
-        return language.Judged(flat, torch.zeros_like(flat))
+        return language.Logprobs(flat, torch.zeros_like(flat))
 
     def decode(self, ids):
         return {4: "open", 6: "walk on", 8: "wait"}[int(ids[0])]
@@ -152,4 +152,4 @@ class Scored(language.LanguageModel):
 def test_probabilities_of_actions_by_hand(way, expected):
     choices = tuple(np.array(ids, np.int32) for ids in ([4, 5], [6, 7, 7, 7], [8]))
     rows = [Row(np.array([2]), ids, choices) for ids in choices]
-    assert ActionJudge(Scored(), way=way)(rows).logp_K.exp().tolist() == pytest.approx(expected, abs=1e-5)
+    assert ActionLogprobs(Scored(), way=way)(rows).logp_K.exp().tolist() == pytest.approx(expected, abs=1e-5)

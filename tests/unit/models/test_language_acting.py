@@ -6,7 +6,7 @@ import torch
 
 import tiny_language
 from evolvent.core.protocols import Request
-from evolvent.learn.tokens.judges import ActionJudge, TokenJudge
+from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
 from evolvent.models.language import model as language
 from evolvent.models.language.acting import Acting
 from evolvent.models.language.model import Row
@@ -30,7 +30,7 @@ def test_what_is_recorded_is_what_training_computes_again(model, way, temperatur
     said = Acting(model, way, temperature)(wanted)
     rows = [Row(a.prompt, s.token_ids, a.choices if way == "trie" else ()) for a, s in zip(wanted, said, strict=True)]
     with torch.no_grad():
-        again = TokenJudge(model, "policy", temperature)(rows).logp_K.numpy()
+        again = TokenLogprobs(model, "policy", temperature)(rows).logp_K.numpy()
     assert np.concatenate([s.logp for s in said]) == pytest.approx(again, abs=1e-4)
     assert all(np.array_equal(a.choices[s.choice], s.token_ids) for a, s in zip(wanted, said, strict=True))
 
@@ -40,7 +40,7 @@ def test_a_choice_has_the_probability_that_actions_are_trained_with(model):
     said = Acting(model, "word", 0.7)(wanted)
     rows = [Row(a.prompt, s.token_ids, a.choices) for a, s in zip(wanted, said, strict=True)]
     with torch.no_grad():
-        again = ActionJudge(model, "policy", 0.7, "word")(rows).logp_K.numpy()
+        again = ActionLogprobs(model, "policy", 0.7, "word")(rows).logp_K.numpy()
     assert [float(s.notes["action_logp"][0]) for s in said] == pytest.approx(again.tolist(), abs=1e-4)
 
 
@@ -50,7 +50,7 @@ def test_choices_are_drawn_with_their_probabilities(model):
     said = acting([Request(one.prompt, seed, 8, choices=one.choices) for seed in range(300)])
     with torch.no_grad():
         rows = [Row(one.prompt, ids, one.choices) for ids in one.choices]
-        p = ActionJudge(model, "policy", 3.0, "sum")(rows).logp_K.exp().numpy()
+        p = ActionLogprobs(model, "policy", 3.0, "sum")(rows).logp_K.exp().numpy()
     share = np.bincount([s.choice for s in said], minlength=3) / 300
     assert p.sum() == pytest.approx(1.0, abs=1e-4) and share == pytest.approx(p, abs=0.09)
     assert acting.tokens == sum(len(s.token_ids) for s in said) and acting.seconds > 0
@@ -62,7 +62,7 @@ def test_greedy_takes_the_best(model):
     with torch.no_grad():
         for ask, k in zip(wanted, best, strict=True):
             rows = [Row(ask.prompt, ids, ask.choices) for ids in ask.choices]
-            assert int(ActionJudge(model, "policy", 1.0, "word")(rows).logp_K.argmax()) == k
+            assert int(ActionLogprobs(model, "policy", 1.0, "word")(rows).logp_K.argmax()) == k
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])

@@ -26,7 +26,7 @@ ROW = Row(np.arange(5, 12, dtype=np.int32), np.arange(20, 26, dtype=np.int32))
 
 def logp(model, adapter="policy"):
     with torch.no_grad():
-        return model.judge([ROW], adapter=adapter).logp_K
+        return model.logprobs([ROW], adapter=adapter).logp_K
 
 
 def plain(network):
@@ -79,11 +79,11 @@ def test_transformers_reads_all_weights(folder, tmp_path):
 def test_one_step_of_an_optimizer_is_seen_by_the_sampler(team):
     before = team.sample([ROW.context], max_tokens=8, seeds=[1], adapter="solver")[0]
     optimizer = torch.optim.SGD(team.trainable("solver"), lr=0.5)
-    (-team.judge([Row(ROW.context, before.token_ids)], adapter="solver").logp_K.sum()).backward()
+    (-team.logprobs([Row(ROW.context, before.token_ids)], adapter="solver").logp_K.sum()).backward()
     optimizer.step()
     after = team.sample([ROW.context], max_tokens=8, seeds=[1], adapter="solver")[0]
     with torch.no_grad():
-        judged = team.judge([Row(ROW.context, after.token_ids)], adapter="solver").logp_K
+        judged = team.logprobs([Row(ROW.context, after.token_ids)], adapter="solver").logp_K
     assert np.abs(judged.numpy() - after.logp).max() < 1e-4 and abs(after.logp[0] - before.logp[0]) > 1e-3
     assert all(p.grad is None for p in team.trainable("checker"))
     assert all(p.grad is None for n, p in team.network.named_parameters() if "lora" not in n)
@@ -120,7 +120,7 @@ def test_bfloat16_samples_what_it_judges(folder):
     assert full.trainable()[0].dtype == torch.float32
     for model in (half, full):
         (done,) = model.sample([ROW.context], max_tokens=10, seeds=[0])
-        judged = model.judge([Row(ROW.context, done.token_ids)])
+        judged = model.logprobs([Row(ROW.context, done.token_ids)])
         assert np.abs(judged.logp_K.detach().numpy() - done.logp).max() < 0.2
         judged.logp_K.sum().backward()
         assert all(torch.isfinite(p.grad).all() for p in model.trainable())

@@ -68,7 +68,7 @@ def gradients(model, adapter, loss):
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_values_and_gradients_are_those_of_the_plain_pass(model, adapter, temperature):
     weights = torch.linspace(-1, 1, len(tokens_of(ROWS)))
-    judged = model.judge(ROWS, adapter=adapter, temperature=temperature)
+    judged = model.logprobs(ROWS, adapter=adapter, temperature=temperature)
     logp, entropy = logp_entropy(plain(model, ROWS, adapter, temperature), tokens_of(ROWS))
     assert judged.logp_K.dtype == judged.entropy_K.dtype == torch.float32
     assert (judged.logp_K - logp).abs().max() < TOLERANCE and (judged.entropy_K - entropy).abs().max() < TOLERANCE
@@ -82,7 +82,7 @@ def test_the_adapters_differ_and_none_is_the_base(model, folder):
 
     base = AutoModelForCausalLM.from_pretrained(folder)
     with torch.no_grad():
-        by = {name: model.judge(ROWS, adapter=name).logp_K for name in ("policy", "checker", None)}
+        by = {name: model.logprobs(ROWS, adapter=name).logp_K for name in ("policy", "checker", None)}
         row = torch.tensor(np.concatenate([ROWS[1].context, ROWS[1].tokens])[None], dtype=torch.int64)
         truth = logp_entropy(base(row).logits[0, len(ROWS[1].context) - 1 : -1], tokens_of(ROWS[1:2]))[0]
     n = len(ROWS[0].tokens)
@@ -92,11 +92,11 @@ def test_the_adapters_differ_and_none_is_the_base(model, folder):
 
 
 def test_pieces_change_nothing(model, monkeypatch):
-    whole = model.judge(ROWS)
+    whole = model.logprobs(ROWS)
     truth = gradients(model, "policy", (whole.logp_K + whole.entropy_K).sum())
     monkeypatch.setattr(model, "max_tokens_per_pass", 30)
     monkeypatch.setattr(heads, "PIECE", 500)
-    parts = model.judge(ROWS)
+    parts = model.logprobs(ROWS)
     assert (whole.logp_K - parts.logp_K).abs().max() < TOLERANCE
     assert (whole.entropy_K - parts.entropy_K).abs().max() < TOLERANCE
     ours = gradients(model, "policy", (parts.logp_K + parts.entropy_K).sum())
@@ -108,12 +108,12 @@ def test_shared_beginnings_pass_through_the_model_once(model, monkeypatch):
     inside = model._engine.step
     monkeypatch.setattr(model._engine, "step", lambda i, *rest: seen.append(len(i)) or inside(i, *rest))
     context = ids("a prompt of forty letters or thereabouts")
-    model.judge([Row(context, ids(t)) for t in ("north", "south", "south", "n")])
+    model.logprobs([Row(context, ids(t)) for t in ("north", "south", "south", "n")])
     assert seen == [len(context) + 4 + 4]  # the last token of an answer predicts nothing; "n" is a beginning
 
 
 def test_hidden_states_and_logits(model):
-    judged = model.judge(ROWS, want=("hidden", "logits"), temperature=0.5)
+    judged = model.logprobs(ROWS, want=("hidden", "logits"), temperature=0.5)
     truth = plain(model, ROWS, temperature=0.5)
     assert (judged.logits_KV - truth).abs().max() < 2 * TOLERANCE
     logp, entropy = logp_entropy(truth, tokens_of(ROWS))
@@ -143,10 +143,10 @@ def test_choices_renormalise_over_what_continues_one(model, temperature):
     truth = truth.gather(1, tokens_of(rows)[:, None])[:, 0]
     weights = torch.linspace(-1, 1, len(truth))
     expected = gradients(model, "policy", (weights * truth).sum())
-    judged = model.judge(rows, temperature=temperature)
+    judged = model.logprobs(rows, temperature=temperature)
     assert (judged.logp_K - truth).abs().max() < TOLERANCE and (judged.entropy_K - entropy).abs().max() < TOLERANCE
     assert (gradients(model, "policy", (weights * judged.logp_K).sum()) - expected).abs().max() < TOLERANCE * 10
-    whole = model.judge(rows, temperature=temperature, want=("hidden",))
+    whole = model.logprobs(rows, temperature=temperature, want=("hidden",))
     assert (whole.logp_K - judged.logp_K).abs().max() < TOLERANCE
     sums = torch.stack([part.sum() for part in judged.logp_K[: sum(map(len, ACTIONS))].split(list(map(len, ACTIONS)))])
     assert abs(float(sums[:4].detach().exp().sum()) - 1) < 1e-5  # the tree is a distribution over actions
@@ -157,7 +157,7 @@ def test_all_actions_at_once(model, normalise):
     contexts = [row.context for row in ROWS[:4]]
     texts = ["take the bowl", "take", "go to the door", "take the bowl away"]
     choices = [[model.encode(t) for t in texts[: 2 + i % 3]] for i in range(4)]
-    ours = model.judge_choices(contexts, choices, normalise=normalise)
+    ours = model.choice_logprobs(contexts, choices, normalise=normalise)
     for context, some, mine in zip(contexts, choices, ours, strict=True):
         rows = [Row(context, choice) for choice in some]
         logp = logp_entropy(plain(model, rows), tokens_of(rows))[0]
@@ -186,11 +186,11 @@ def test_checkpointing_acts_with_the_adapter_of_the_first_pass(folder, model):
     again = tiny_language.stir(
         language.load(folder, dtype="float32", adapters=("policy", "checker"), gradient_checkpointing=True)
     )
-    truth = gradients(model, "policy", model.judge(ROWS).logp_K.sum())
-    loss = again.judge(ROWS).logp_K.sum()
+    truth = gradients(model, "policy", model.logprobs(ROWS).logp_K.sum())
+    loss = again.logprobs(ROWS).logp_K.sum()
     with torch.no_grad():
-        again.judge(ROWS, adapter=None)
-        again.judge(ROWS, adapter="checker")
+        again.logprobs(ROWS, adapter=None)
+        again.logprobs(ROWS, adapter="checker")
     ours = gradients(again, "policy", loss)
     assert (ours - truth).abs().max() < TOLERANCE * truth.abs().max()
     assert not any(m.training for m in again.network.modules() if isinstance(m, torch.nn.Linear))
@@ -200,14 +200,14 @@ def test_all_weights_trained(folder):
     full = language.load(folder, dtype="float32", lora_rank=0)
     weights = torch.linspace(-1, 1, len(tokens_of(ROWS)))
     for entropy in (False, True):
-        judged = full.judge(ROWS)
+        judged = full.logprobs(ROWS)
         logits = full.network.float()
         logp, spread = logp_entropy(plain_full(logits, ROWS), tokens_of(ROWS))
         ours = gradients(full, "policy", ((judged.logp_K + entropy * judged.entropy_K) * weights).sum())
         truth = gradients(full, "policy", ((logp + entropy * spread) * weights).sum())
         assert (ours - truth).abs().max() < TOLERANCE * truth.abs().max()
     with pytest.raises(BadInput, match="reference"):
-        full.judge(ROWS, adapter=None)
+        full.logprobs(ROWS, adapter=None)
 
 
 def plain_full(network, rows):
@@ -238,8 +238,8 @@ def test_micro_batches_cover_the_rows(model):
 )
 def test_bad_rows(model, rows, options, what):
     with pytest.raises(BadInput, match=what):
-        model.judge(rows, **options)
+        model.logprobs(rows, **options)
 
 
 def test_no_rows(model):
-    assert model.judge([]).logp_K.shape == (0,) and model.judge([ROWS[6]]).logp_K.shape == (0,)
+    assert model.logprobs([]).logp_K.shape == (0,) and model.logprobs([ROWS[6]]).logp_K.shape == (0,)

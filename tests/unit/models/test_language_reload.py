@@ -110,7 +110,7 @@ def trained(dtype, lr, steps=50):
     context = model.encode("Numbers: 3 9 4\nLargest:", start=True)
     rows = [Row(context, model.encode(text)) for text in (" 9\n", " 3\n", " 4\n")]
     for _ in range(steps):
-        logp = model.judge(rows).logp_K
+        logp = model.logprobs(rows).logp_K
         sums = torch.stack([part.sum() for part in logp.split([len(row.tokens) for row in rows])])
         (-(sums * torch.tensor([1.0, -0.05, -0.05])).sum()).backward()
         torch.nn.utils.clip_grad_norm_(model.trainable(), 1.0)
@@ -128,9 +128,9 @@ def test_fifty_steps_and_loaded_again_in_either_precision(dtype, lr, tmp_path):
     model.save(tmp_path / "adapter")
     row = Row(model.encode("Numbers: 3 9 4\nLargest:", start=True), model.encode(" 9\n"))
     with torch.no_grad():
-        wanted = model.judge([row]).logp_K.numpy()
+        wanted = model.logprobs([row]).logp_K.numpy()
         for other in ("float32", "bfloat16"):
             again = language.load(str(tmp_path / "adapter"), dtype=other)
-            got = again.judge([row]).logp_K.numpy()
+            got = again.logprobs([row]).logp_K.numpy()
             assert np.abs(np.exp(got) - np.exp(wanted)).max() < (1e-4 if other == dtype else 0.1)
-            assert got.sum() > again.judge([row], adapter=None).logp_K.sum() + 0.5  # and it has its effect
+            assert got.sum() > again.logprobs([row], adapter=None).logp_K.sum() + 0.5  # and it has its effect

@@ -41,7 +41,7 @@ def test_what_was_sampled_is_what_is_judged(model, prompts, temperature, bound):
     done = model.sample(prompts, n=3, max_tokens=20, seeds=range(12), temperature=temperature, allowed=allowed)
     rows = [Row(prompts[i // 3], d.token_ids, allowed[i // 3] or ()) for i, d in enumerate(done)]
     with torch.no_grad():
-        judged = model.judge(rows, temperature=temperature)
+        judged = model.logprobs(rows, temperature=temperature)
     assert np.abs(judged.logp_K.numpy() - np.concatenate([d.logp for d in done])).max() < GAP
     assert np.abs(judged.entropy_K.numpy() - np.concatenate([d.entropy for d in done])).max() < GAP
     if bound:
@@ -79,7 +79,7 @@ def test_frequencies(model, prompts, settings):
     n = 3000
     done = model.sample([prompts[1]], n=n, max_tokens=1, seeds=range(n), **settings)
     with torch.no_grad():
-        logits = model.judge([Row(prompts[1], np.array([1]))], want=("logits",)).logits_KV[0].double().numpy()
+        logits = model.logprobs([Row(prompts[1], np.array([1]))], want=("logits",)).logits_KV[0].double().numpy()
     p = np.exp(logits / settings.get("temperature", 1.0))
     order = np.argsort(-p)
     kept = order[: settings.get("top_k", len(p))]
@@ -99,7 +99,7 @@ def test_greedy_takes_the_most_probable(model, prompts):
     done = model.sample(prompts, max_tokens=10, seeds=[0] * 4, temperature=0.0)
     rows = [Row(p, d.token_ids) for p, d in zip(prompts, done, strict=True)]
     with torch.no_grad():
-        judged = model.judge(rows, want=("logits",))
+        judged = model.logprobs(rows, want=("logits",))
     assert judged.logits_KV.argmax(-1).tolist() == np.concatenate([d.token_ids for d in done]).tolist()
     assert np.abs(judged.logp_K.numpy() - np.concatenate([d.logp for d in done])).max() < GAP
 
@@ -150,7 +150,7 @@ def test_it_is_a_model_like_any_other(model):
     with pytest.raises(ModelError, match="grammar"):
         model.generate("x", grammar='root ::= "y"')
     assert model.generate("x", temperature=2.0, seed=1, max_tokens=5).logp == pytest.approx(
-        model.judge([Row(model.encode("x"), model.generate("x", temperature=2.0, seed=1, max_tokens=5).token_ids)])
+        model.logprobs([Row(model.encode("x"), model.generate("x", temperature=2.0, seed=1, max_tokens=5).token_ids)])
         .logp_K.detach().numpy(), abs=GAP,
     )  # fmt: skip
 
@@ -180,7 +180,7 @@ def test_other_kinds_of_models(tmp_path, kind, settings):
     done = other.sample(prompts, n=2, max_tokens=12, seeds=range(4))
     rows = [Row(prompts[i // 2], d.token_ids) for i, d in enumerate(done)]
     with torch.no_grad():
-        judged = other.judge(rows, want=("logits",))
+        judged = other.logprobs(rows, want=("logits",))
         whole = torch.tensor(np.concatenate([rows[0].context, rows[0].tokens])[None], dtype=torch.int64)
         truth = other.network(whole, use_cache=False).logits[0, len(prompts[0]) - 1 : -1]
     assert (judged.logits_KV[: len(truth)] - truth).abs().max() < 1e-3

@@ -28,7 +28,7 @@ def test_sampler_and_trainer_agree(model):
     done = model.sample([prompt, other], n=2, max_tokens=12, seeds=range(4), temperature=0.8)
     rows = [Row((prompt, other)[i // 2], d.token_ids) for i, d in enumerate(done)]
     with torch.no_grad():
-        judged = model.judge(rows, temperature=0.8).logp_K.numpy()
+        judged = model.logprobs(rows, temperature=0.8).logp_K.numpy()
     assert np.abs(judged - np.concatenate([d.logp for d in done])).max() <= 1e-4
 
 
@@ -36,7 +36,7 @@ def test_packed_actions_are_those_one_by_one(model):
     context = model.encode("You are in the kitchen. There is a bowl and a tomato. You")
     actions = [model.encode(t) for t in (" take the bowl", " take the tomato", " go to the door")]
     with torch.no_grad():
-        (together,) = model.judge_choices([context], [actions], normalise="sum")
+        (together,) = model.choice_logprobs([context], [actions], normalise="sum")
         alone = []
         for action in actions:
             whole = torch.from_numpy(np.concatenate([context, action]).astype(np.int64))

@@ -25,7 +25,7 @@ def alone(actors: Actors, c, action: torch.Tensor) -> tuple[torch.Tensor, torch.
     rows = []
     for i in range(c.team.n_agents):
         available = None if c.available_BAN is None else c.available_BAN[:, i]
-        rows.append(actors.judge_one(i, c.obs_BAD[:, i], action[:, i], available_BN=available))
+        rows.append(actors.logprobs_one(i, c.obs_BAD[:, i], action[:, i], available_BN=available))
     return torch.stack([row.logp for row in rows], 1), torch.stack([row.entropy for row in rows], 1)
 
 
@@ -36,7 +36,7 @@ def test_acting_judging_together_and_judging_alone_agree(kind, shared):
         c = case(kind, dtype=dtype)
         actors = actors_for(c, shared=shared)
         action, logp = actors.act(c.obs_BAD, available_BAN=c.available_BAN)
-        judged = actors.judge(c.obs_BAD, action, available_BAN=c.available_BAN)
+        judged = actors.logprobs(c.obs_BAD, action, available_BAN=c.available_BAN)
         one_logp, one_entropy = alone(actors, c, action)
         for other in (judged.logp, one_logp):
             torch.testing.assert_close(other, logp, rtol=0, atol=near)
@@ -64,7 +64,7 @@ def test_gradients_together_are_those_of_each_alone(shared):
     actors = actors_for(c, shared=shared)
     action, logp = actors.act(c.obs_BAD, available_BAN=c.available_BAN)
     weight = torch.linspace(-1, 1, logp.numel(), dtype=logp.dtype).view_as(logp)
-    judged = actors.judge(c.obs_BAD, action, available_BAN=c.available_BAN)
+    judged = actors.logprobs(c.obs_BAD, action, available_BAN=c.available_BAN)
     ((judged.logp * weight).sum() + judged.entropy.square().sum()).backward()
     together = [x.grad.clone() for x in actors.parameters()]
     actors.zero_grad()
@@ -79,13 +79,13 @@ def test_one_agent_learns_and_the_others_stay():
     actors = actors_for(c)
     action, before = actors.act(c.obs_BAD, available_BAN=c.available_BAN, greedy=True)
     optimizer = torch.optim.Adam(actors.parameters_of(1), lr=0.05)
-    actors.judge_one(1, c.obs_BAD[:, 1], action[:, 1], available_BN=c.available_BAN[:, 1]).logp.sum().backward()
+    actors.logprobs_one(1, c.obs_BAD[:, 1], action[:, 1], available_BN=c.available_BAN[:, 1]).logp.sum().backward()
     optimizer.step()
-    after = actors.judge(c.obs_BAD, action, available_BAN=c.available_BAN).logp
+    after = actors.logprobs(c.obs_BAD, action, available_BAN=c.available_BAN).logp
     changed = [bool((after[:, i] != before[:, i]).any()) for i in range(4)]
     assert changed == [False, True, False, False]
     with torch.no_grad():
-        again = actors.judge(c.obs_BAD, action, available_BAN=c.available_BAN).logp
+        again = actors.logprobs(c.obs_BAD, action, available_BAN=c.available_BAN).logp
     assert torch.equal(again, after), "acting uses the stack, and the stack has learned too"
 
 

@@ -33,7 +33,7 @@ def test_the_ratio_is_one_right_after_acting(kind, actor, dtype):
             policy = policy_for(c, blocks=blocks, heads=heads, actor=actor, mask_dead=mask_dead)
             for order in (None, c.order_BA):
                 acted = policy.act(c.obs_BAD, **c.masks, order_BA=order)
-                judged = policy.judge(c.obs_BAD, acted.action, **c.masks, order_BA=order)
+                judged = policy.logprobs(c.obs_BAD, acted.action, **c.masks, order_BA=order)
                 torch.testing.assert_close(judged.logp_BAP, acted.logp_BAP, rtol=0, atol=near)
                 torch.testing.assert_close(judged.value_BA, acted.value_BA, rtol=0, atol=near)
                 torch.testing.assert_close(policy.value(c.obs_BAD, c.active_BA), judged.value_BA, rtol=0, atol=near)
@@ -55,8 +55,8 @@ def test_caches_give_what_decoding_again_and_again_gives(kind, blocks, heads):
         torch.testing.assert_close(ours.logp_BAP, logp, rtol=0, atol=near)
         torch.testing.assert_close(ours.value_BA, value, rtol=0, atol=near)
         drawn = policy.act(c.obs_BAD, available_BAN=c.available_BAN)
-        logp, entropy, _ = plain.judge(c.obs_BAD, drawn.action, c.available_BAN)
-        judged = policy.judge(c.obs_BAD, drawn.action, available_BAN=c.available_BAN)
+        logp, entropy, _ = plain.logprobs(c.obs_BAD, drawn.action, c.available_BAN)
+        judged = policy.logprobs(c.obs_BAD, drawn.action, available_BAN=c.available_BAN)
         torch.testing.assert_close(judged.logp_BAP, logp, rtol=0, atol=10 * near)
         torch.testing.assert_close(judged.entropy_BA, entropy, rtol=0, atol=10 * near)
 
@@ -75,9 +75,9 @@ def test_gradients_are_those_of_the_plain_network():
     policy = policy_for(c, blocks=2, heads=2)
     plain = PlainJoint(copy.deepcopy(policy)).double()
     action = policy.act(c.obs_BAD, available_BAN=c.available_BAN).action
-    judged = policy.judge(c.obs_BAD, action, available_BAN=c.available_BAN)
+    judged = policy.logprobs(c.obs_BAD, action, available_BAN=c.available_BAN)
     weight_BA = torch.linspace(-1, 1, action.numel(), dtype=torch.float64).view_as(action)
-    logp, entropy, value = plain.judge(c.obs_BAD, action, c.available_BAN)
+    logp, entropy, value = plain.logprobs(c.obs_BAD, action, c.available_BAN)
     ((judged.logp_BAP.squeeze(-1) + judged.entropy_BA + judged.value_BA) * weight_BA).sum().backward()
     ((logp.squeeze(-1) + entropy + value) * weight_BA).sum().backward()
     theirs = {name: x.grad for name, x in plain.named_parameters() if not name.endswith(".k.bias")}
@@ -95,11 +95,11 @@ def test_an_agent_answers_only_to_those_before_it(kind):
     policy = policy_for(c, blocks=2)
     action = policy.act(c.obs_BAD, **c.masks).action
     other = policy_for(c, seed=9).act(c.obs_BAD, **c.masks).action
-    before = policy.judge(c.obs_BAD, action, **c.masks).logp_BAP
+    before = policy.logprobs(c.obs_BAD, action, **c.masks).logp_BAP
     for m in range(c.team.n_agents):
         changed = action.clone()
         changed[:, m] = other[:, m]
-        after = policy.judge(c.obs_BAD, changed, **c.masks).logp_BAP
+        after = policy.logprobs(c.obs_BAD, changed, **c.masks).logp_BAP
         torch.testing.assert_close(after[:, :m], before[:, :m], rtol=0, atol=0)
         if m + 1 < c.team.n_agents:
             assert (after[:, m + 1 :] != before[:, m + 1 :]).any(), "the action has no effect on those after"
@@ -111,14 +111,14 @@ def test_the_last_in_an_order_sees_all_others(kind):
     policy = policy_for(c)
     action = policy.act(c.obs_BAD, **c.masks, order_BA=c.order_BA).action
     other = policy_for(c, seed=9).act(c.obs_BAD, **c.masks).action
-    before = policy.judge(c.obs_BAD, action, **c.masks, order_BA=c.order_BA).logp_BAP
+    before = policy.logprobs(c.obs_BAD, action, **c.masks, order_BA=c.order_BA).logp_BAP
     place_BA = c.order_BA.argsort(1)
     rows = torch.arange(len(action))
     for m in range(c.team.n_agents):
         agent_B = c.order_BA[:, m]
         changed = action.clone()
         changed[rows, agent_B] = other[rows, agent_B]
-        same_BA = policy.judge(c.obs_BAD, changed, **c.masks, order_BA=c.order_BA).logp_BAP.eq(before).all(-1)
+        same_BA = policy.logprobs(c.obs_BAD, changed, **c.masks, order_BA=c.order_BA).logp_BAP.eq(before).all(-1)
         assert same_BA[place_BA < m].all()
         assert m + 1 == c.team.n_agents or not same_BA[place_BA > m].all()
 
@@ -148,7 +148,7 @@ def test_the_order_may_be_chosen_from_the_representations():
     acted = policy.act(c.obs_BAD, **c.masks, order_BA=choose, greedy=True)
     given = policy.act(c.obs_BAD, **c.masks, order_BA=c.order_BA, greedy=True)
     assert torch.equal(acted.action, given.action)
-    rep = policy.judge(c.obs_BAD, acted.action, **c.masks, order_BA=c.order_BA).rep_BAW
+    rep = policy.logprobs(c.obs_BAD, acted.action, **c.masks, order_BA=c.order_BA).rep_BAW
     torch.testing.assert_close(seen[0], rep, rtol=0, atol=1e-12)
 
 
@@ -157,7 +157,7 @@ def test_gradients_of_the_policy_reach_the_encoder_unless_the_actor_is_local(act
     c = case("mixed")
     policy = policy_for(c, actor=actor, scale=0.0)
     action = policy.act(c.obs_BAD, **c.masks).action
-    judged = policy.judge(c.obs_BAD, action, **c.masks)
+    judged = policy.logprobs(c.obs_BAD, action, **c.masks)
     judged.logp_BAP.sum().backward(retain_graph=True)
     reached = policy.encoder[0].mlp.up.weight.grad is not None and policy.look.linear.weight.grad.abs().sum() > 0
     assert bool(reached) == (actor != "local")
@@ -177,14 +177,14 @@ def test_masked_dead_agents_leave_no_trace(kind, order):
     dead = ~c.active_BA
     obs, changed = c.obs_BAD.clone(), action.clone()
     obs[dead], changed[dead] = 3.0 * obs[dead].flip(-1) + 1.0, other[dead]
-    a = policy.judge(c.obs_BAD, action, **c.masks, order_BA=order_BA)
-    b = policy.judge(obs, changed, **c.masks, order_BA=order_BA)
+    a = policy.logprobs(c.obs_BAD, action, **c.masks, order_BA=order_BA)
+    b = policy.logprobs(obs, changed, **c.masks, order_BA=order_BA)
     torch.testing.assert_close(a.logp_BAP[~dead], b.logp_BAP[~dead], rtol=0, atol=1e-12)
     torch.testing.assert_close(a.value_BA[~dead], b.value_BA[~dead], rtol=0, atol=1e-12)
     assert a.logp_BAP.isfinite().all(), "a team of dead agents only must stay finite"
     policy.mask_dead = False
-    a = policy.judge(c.obs_BAD, action, **c.masks, order_BA=order_BA)
-    b = policy.judge(obs, changed, **c.masks, order_BA=order_BA)
+    a = policy.logprobs(c.obs_BAD, action, **c.masks, order_BA=order_BA)
+    b = policy.logprobs(obs, changed, **c.masks, order_BA=order_BA)
     assert (a.logp_BAP[~dead] - b.logp_BAP[~dead]).abs().max() > 1e-6
 
 
@@ -194,7 +194,7 @@ def test_the_local_actor_sees_its_own_observation_only():
     action = policy.act(c.obs_BAD, **c.masks).action
     obs = c.obs_BAD.clone()
     obs[:, 1] += torch.randn(obs[:, 1].shape, generator=torch.Generator().manual_seed(3), dtype=obs.dtype)
-    a, b = policy.judge(c.obs_BAD, action, **c.masks), policy.judge(obs, action, **c.masks)
+    a, b = policy.logprobs(c.obs_BAD, action, **c.masks), policy.logprobs(obs, action, **c.masks)
     same = a.logp_BAP.eq(b.logp_BAP).all(-1).all(0)
     assert same.tolist() == [True, False, True, True]
     assert not a.value_BA.eq(b.value_BA).any(), "its critic, the encoder, sees everything"
@@ -224,7 +224,7 @@ def test_actions_are_allowed_and_greedy_is_the_likeliest(kind):
         for other in range(c.team.choices):
             last[:, -1] = other
             ok = c.available_BAN[:, -1, other]
-            logp = policy.judge(c.obs_BAD, last, **c.masks).logp_BAP[:, -1, 0]
+            logp = policy.logprobs(c.obs_BAD, last, **c.masks).logp_BAP[:, -1, 0]
             assert (logp[ok] <= greedy.logp_BAP[:, -1, 0][ok] + 1e-6).all()
     if vector is not None and choice is None:  # the mean is where each Gaussian is highest
         top = -torch.log(0.5 * torch.sigmoid(policy.scale) * (2 * torch.pi) ** 0.5)
@@ -241,7 +241,7 @@ def test_draws_follow_the_softmax():
     pairs = torch.cartesian_prod(torch.arange(n), torch.arange(n))
     probe = torch.zeros(len(pairs), c.team.n_agents, dtype=torch.long)
     probe[:, :2] = pairs
-    logp = policy.judge(
+    logp = policy.logprobs(
         c.obs_BAD.expand(len(pairs), -1, -1), probe, available_BAN=c.available_BAN.expand(len(pairs), -1, -1)
     ).logp_BAP.detach()
     expected = many * logp[:, :2, 0].sum(1).exp()
@@ -272,10 +272,10 @@ def test_weights_move_to_a_team_of_another_size():
     grown.adopt(trained.state_dict())
     obs = torch.randn(5, 9, 7, generator=torch.Generator().manual_seed(0))
     acted = grown.act(obs)
-    judged = grown.judge(obs, acted.action)
+    judged = grown.logprobs(obs, acted.action)
     torch.testing.assert_close(judged.logp_BAP, acted.logp_BAP, rtol=0, atol=1e-5)
     judged.logp_BAP.sum().backward()
-    a = trained.judge(small.obs_BAD, trained.act(small.obs_BAD, greedy=True).action).logp_BAP
+    a = trained.logprobs(small.obs_BAD, trained.act(small.obs_BAD, greedy=True).action).logp_BAP
     assert trained.state_dict().keys() == grown.state_dict().keys()
     assert a.shape == (16, 4, 1)
 
@@ -295,10 +295,10 @@ def test_acting_follows_new_weights_however_they_are_written():
 
     def agrees() -> bool:
         acted = policy.act(c.obs_BAD, **c.masks, greedy=True)
-        return bool(torch.allclose(policy.judge(c.obs_BAD, acted.action, **c.masks).logp_BAP, acted.logp_BAP))
+        return bool(torch.allclose(policy.logprobs(c.obs_BAD, acted.action, **c.masks).logp_BAP, acted.logp_BAP))
 
     assert agrees()
-    policy.judge(c.obs_BAD, policy.act(c.obs_BAD).action, **c.masks).logp_BAP.sum().backward()
+    policy.logprobs(c.obs_BAD, policy.act(c.obs_BAD).action, **c.masks).logp_BAP.sum().backward()
     optimizer.step()
     assert agrees()
     policy.act(c.obs_BAD)
@@ -323,7 +323,7 @@ def test_attention_over_few_words_is_attention_over_rows(heads):
     for words in (True, False):
         policy.width = 16 if words else 1  # a table of more rows than the width goes the general way
         policy.zero_grad()
-        judged = policy.judge(c.obs_BAD, action, **c.masks, order_BA=c.order_BA)
+        judged = policy.logprobs(c.obs_BAD, action, **c.masks, order_BA=c.order_BA)
         (judged.logp_BAP.square().sum() + judged.entropy_BA.sum()).backward()
         got.append([judged.logp_BAP.detach(), *(x.grad for x in policy.parameters() if x.grad is not None)])
     assert len(got[0]) == len(got[1]) > 20
@@ -336,8 +336,8 @@ def test_observations_may_be_standardised_once():
     for actor in ACTORS:
         policy = policy_for(c, actor=actor)
         action = policy.act(c.obs_BAD, **c.masks).action
-        once = policy.judge(policy.standardise(c.obs_BAD), action, **c.masks, standard=True)
-        for a, b in zip(once, policy.judge(c.obs_BAD, action, **c.masks), strict=True):
+        once = policy.logprobs(policy.standardise(c.obs_BAD), action, **c.masks, standard=True)
+        for a, b in zip(once, policy.logprobs(c.obs_BAD, action, **c.masks), strict=True):
             assert torch.equal(a, b)
 
 

@@ -65,10 +65,10 @@ def test_the_ratio_is_one_in_the_drawn_order_and_not_in_another(kind):
     view = View(c.obs_BAD, c.obs_BAD.flatten(1), c.available_BAN, c.active_BA)
     acted, order, logp = net.act(view, greedy=False, generator=torch.Generator().manual_seed(0))
     assert len(order.unique(dim=0)) > 5
-    judged = net.policy.judge(c.obs_BAD, acted.action, **c.masks, order_BA=order)
+    judged = net.policy.logprobs(c.obs_BAD, acted.action, **c.masks, order_BA=order)
     torch.testing.assert_close(judged.logp_BAP, acted.logp_BAP, rtol=0, atol=1e-5)
     torch.testing.assert_close(order_logp(net.ranker(judged.rep_BAW), order), logp, rtol=0, atol=1e-5)
-    wrong = net.policy.judge(c.obs_BAD, acted.action, **c.masks).logp_BAP
+    wrong = net.policy.logprobs(c.obs_BAD, acted.action, **c.masks).logp_BAP
     assert (wrong - acted.logp_BAP).abs().max() > 0.01
     order_logp(net.ranker(judged.rep_BAW), order).sum().backward()
     assert net.policy.encoder[0].mlp.up.weight.grad.abs().sum() > 0, "the order teaches the encoder"

@@ -38,7 +38,7 @@ def drawn(model, adapter="policy", temperature=1.0, **settings):
     )
     rows = [Row(PROMPTS[i // 4], one.token_ids) for i, one in enumerate(out)]
     with torch.no_grad():
-        judged = model.judge(rows, adapter=adapter, temperature=temperature).logp_K.numpy()
+        judged = model.logprobs(rows, adapter=adapter, temperature=temperature).logp_K.numpy()
     return out, float(np.abs(judged - np.concatenate([one.logp for one in out])).max())
 
 

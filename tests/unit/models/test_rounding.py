@@ -14,7 +14,7 @@ from evolvent.credit import token_implicit
 from evolvent.evaluate.live import Live
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.batch import token_batch
-from evolvent.learn.tokens.judges import TokenJudge
+from evolvent.learn.tokens.logprobs import TokenLogprobs
 from evolvent.learn.tokens.objectives_of_papers import GRPO, GSPO
 from evolvent.learn.tokens.policy_gradient import improve, reference_kl
 from evolvent.models.language import model as language
@@ -67,7 +67,7 @@ def off(a, b):
 def test_what_the_sampler_said_is_not_what_the_trainer_says_nor_in_other_company(folder):
     """If this fails on some machine, the tests below show nothing there."""
     coarse, _ = models(folder)
-    batch, judge = batch_of(attempts(coarse)), TokenJudge(coarse)
+    batch, judge = batch_of(attempts(coarse)), TokenLogprobs(coarse)
     whole = batch.looked_up(judge)[0]
     assert off(batch.units.old_logp, whole) > 1e-3
     some = batch.select(range(5, 9))
@@ -78,14 +78,14 @@ def test_a_judge_can_be_exact_in_any_format_and_leaves_the_weights_as_they_were(
     coarse, fine = models(folder)
     tiny_language.stir(coarse), tiny_language.stir(fine)
     batch = batch_of(attempts(coarse))
-    before = batch.looked_up(TokenJudge(coarse))[0]
+    before = batch.looked_up(TokenLogprobs(coarse))[0]
     weights = {name: (p.dtype, p.detach().clone()) for name, p in coarse.network.named_parameters()}
     for adapter in ("policy", "prm", None):
-        exact = batch.looked_up(TokenJudge(coarse, adapter, exact=True), 64)[0]
-        want = batch.looked_up(TokenJudge(fine, adapter))[0]
-        assert off(exact, want) < 1e-4 < off(batch.looked_up(TokenJudge(coarse, adapter))[0], want)
-    assert not TokenJudge(coarse, exact=True)(batch.rows).logp_K.requires_grad
-    assert off(batch.looked_up(TokenJudge(coarse))[0], before) == 0.0
+        exact = batch.looked_up(TokenLogprobs(coarse, adapter, exact=True), 64)[0]
+        want = batch.looked_up(TokenLogprobs(fine, adapter))[0]
+        assert off(exact, want) < 1e-4 < off(batch.looked_up(TokenLogprobs(coarse, adapter))[0], want)
+    assert not TokenLogprobs(coarse, exact=True)(batch.rows).logp_K.requires_grad
+    assert off(batch.looked_up(TokenLogprobs(coarse))[0], before) == 0.0
     for name, p in coarse.network.named_parameters():
         assert p.dtype == weights[name][0] and torch.equal(p, weights[name][1]), name
 
@@ -96,13 +96,13 @@ def test_an_exact_pass_that_fails_or_trains_all_weights_leaves_the_format(folder
         model = language.load(folder, dtype="bfloat16", lora_rank=0)
         batch = batch_of(attempts(model))
         fine = language.load(folder, dtype="float32", lora_rank=0)
-        assert off(batch.looked_up(TokenJudge(model, exact=True))[0], batch.looked_up(TokenJudge(fine))[0]) < 1e-4
+        assert off(batch.looked_up(TokenLogprobs(model, exact=True))[0], batch.looked_up(TokenLogprobs(fine))[0]) < 1e-4
         return
     model = language.load(folder, dtype="bfloat16")
     layer = model.network.get_input_embeddings()
     stop = layer.register_forward_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("stopped")))
     with pytest.raises(RuntimeError, match="stopped"):
-        TokenJudge(model, exact=True)(batch_of([short(model)]).rows)
+        TokenLogprobs(model, exact=True)(batch_of([short(model)]).rows)
     stop.remove()
     assert layer.weight.dtype == torch.bfloat16 and not layer._forward_pre_hooks
 
@@ -125,13 +125,13 @@ def test_the_first_pass_has_ratio_one_and_divergence_zero_whatever_the_minibatch
     batch = batch_of(attempts(coarse))
     still = torch.optim.SGD(coarse.trainable("policy"), lr=0.0)
     told = improve(
-        loss, batch.fresh_until(len(batch.rows)), TokenJudge(coarse), still, epochs=1, minibatches=minibatches,
+        loss, batch.fresh_until(len(batch.rows)), TokenLogprobs(coarse), still, epochs=1, minibatches=minibatches,
         micro_tokens=micro_tokens, generator=torch.Generator().manual_seed(3),
-        reference=TokenJudge(coarse, None) if loss.needs_reference else None,
+        reference=TokenLogprobs(coarse, None) if loss.needs_reference else None,
     )  # fmt: skip
     assert told["ratio_min"] == told["ratio_max"] == 1.0 and told["clip_low"] == told["clip_high"] == 0.0
     assert told["approx_kl"] == 0.0 and told.get("kl_ref", 0.0) == 0.0 and told["gap"] > 1e-3
-    assert reference_kl(batch, TokenJudge(coarse), TokenJudge(coarse, None), micro_tokens=40, which=1) == 0.0
+    assert reference_kl(batch, TokenLogprobs(coarse), TokenLogprobs(coarse, None), micro_tokens=40, which=1) == 0.0
 
 
 def test_pairs_are_compared_with_a_reference_that_was_judged_alike(folder):
@@ -142,8 +142,8 @@ def test_pairs_are_compared_with_a_reference_that_was_judged_alike(folder):
     batch = token_batch(episodes, ledger, level="step")
     still = torch.optim.SGD(coarse.trainable("prm"), lr=0.0)
     told = improve(
-        Preference("dpo", beta=5.0), batch, TokenJudge(coarse, "prm"), still, minibatches=2, micro_tokens=60,
-        generator=torch.Generator().manual_seed(0), reference=TokenJudge(coarse, "policy"),
+        Preference("dpo", beta=5.0), batch, TokenLogprobs(coarse, "prm"), still, minibatches=2, micro_tokens=60,
+        generator=torch.Generator().manual_seed(0), reference=TokenLogprobs(coarse, "policy"),
     )  # fmt: skip
     assert told["loss"] == pytest.approx(np.log(2.0), abs=1e-6) and told["margin"] == 0.0
 
@@ -157,7 +157,7 @@ def test_implicit_rewards_in_a_coarse_format_are_those_of_float32(folder):
         with torch.no_grad():
             for parameter, size in zip(model.trainable("prm"), torch.linspace(0.5, 1.5, 99), strict=False):
                 parameter.copy_(tiny[parameter.shape] * size)
-        judged = [batch.looked_up(TokenJudge(model, name, exact=exact))[0] for name in ("prm", "policy")]
+        judged = [batch.looked_up(TokenLogprobs(model, name, exact=exact))[0] for name in ("prm", "policy")]
         return (judged[0] - (judged[1] if old is None else old)).numpy()
 
     draws = torch.Generator().manual_seed(5)

@@ -79,12 +79,12 @@ def test_rules_beside_the_one_that_trained_have_its_discount():
     episode.end(terminated=True)
     episode.note("value", np.zeros(4))
 
-    found = {rule.name: rule for rule in standard_rules([episode], step_gae.Config(gamma=0.5, trace=1.0))}
+    found = {rule.name: rule for rule in standard_rules([episode], step_gae.Config(gamma=0.5, gae_lambda=1.0))}
     assert "discount 0.5" in found["ntpo"].summary and "trace 1" in found["turn_gae"].summary
     np.testing.assert_allclose(found["ntpo"].assign([episode]).values("token"), [0.125, 0.25, 0.5, 1.0])
     np.testing.assert_allclose(found["poad"].assign([episode]).values("token"), [0.5, 0.5, 1.0, 1.0])
 
-    settings = token_bad.Config(gamma=0.5, trace=0.5, trace_inside=1.0)
+    settings = token_bad.Config(gamma=0.5, gae_lambda=0.5, gae_lambda_inside=1.0)
     inside = {rule.name: rule for rule in standard_rules([episode], settings)}["poad"]
     np.testing.assert_allclose(inside.assign([episode]).values("token"), [0.25, 0.25, 1.0, 1.0])
     assert {rule.name for rule in standard_rules([episode])} == {"group_std", "leave_one_out", "return_to_go"}

@@ -112,13 +112,13 @@ def test_an_environment_that_cannot_draw_costs_the_picture_only(tmp_path, monkey
 
 def test_attempts_longer_than_the_sheet_are_shown_at_equal_distances():
     from evolvent.runs.team.evaluation import random_act
-    from evolvent.runs.team.frames import film
+    from evolvent.runs.team.frames import record_frames
     from evolvent.runs.team.steps import Steps
 
     env = envs.load_team("spread:n=2,limit=70", 1)
     env.env.render = lambda: np.full((2, 2, 3), env.env._age_B[0], np.uint8)
     steps = Steps(env.team, 1, 1, ids=False, device=torch.device("cpu"))
-    frames = film(env, random_act(env.team), steps, generator=torch.Generator(), seed=0)
+    frames = record_frames(env, random_act(env.team), steps, generator=torch.Generator(), seed=0)
     ages = [int(frame[0, 0, 0]) for frame in frames]
     assert ages[0] == 0 and len(ages) == 8 and 60 <= ages[-1] < 70
     assert max(np.diff(ages)) - min(np.diff(ages)) <= 4

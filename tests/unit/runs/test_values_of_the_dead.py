@@ -46,7 +46,7 @@ def by_hand():
     """Lambda-returns ``[T, B, A]``: nobody's death ends the sum."""
     paid, out, ahead = np.arange(B) % 2, np.zeros((T, B)), np.zeros(B)
     for t in reversed(range(T)):
-        following = 0.0 if t == T - 1 else (1 - RULE.trace) * 0.5 + RULE.trace * ahead
+        following = 0.0 if t == T - 1 else (1 - RULE.gae_lambda) * 0.5 + RULE.gae_lambda * ahead
         out[t] = ahead = paid + RULE.gamma * following
     return torch.from_numpy(np.repeat(out[:, :, None], A, axis=2)).float()
 
@@ -62,7 +62,7 @@ def test_targets_do_not_end_with_a_life():
 def learned(algo, batch, generator):
     """What the critic says of every step after many passes over one rollout."""
     norm, view = ValueNorm(), batch.view.flat()
-    common = {"gamma": RULE.gamma, "trace": RULE.trace, "grad_clip": 100.0}
+    common = {"gamma": RULE.gamma, "gae_lambda": RULE.gae_lambda, "grad_clip": 100.0}
     if algo == "ippo":
         critics = nn.ModuleList([Critic(D, hidden=(32,))])
         config = ippo.Config(**common, critic_epochs=200, clip=100.0)

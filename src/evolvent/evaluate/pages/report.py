@@ -68,7 +68,7 @@ def write_report(folder: Path) -> Path:
         picture = behaviour.read_bytes() if behaviour.exists() else b""
         html = report_team.render(manifest, summary, learning(rows), picture)
     else:
-        html = render(Run(manifest, summary, series.judged(rows), dict(_attempts(opened.read_episodes()))))
+        html = render(Run(manifest, summary, series.valid(rows), dict(_attempts(opened.read_episodes()))))
     write_atomic(path, html)
     return path
 

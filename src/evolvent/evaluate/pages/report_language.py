@@ -155,7 +155,9 @@ def _sentence(words: str) -> str:
 
 
 def _told(run: Learning) -> list[str]:
-    return [name for name in run.told() if name != "success_mean" and name not in _HEALTH]  # rewards of several kinds
+    return [
+        name for name in run.env_metrics() if name != "success_mean" and name not in _HEALTH
+    ]  # rewards of several kinds
 
 
 def _numbers(run: Learning, names: Sequence[str]) -> str:

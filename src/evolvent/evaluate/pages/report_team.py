@@ -44,7 +44,7 @@ def render(manifest: Mapping[str, Any], summary: Mapping[str, Any], run: Learnin
             section("What it does", _behaviour(picture)),
             section("Who earned the advantage", _credit(run, agents)),
             section("Learning in numbers", small(run, run.losses())),
-            section("What the environment tells", small(run, [n for n in run.told() if n != "success_mean"])),
+            section("What the environment tells", small(run, [n for n in run.env_metrics() if n != "success_mean"])),
             section("Where the time goes", _time(run)),
             section("Evaluations", evaluations(summary, run, sampled="actions sampled", chance="random actions")),
             section("Configuration", configuration(manifest)),

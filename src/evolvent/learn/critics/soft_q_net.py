@@ -96,13 +96,13 @@ class SoftQ:
         rows = [row for e in episodes for row in self._rows(e)]
         cut = [e for e in episodes if e.truncated and not e.terminated]
         last = [self._last(e) for e in cut]
-        told = self._soft([*rows, *last]).cpu().numpy()
+        metrics = self._soft([*rows, *last]).cpu().numpy()
         at = sum(e.n_tokens for e in episodes)
-        for e, (expected, kl) in zip(cut, told[:, at:].T.tolist(), strict=True):
+        for e, (expected, kl) in zip(cut, metrics[:, at:].T.tolist(), strict=True):
             e.final_value = expected - self.settings.beta * kl
         at = 0
         for e in episodes:
-            expected, kl = told[:, at : at + e.n_tokens]
+            expected, kl = metrics[:, at : at + e.n_tokens]
             at += e.n_tokens
             rows_e, rows = rows[: e.n_steps], rows[e.n_steps :]
             self._pass_forced(e, rows_e, expected, kl)
@@ -172,19 +172,19 @@ class SoftQ:
             ModelError: a loss is not finite.
         """
         batch = token_batch(episodes, ledger, level="token", constrained=self.constrained)
-        told: list[dict[str, float]] = []
+        metrics: list[dict[str, float]] = []
         for _ in range(epochs):
             order = torch.randperm(len(batch.rows), generator=generator)
             for rows in order.chunk(min(minibatches, max(1, len(order)))):
                 part = batch.select(rows.tolist())
-                told.append(self._step(part, policy))
+                metrics.append(self._step(part, policy))
                 self._follow()
-        bad = [name for name, value in told[-1].items() if not math.isfinite(value)]
+        bad = [name for name, value in metrics[-1].items() if not math.isfinite(value)]
         if bad:
             raise ModelError("learning diverged", got=bad, expected="finite losses", do="lower lr or critic_lr")
-        means = {name: fmean(row[name] for row in told if name in row) for name in told[0]}
-        first = {"gap": told[0]["gap"]} if "gap" in told[0] else {}
-        return means | first | {"updates": float(len(told)), "tokens": float(len(batch.units))}
+        means = {name: fmean(row[name] for row in metrics if name in row) for name in metrics[0]}
+        first = {"gap": metrics[0]["gap"]} if "gap" in metrics[0] else {}
+        return means | first | {"updates": float(len(metrics)), "tokens": float(len(batch.units))}
 
     def _step(self, part: TokenBatch, policy: torch.optim.Optimizer) -> dict[str, float]:
         """One step of the policy with the values as they are, and one of the values.
@@ -202,9 +202,9 @@ class SoftQ:
                 base = self.model.states(one.rows, adapter=None)
             leaves = hidden.detach().requires_grad_(), values.detach().requires_grad_()
             for places in self._places(one.rows):
-                told = self._losses(one, places, leaves, base, len(part.units))
-                moved.append(told.pop("moved").cpu())
-                for name, total in told.items():
+                metrics = self._losses(one, places, leaves, base, len(part.units))
+                moved.append(metrics.pop("moved").cpu())
+                for name, total in metrics.items():
                     sums[name] += float(total) / len(part.units)
             hidden.backward(leaves[0].grad)
             values.backward(leaves[1].grad)

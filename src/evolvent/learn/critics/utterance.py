@@ -152,14 +152,14 @@ class UtteranceCritics:
         """
         fresh_D = self._read([np.concatenate([s.context, ids]) for s, ids in zip(drawn, answers, strict=True)])
         at = torch.tensor([s.place for s in drawn])
-        told: list[tuple[float, float]] = []
+        metrics: list[tuple[float, float]] = []
         for _ in range(passes):
-            told = []
+            metrics = []
             for rows in torch.randperm(len(drawn), generator=generator).split(batch):
                 replayed = torch.randint(len(self), (len(rows),), generator=generator)
-                told.append(self._step(replayed, at[rows], fresh_D[rows]))
+                metrics.append(self._step(replayed, at[rows], fresh_D[rows]))
             polyak(self.slow, self.heads, self.settings.tau)
-        q_loss, v_loss = (fmean(column) for column in zip(*told, strict=True))
+        q_loss, v_loss = (fmean(column) for column in zip(*metrics, strict=True))
         if not np.isfinite(q_loss + v_loss):
             raise ModelError("the critics diverged", got=(q_loss, v_loss), expected="finite", do="lower critic_lr")
         with torch.no_grad():

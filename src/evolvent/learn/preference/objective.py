@@ -55,7 +55,7 @@ class Preference:
             BadInput: no reference, a group that is not a pair, or an answer without a side.
         """
         if units.ref_logp is None:
-            raise BadInput("no reference", where="Preference.prepare", do="TokenBatch.with_reference(judge)")
+            raise BadInput("no reference", where="Preference.prepare", do="TokenBatch.with_reference(base)")
         segment = units.group if self.kind in _OF_PAIRS else units.trajectory
         for g in torch.unique(segment).tolist() if self.kind in _OF_PAIRS else ():
             mine = segment == g
@@ -95,7 +95,7 @@ class Preference:
             wanted = credit > 0
             term = pair_losses.kto(total, wanted, total.detach().mean().clamp(min=0.0), self.beta)
             term = term * torch.where(wanted, self.weights[0], self.weights[1])
-        told = {"margin": total.detach(), "accuracy": (total.detach() > 0).float()}
+        metrics = {"margin": total.detach(), "accuracy": (total.detach() > 0).float()}
         if self.kind not in _OF_PAIRS:
-            told = {"margin": (total * credit.sign()).detach(), "accuracy": ((total * credit).detach() > 0).float()}
-        return Terms(units.weight[0] * term.sum(), told)
+            metrics = {"margin": (total * credit.sign()).detach(), "accuracy": ((total * credit).detach() > 0).float()}
+        return Terms(units.weight[0] * term.sum(), metrics)

@@ -102,6 +102,6 @@ def fit_critic(
         counts = None if mask is None else mask[rows]
         return masked_mean(weight * error, counts), {"loss": masked_mean(error, counts)}
 
-    told = descend(optimizer, passes, loss_of, target, mask=mask, grad_clip=grad_clip)
+    metrics = descend(optimizer, passes, loss_of, target, mask=mask, grad_clip=grad_clip)
     known = {} if old_value is None else {"explained_variance": explained_variance(old_value, target, mask)}
-    return {"value_loss": told.get("loss", 0.0), **known}
+    return {"value_loss": metrics.get("loss", 0.0), **known}

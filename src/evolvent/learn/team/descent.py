@@ -40,15 +40,17 @@ def descend(
     steps: list[dict[str, float]] = []
     for rows in passes:
         optimizer.zero_grad()
-        told: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for piece, share in [(rows, 1.0)] if whole else pieces(rows, like, mask):
             loss, seen = loss_of(piece)
             (loss if share == 1.0 else share * loss).backward()
             for name, number in seen.items():
-                told[name] = told.get(name, 0.0) + share * (number.item() if isinstance(number, Tensor) else number)
+                metrics[name] = metrics.get(name, 0.0) + share * (
+                    number.item() if isinstance(number, Tensor) else number
+                )
         sizes = [nn.utils.clip_grad_norm_(group["params"], grad_clip) for group in optimizer.param_groups]
         optimizer.step()
-        steps.append(told | {"grad_norm": torch.stack(sizes).norm().item()})
+        steps.append(metrics | {"grad_norm": torch.stack(sizes).norm().item()})
     return {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]} if steps else {}
 
 

@@ -55,12 +55,12 @@ def improve_together(
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
-        judged = actors.judge(view.obs, action[rows], available_BAN=view.available)
-        gain = clipped_surrogate(judged.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
-        gain, entropy = (masked_mean(weight * x, view.active) for x in (gain, judged.entropy))
-        moved = clipped_share(judged.logp, old_logp[rows], config.clip, view.active)
-        told = {"policy_loss": -gain / each, "entropy": entropy / each, "clipped": moved}
-        return -gain - config.entropy * entropy, told
+        now = actors.logprobs(view.obs, action[rows], available_BAN=view.available)
+        gain = clipped_surrogate(now.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
+        gain, entropy = (masked_mean(weight * x, view.active) for x in (gain, now.entropy))
+        moved = clipped_share(now.logp, old_logp[rows], config.clip, view.active)
+        metrics = {"policy_loss": -gain / each, "entropy": entropy / each, "clipped": moved}
+        return -gain - config.entropy * entropy, metrics
 
     passes = batch.passes(config.epochs, config.minibatches, generator)
     return descend(adam, passes, loss_of, adv, mask=seen.active, grad_clip=config.grad_clip)

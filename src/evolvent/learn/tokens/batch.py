@@ -25,7 +25,7 @@ Unit = Literal["token", "action"]
 Truncated = Literal["count", "leave_out", "leave_out_episode"]
 
 
-class Judged(Protocol):
+class Logprobs(Protocol):
     """What a model says of rows: float ``[K]`` each, flat over their tokens (or one entry a row for whole actions)."""
 
     @property
@@ -34,12 +34,12 @@ class Judged(Protocol):
     def entropy_K(self) -> Tensor: ...  # noqa: D102
 
 
-Judge = Callable[[Sequence[Row]], Judged]
+LogprobFn = Callable[[Sequence[Row]], Logprobs]
 
 
 @runtime_checkable
 class Packing(Protocol):
-    """A judge that knows which rows are cheap together, such as ``learn.tokens.judges.TokenJudge``."""
+    """A function that knows which rows are cheap together, such as ``learn.tokens.logprobs.TokenLogprobs``."""
 
     def portions(self, rows: Sequence[Row], max_tokens: int) -> list[list[int]]:
         """Indices of all rows, in portions of at most ``max_tokens`` tokens."""
@@ -52,7 +52,7 @@ class TokenBatch:
 
     Attributes:
         rows: decisions.
-        sizes: entries that a judge returns for each row: its tokens, or 1 for a whole action.
+        sizes: entries that ``LogprobFn`` returns for each row: its tokens, or 1 for a whole action.
         units: columns over what is trained on.
         agents: names; ``units.agent`` indexes them.
         sampled: units that were sampled in all the episodes, trained on or not.
@@ -81,54 +81,54 @@ class TokenBatch:
         return self.select(torch.unique(mine).tolist())
 
     def where(self) -> Tensor:
-        """Place of each unit in what a judge returns for all rows: int64 ``[U]``."""
+        """Place of each unit in what ``LogprobFn`` returns for all rows: int64 ``[U]``."""
         starts = torch.tensor((0, *self.sizes), dtype=torch.int64).cumsum(0)
         return starts[self.units.row] + self.units.at
 
-    def judged(self, judge: Judge) -> tuple[Tensor, Tensor]:
+    def logprobs(self, policy: LogprobFn) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy of every unit, ``[U]`` each, in at least float32, on the model's device.
 
         Raises:
-            ModelError: the judge returned another number of values.
+            ModelError: another number of values.
         """
-        told = judge(self.rows)
+        found = policy(self.rows)
         n = sum(self.sizes)
-        if len(told.logp_K) != n:
+        if len(found.logp_K) != n:
             raise ModelError(
-                "the judge does not fit the batch", got=f"{len(told.logp_K)} log-probabilities",
-                expected=f"{n} for {len(self.rows)} rows", where="TokenBatch.judged",
-                do="judge tokens for unit='token', whole actions for unit='action'",
+                "the log-probabilities do not fit the batch", got=f"{len(found.logp_K)} log-probabilities",
+                expected=f"{n} for {len(self.rows)} rows", where="TokenBatch.logprobs",
+                do="those of tokens for unit='token', whole actions for unit='action'",
             )  # fmt: skip
-        index = self.where().to(told.logp_K.device)
-        wide = torch.promote_types(told.logp_K.dtype, torch.float32)
-        return told.logp_K.to(wide)[index], told.entropy_K.to(wide)[index]
+        index = self.where().to(found.logp_K.device)
+        wide = torch.promote_types(found.logp_K.dtype, torch.float32)
+        return found.logp_K.to(wide)[index], found.entropy_K.to(wide)[index]
 
     @torch.no_grad()
-    def looked_up(self, judge: Judge, micro_tokens: int = 8192) -> tuple[Tensor, Tensor]:
-        """``judged`` without gradient, some rows at a time, on the CPU: log-probability and entropy ``[U]``."""
+    def looked_up(self, policy: LogprobFn, micro_tokens: int = 8192) -> tuple[Tensor, Tensor]:
+        """``logprobs`` without gradient, some rows at a time, on the CPU: log-probability and entropy ``[U]``."""
         logp, entropy = torch.empty(len(self.units)), torch.empty(len(self.units))
-        for index, part in self.passes(judge, micro_tokens):
-            logp[index], entropy[index] = (x.float().cpu() for x in part.judged(judge))
+        for index, part in self.passes(policy, micro_tokens):
+            logp[index], entropy[index] = (x.float().cpu() for x in part.logprobs(policy))
         return logp, entropy
 
-    def passes(self, judge: Judge, micro_tokens: int) -> list[tuple[Tensor, TokenBatch]]:
+    def passes(self, policy: LogprobFn, micro_tokens: int) -> list[tuple[Tensor, TokenBatch]]:
         """The batch in parts that go through the model together, and which units each has: int64 ``[U']``.
 
         Learning and looking up both go by this: in bfloat16 a token's log-probability depends on its company, and only
-        in the same company do two judges that agree say the same. What fits as a whole is left as it stands.
+        in the same company do two functions that agree say the same. What fits as a whole is left as it stands.
         """
-        found = portions(self, range(len(self.rows)), judge, micro_tokens)
+        found = portions(self, range(len(self.rows)), policy, micro_tokens)
         if len(found) == 1:
             return [(torch.arange(len(self.units)), self)]
         return [(self.units_in(rows), self.select(rows)) for rows in found]
 
-    def with_reference(self, judge: Judge, micro_tokens: int = 8192) -> TokenBatch:
+    def with_reference(self, policy: LogprobFn, micro_tokens: int = 8192) -> TokenBatch:
         """The batch with log-probabilities of a reference."""
-        return replace(self, units=replace(self.units, ref_logp=self.looked_up(judge, micro_tokens)[0]))
+        return replace(self, units=replace(self.units, ref_logp=self.looked_up(policy, micro_tokens)[0]))
 
-    def with_old(self, judge: Judge, micro_tokens: int = 8192) -> TokenBatch:
+    def with_old(self, policy: LogprobFn, micro_tokens: int = 8192) -> TokenBatch:
         """The batch with log-probabilities (and entropies) of the policy as it is now in place of the recorded ones."""
-        logp, entropy = self.looked_up(judge, micro_tokens)
+        logp, entropy = self.looked_up(policy, micro_tokens)
         return replace(self, units=replace(self.units, old_logp=logp, entropy=entropy))
 
     def fresh_until(self, trajectories: int) -> TokenBatch:
@@ -168,7 +168,7 @@ def token_batch(
         level: "token", "step" or "agent".
         unit: "token"; or "action", one unit for each decision, whose log-probability when it was taken is the note
             ``action_logp`` (the same at each of its tokens) or else the sum over its tokens.
-        constrained: rows carry the actions that were allowed, so that tokens are judged among those that continue one
+        constrained: rows carry the actions that were allowed, so that tokens are scored among those that continue one
             (whole actions always carry them).
         truncated: completions that were cut off for length (``Episode.finish_T``) are trained on like others
             ("count"), are left out ("leave_out"), or their whole episode is, and any episode that was cut off
@@ -211,11 +211,11 @@ def token_batch(
     )
 
 
-def portions(batch: TokenBatch, rows: Sequence[int], judge: Judge, micro_tokens: int) -> list[list[int]]:
-    """``rows`` in portions for one forward and backward pass: as the judge likes best, or ``micro_batches``."""
-    if isinstance(judge, Packing):
+def portions(batch: TokenBatch, rows: Sequence[int], policy: LogprobFn, micro_tokens: int) -> list[list[int]]:
+    """``rows`` in portions for one forward and backward pass: as the function likes best, or ``micro_batches``."""
+    if isinstance(policy, Packing):
         rows = list(rows)
-        return [[rows[i] for i in some] for some in judge.portions([batch.rows[i] for i in rows], micro_tokens)]
+        return [[rows[i] for i in some] for some in policy.portions([batch.rows[i] for i in rows], micro_tokens)]
     return micro_batches(batch, rows, micro_tokens)
 
 

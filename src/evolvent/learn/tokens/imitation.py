@@ -57,8 +57,8 @@ class WithReplay:
                 found.append(loss.terms(units[mine], logp[mine], entropy[mine], generator))
                 order.append(torch.nonzero(mine).squeeze(-1))
         back = torch.argsort(torch.cat(order))
-        told = {name: torch.cat([f.told[name] for f in found])[back] for name in found[0].told}
-        return Terms(torch.stack([f.loss for f in found]).sum(), told)
+        metrics = {name: torch.cat([f.metrics[name] for f in found])[back] for name in found[0].metrics}
+        return Terms(torch.stack([f.loss for f in found]).sum(), metrics)
 
     def _parts(self, units: Units) -> list[tuple[Tensor, Objective, float]]:
         mine = units.trajectory < self.fresh

@@ -153,8 +153,8 @@ class Objective:
             BadInput: a column that the objective needs is missing or not known.
         """
         for needed, column, name, do in (
-            (self.needs_old, units.old_logp, "log-probabilities as sampled", "TokenBatch.with_old(judge)"),
-            (self.needs_reference, units.ref_logp, "reference log-probabilities", "TokenBatch.with_reference(judge)"),
+            (self.needs_old, units.old_logp, "log-probabilities as sampled", "TokenBatch.with_old(policy)"),
+            (self.needs_reference, units.ref_logp, "reference log-probabilities", "TokenBatch.with_reference(base)"),
             (self.needs_entropy, units.entropy, "entropies as sampled", "note them: episode.note('entropy', …)"),
         ):  # fmt: skip
             if needed and (column is None or bool(column.isnan().any())):
@@ -196,7 +196,7 @@ class Objective:
         kept = self._kept(units, logp.detach(), log_ratio.detach(), cut_low | cut_high, generator)
         # where, not a product: a term that does not count may be infinite
         term = torch.where(kept, term, torch.zeros_like(term)) / (1.0 + self.opmd)
-        told = {"ratio": ratio.detach(), "clip_low": cut_low, "clip_high": cut_high, "kept": kept}
+        metrics = {"ratio": ratio.detach(), "clip_low": cut_low, "clip_high": cut_high, "kept": kept}
         if self.kl > 0.0 and units.ref_logp is not None:
             term = term + self.kl * kl(logp, units.ref_logp, self.kl_form)
         if self.kl_cov > 0.0:
@@ -204,7 +204,7 @@ class Objective:
             term = term + self.kl_cov_weight * torch.where(picked, log_ratio.abs(), torch.zeros_like(term))
         if self.entropy > 0.0:
             term = term - self.entropy * entropy
-        return Terms((units.weight * term).sum(), told)
+        return Terms((units.weight * term).sum(), metrics)
 
     # ---------------------------------------------------------------------------------------------------- inside
     @property

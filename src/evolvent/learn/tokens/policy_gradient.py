@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.core.errors import BadInput, ModelError
-from evolvent.learn.tokens.batch import Judge, TokenBatch, portions
+from evolvent.learn.tokens.batch import LogprobFn, TokenBatch, portions
 from evolvent.learn.tokens.ratios import approx_kl, log_ratios
 from evolvent.learn.tokens.regularisers import kl
 from evolvent.learn.tokens.units import Loss, Terms, Units
@@ -34,7 +34,7 @@ from evolvent.learn.tokens.units import Loss, Terms, Units
 def improve(
     objective: Loss,
     batch: TokenBatch,
-    judge: Judge,
+    policy: LogprobFn,
     optimizer: torch.optim.Optimizer,
     *,
     epochs: int = 1,
@@ -43,14 +43,14 @@ def improve(
     kl_stop: float = 0.0,
     grad_clip: float = 1.0,
     generator: torch.Generator | None = None,
-    reference: Judge | None = None,
+    reference: LogprobFn | None = None,
 ) -> dict[str, float]:
     """Move the optimizer's parameters down the loss.
 
     Args:
         objective: an ``Objective`` or a ``Preference``.
         batch: what to train on.
-        judge: the policy being trained, differentiable; the same numbers for the same rows (no dropout).
+        policy: the policy being trained, differentiable; the same numbers for the same rows (no dropout).
         optimizer: of the parameters.
         epochs: passes over the batch.
         minibatches: optimiser steps of a pass; a trajectory (a group, for pairs) is never split over two.
@@ -83,42 +83,42 @@ def improve(
             "a setting is below 1", got=f"epochs={epochs}, minibatches={minibatches}, micro_tokens={micro_tokens}",
             expected="at least 1", where="learn.policy_gradient",
         )  # fmt: skip
-    told: list[_Told] = []
+    metrics: list[_StepMetrics] = []
     gap, coarse = None, batch.units.fresh is not None
     for epoch in range(epochs):
         split = _split(batch, objective.together, minibatches, generator)
-        judges: dict[str, Judge] = {}
+        columns: dict[str, LogprobFn] = {}
         if reference is not None and (epoch == 0 or coarse):  # another split, another company
-            judges["ref_logp"] = reference
+            columns["ref_logp"] = reference
         if coarse and epoch == 0 and epochs * minibatches > 1:  # with one step it is the step's own pass
-            judges["old_logp"] = judge
-        batch, seen_gap = _judged_alike(objective, batch, split, judges, micro_tokens)
+            columns["old_logp"] = policy
+        batch, seen_gap = _looked_up_alike(objective, batch, split, columns, micro_tokens)
         gap = seen_gap if epoch == 0 else gap
         for rows in split:
             part = batch if len(split) == 1 else batch.select(rows)
-            seen = _Step(objective, part, judge, micro_tokens, generator)
+            seen = _Step(objective, part, policy, micro_tokens, generator)
             optimizer.zero_grad(set_to_none=True)
-            told.append(seen.backward(kl_stop))
-            if told[-1].outcome == "stepped":
-                told[-1].numbers["grad_norm"] = _clip(optimizer, grad_clip)
+            metrics.append(seen.backward(kl_stop))
+            if metrics[-1].outcome == "stepped":
+                metrics[-1].numbers["grad_norm"] = _clip(optimizer, grad_clip)
                 optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    out = _summary(told, batch)
+    out = _summary(metrics, batch)
     return out if gap is None else out | {"gap": gap}
 
 
-def reference_kl(batch: TokenBatch, judge: Judge, reference: Judge, *, micro_tokens: int, which: int) -> float:
+def reference_kl(batch: TokenBatch, policy: LogprobFn, reference: LogprobFn, *, micro_tokens: int, which: int) -> float:
     """Mean k3 estimate of the divergence of a policy from a reference, over one portion of the rows.
 
     ``which`` picks the portion, so that over the updates all parts of a batch have their turn.
     """
     found = portions(batch, range(len(batch.rows)), reference, micro_tokens)
     some = batch.select(found[which % len(found)])
-    policy, base = (some.looked_up(one, micro_tokens)[0] for one in (judge, reference))
-    return float(kl(policy, base, "k3").mean())
+    now, base = (some.looked_up(one, micro_tokens)[0] for one in (policy, reference))
+    return float(kl(now, base, "k3").mean())
 
 
-class _Told(NamedTuple):
+class _StepMetrics(NamedTuple):
     """What came of one optimiser step: stepped, discarded or empty; and its numbers."""
 
     outcome: str
@@ -126,7 +126,7 @@ class _Told(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Units that were judged: what the loss told of them and the policy's numbers, detached."""
+    """Units that were scored: what the loss told of them and the policy's numbers, detached."""
 
     units: Units
     logp: Tensor
@@ -139,32 +139,32 @@ class _Step:
     """The gradient of one optimiser step."""
 
     def __init__(
-        self, objective: Loss, part: TokenBatch, judge: Judge, micro_tokens: int, generator: torch.Generator | None
+        self, objective: Loss, part: TokenBatch, policy: LogprobFn, micro_tokens: int, generator: torch.Generator | None
     ) -> None:
-        self.objective, self.judge, self.micro_tokens, self.generator = objective, judge, micro_tokens, generator
+        self.objective, self.policy, self.micro_tokens, self.generator = objective, policy, micro_tokens, generator
         units = objective.prepare(part.units)
         self.part = replace(part, units=units).select(_busy(objective, units))
 
-    def backward(self, kl_stop: float) -> _Told:
+    def backward(self, kl_stop: float) -> _StepMetrics:
         """Add to the parameters' gradients, unless the policy has moved too far already."""
         if not self.part.rows:
-            return _Told("empty", {})
-        found = self.part.passes(self.judge, self.micro_tokens)
+            return _StepMetrics("empty", {})
+        found = self.part.passes(self.policy, self.micro_tokens)
         if len(found) > 1 and self.objective.spans_rows(self.part.units):
             seen, slopes = self._slopes()
             numbers = _numbers([seen])
             if _too_far(numbers, kl_stop):
-                return _Told("discarded", numbers)
+                return _StepMetrics("discarded", numbers)
             self._descend(slopes)
-            return _Told("stepped", numbers)
+            return _StepMetrics("stepped", numbers)
         seen_all: list[_Seen] = []
         for _, portion in found:
-            seen = self._terms(portion.units, *portion.judged(self.judge))
+            seen = self._terms(portion.units, *portion.logprobs(self.policy))
             if seen.terms.loss.requires_grad:  # not where nothing was decided: forced tokens, one action
                 seen.terms.loss.backward()
             seen_all.append(_detached(seen))
         numbers = _numbers(seen_all)
-        return _Told("discarded" if _too_far(numbers, kl_stop) else "stepped", numbers)
+        return _StepMetrics("discarded" if _too_far(numbers, kl_stop) else "stepped", numbers)
 
     def _terms(self, units: Units, logp: Tensor, entropy: Tensor) -> _Seen:
         units = units.to(logp.device)
@@ -182,7 +182,7 @@ class _Step:
 
     def _slopes(self) -> tuple[_Seen, tuple[Tensor, Tensor]]:
         """The loss of the whole step and its slope with respect to each log-probability and entropy, ``[U]`` each."""
-        logp, entropy = self.part.looked_up(self.judge, self.micro_tokens)
+        logp, entropy = self.part.looked_up(self.policy, self.micro_tokens)
         logp.requires_grad_()
         entropy.requires_grad_()
         seen = self._terms(self.part.units, logp, entropy)
@@ -200,9 +200,9 @@ class _Step:
         )  # fmt: skip
         sloped = TokenBatch(part.rows, part.sizes, units, part.agents, part.sampled)
         rows = torch.unique(units.row[(on_logp != 0) | (on_entropy != 0)]).tolist()
-        for portion in portions(sloped, rows, self.judge, self.micro_tokens):
+        for portion in portions(sloped, rows, self.policy, self.micro_tokens):
             one = sloped.select(portion)
-            logp, entropy = one.judged(self.judge)
+            logp, entropy = one.logprobs(self.policy)
             total = (one.units.adv.to(logp.device) * logp).sum()
             if bool((one.units.old_logp != 0).any()):
                 total = total + (one.units.old_logp.to(logp.device) * entropy).sum()
@@ -226,7 +226,7 @@ def _even(order: Tensor, n: int) -> Sequence[Tensor]:
 
 
 def _detached(seen: _Seen) -> _Seen:
-    terms = Terms(seen.terms.loss.detach(), seen.terms.told)
+    terms = Terms(seen.terms.loss.detach(), seen.terms.metrics)
     return seen._replace(logp=seen.logp.detach(), entropy=seen.entropy.detach(), terms=terms)
 
 
@@ -235,25 +235,29 @@ def _busy(objective: Loss, units: Units) -> list[int]:
     return torch.unique(units.row[~objective.idle(units)]).tolist()
 
 
-def _judged_alike(
-    objective: Loss, batch: TokenBatch, split: Sequence[Sequence[int]], judges: Mapping[str, Judge], micro_tokens: int
+def _looked_up_alike(
+    objective: Loss,
+    batch: TokenBatch,
+    split: Sequence[Sequence[int]],
+    columns: Mapping[str, LogprobFn],
+    micro_tokens: int,
 ) -> tuple[TokenBatch, float | None]:
-    """The batch with what ``judges`` say now in these columns, each part in the passes in which it will be trained on.
+    """The batch with what these functions say now, each part in the passes in which it will be trained on.
 
     Of the old log-probabilities only those of fresh units are replaced; also returned is the largest difference from
     what was sampled, where there is one.
     """
     units = batch.units
-    if "ref_logp" in judges:  # whatever it says, the same rows are idle
+    if "ref_logp" in columns:  # whatever it says, the same rows are idle
         batch = replace(batch, units=replace(units, ref_logp=torch.zeros_like(units.adv)))
-    said = {name: torch.empty(len(units)) for name in judges}
-    for rows in split if judges else ():
+    said = {name: torch.empty(len(units)) for name in columns}
+    for rows in split if columns else ():
         part = batch if len(split) == 1 else batch.select(rows)
         busy = _busy(objective, objective.prepare(part.units))
         for some in (busy, sorted(set(range(len(rows))) - set(busy))):
             index = batch.units_in([rows[i] for i in some])
-            for name, judge in judges.items():
-                said[name][index] = part.select(some).looked_up(judge, micro_tokens)[0]
+            for name, of in columns.items():
+                said[name][index] = part.select(some).looked_up(of, micro_tokens)[0]
     gap = None
     if "old_logp" in said and units.fresh is not None:
         away = log_ratios(said["old_logp"], units.old_logp).abs()
@@ -264,14 +268,14 @@ def _judged_alike(
 
 
 def _numbers(seen: Sequence[_Seen]) -> dict[str, float]:
-    """What one step has to tell, over the units that were judged."""
+    """What one step has to tell, over the units that were scored."""
     out = {"loss": math.fsum(float(s.terms.loss) for s in seen)}
-    told = {name: torch.cat([s.terms.told[name].float() for s in seen]) for name in seen[0].terms.told}
-    ratio = told.pop("ratio", None)
+    metrics = {name: torch.cat([s.terms.metrics[name].float() for s in seen]) for name in seen[0].terms.metrics}
+    ratio = metrics.pop("ratio", None)
     if ratio is not None:
         out |= {"ratio_mean": float(ratio.mean()), "ratio_min": float(ratio.min()), "ratio_max": float(ratio.max())}
         out["ess"] = float(ratio.sum() ** 2 / (len(ratio) * (ratio**2).sum()))
-    out |= {name: float(column.mean()) for name, column in told.items()}
+    out |= {name: float(column.mean()) for name, column in metrics.items()}
     entropy = torch.cat([s.entropy if s.units.free is None else s.entropy[s.units.free] for s in seen])
     if len(entropy):  # elsewhere it is 0 whatever the policy
         out["entropy"] = float(entropy.mean())
@@ -304,16 +308,16 @@ def _clip(optimizer: torch.optim.Optimizer, limit: float) -> float:
     return norm
 
 
-def _summary(told: Sequence[_Told], batch: TokenBatch) -> dict[str, float]:
-    rows = [step.numbers for step in told if step.outcome != "empty"]
+def _summary(metrics: Sequence[_StepMetrics], batch: TokenBatch) -> dict[str, float]:
+    rows = [step.numbers for step in metrics if step.outcome != "empty"]
     names = dict.fromkeys(name for row in rows for name in row if name != "gap")
     out = {name: fmean(row[name] for row in rows if name in row) for name in names}
     for name, pick in (("ratio_min", min), ("ratio_max", max)):
         if name in out:
             out[name] = pick(row[name] for row in rows)
-    if "gap" in told[0].numbers:
-        out["gap"] = told[0].numbers["gap"]
-    outcomes = [step.outcome for step in told]
+    if "gap" in metrics[0].numbers:
+        out["gap"] = metrics[0].numbers["gap"]
+    outcomes = [step.outcome for step in metrics]
     return out | {
         "zero_advantage": float((batch.units.adv == 0).float().mean()),
         "untrained": 1.0 - len(batch.units) / batch.sampled,

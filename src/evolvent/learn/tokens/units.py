@@ -75,7 +75,7 @@ class Terms(NamedTuple):
     """A loss, ``sum_u weight_u term_u``, and what to tell about it: vectors by name, of which the means are logged."""
 
     loss: Tensor
-    told: dict[str, Tensor]
+    metrics: dict[str, Tensor]
 
 
 class Loss(Protocol):

@@ -22,7 +22,7 @@ import numpy as np
 from evolvent.core.protocols import Completion, Request
 from evolvent.core.seeding import rng
 from evolvent.models.language.known import Known, walk
-from evolvent.models.language.model import Heat, LanguageModel
+from evolvent.models.language.model import LanguageModel, TemperatureSchedule
 
 Way = Literal["word", "token", "sum", "trie"]
 
@@ -31,14 +31,14 @@ Way = Literal["word", "token", "sum", "trie"]
 class Acting:
     """The engine of a ``models.language.model.LanguageModel``; counts tokens and seconds.
 
-    ``way`` is how it chooses among allowed actions; temperature 0 is greedy. With ``heat`` the temperature of what is
-    sampled token by token follows its entropy.
+    ``way`` is how it chooses among allowed actions; temperature 0 is greedy. With a ``temperature_schedule`` the
+    temperature of what is sampled token by token follows its entropy.
     """
 
     model: LanguageModel
     way: Way = "trie"
     temperature: float = 1.0
-    heat: Heat | None = None
+    temperature_schedule: TemperatureSchedule | None = None
     tokens: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -75,7 +75,7 @@ class Acting:
         if request.choices and self.way != "trie":
             return self._choose
         whole = bool(request.choices) and request.max_tokens >= max(map(len, request.choice_tokens))
-        return self._walk if whole and self.heat is None else self._write
+        return self._walk if whole and self.temperature_schedule is None else self._write
 
     def _write(self, requests: Sequence[Request]) -> list[Completion]:
         """Sampled token by token, freely or inside the allowed actions."""
@@ -83,7 +83,7 @@ class Acting:
         sampled = self.model.sample(
             [request.tokens for request in requests], max_tokens=requests[0].max_tokens, temperature=self.temperature,
             stop=() if choices else requests[0].stop, seeds=[request.seed for request in requests],
-            adapter=requests[0].adapter, allowed=choices, heat=self.heat,
+            adapter=requests[0].adapter, allowed=choices, temperature_schedule=self.temperature_schedule,
         )  # fmt: skip
         out: list[Completion] = []
         for request, one in zip(requests, sampled, strict=True):

@@ -118,7 +118,7 @@ def units_of(texts: Sequence[str], lengths: Sequence[int], normalise: str) -> li
         BadInput: no such normalisation.
     """
     if normalise not in WAYS:
-        raise BadInput("no such normalisation", got=normalise, expected=", ".join(WAYS), where="judge_choices")
+        raise BadInput("no such normalisation", got=normalise, expected=", ".join(WAYS), where="choice_logprobs")
     if normalise == "word":
         return [max(1, len(text.split())) for text in texts]
     return [max(1, n) if normalise == "token" else 1 for n in lengths]

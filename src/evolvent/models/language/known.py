@@ -54,7 +54,7 @@ class Known:
         ]
         if rows:
             with torch.no_grad():
-                told = self._model.judge(rows, adapter=requests[0].adapter, temperature=temperature)
+                told = self._model.logprobs(rows, adapter=requests[0].adapter, temperature=temperature)
             ends = np.cumsum([len(row.tokens) for row in rows])[:-1]
             logps, entropies = (
                 np.split(column.float().cpu().numpy(), ends) for column in (told.logp_K, told.entropy_K)

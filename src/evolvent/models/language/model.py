@@ -1,9 +1,9 @@
 """A local causal language model that samples and is trained with the same weights, in place.
 
-``sample`` draws completions with a key/value cache that completions of a prompt share; ``judge`` gives differentiable
-log-probabilities of given tokens, with shared beginnings computed once. Both go through the same modules with the same
-attention, so what was sampled and what is trained agree to rounding. Models come through transformers, adapters
-through peft.
+``sample`` draws completions with a key/value cache that completions of a prompt share; ``logprobs`` gives
+differentiable log-probabilities of given tokens, with shared beginnings computed once. Both go through the same modules
+with the same attention, so what was sampled and what is trained agree to rounding. Models come through transformers,
+adapters through peft.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from evolvent.models.language import load as loading
 from evolvent.models.language import pack as packing
 from evolvent.models.language.adapters import POLICY, Adapters
 from evolvent.models.language.choices import action_log_probs, check_allowed, units_of
-from evolvent.models.language.judge import Judged, Row, checked_ids, checked_rows, judge_rows, needed, states
+from evolvent.models.language.logprobs import Logprobs, Row, checked_ids, checked_rows, needed, row_logprobs, states
 from evolvent.models.language.network import Network
-from evolvent.models.language.sample import Heat, Sampled, Settings, sample_batch
+from evolvent.models.language.sample import Sampled, Settings, TemperatureSchedule, sample_batch
 from evolvent.models.language.text import Text
 from evolvent.models.sampling import check_settings
 
-__all__ = ["Heat", "Judged", "LanguageModel", "Row", "Sampled", "load"]
+__all__ = ["LanguageModel", "Logprobs", "Row", "Sampled", "TemperatureSchedule", "load"]
 
 WANTS = ("entropy", "hidden", "logits")
 
@@ -98,7 +98,7 @@ def load(
 class LanguageModel:
     """A causal language model with a tokenizer; ``load`` makes it. Implements ``core.protocols.Model`` too.
 
-    Safe to share between threads: calls queue up. Gradients flow through ``judge`` and ``judge_choices`` only.
+    Safe to share between threads: calls queue up. Gradients flow through ``logprobs`` and ``choice_logprobs`` only.
 
     Attributes:
         name: the spec it was loaded from.
@@ -106,7 +106,7 @@ class LanguageModel:
         context: tokens of prompt and answer together.
         end_ids: tokens that end an answer.
         width: size of hidden states.
-        max_tokens_per_pass: bounds a packed row of ``judge``.
+        max_tokens_per_pass: bounds a packed row of ``logprobs``.
         max_kv_tokens: bounds the tokens that ``sample`` keeps at once.
         sampler: ``models.language.vllm.VllmSampler``, where it is to draw free text; ``None`` draws with the model
             itself.
@@ -173,7 +173,7 @@ class LanguageModel:
         stop: Sequence[str] = (),
         adapter: str | None = POLICY,
         allowed: Sequence[Sequence[np.ndarray] | None] | None = None,
-        heat: Heat | None = None,
+        temperature_schedule: TemperatureSchedule | None = None,
     ) -> list[Sampled]:
         """``n`` completions of each prompt, prompt-major.
 
@@ -189,13 +189,16 @@ class LanguageModel:
             adapter: which adapter acts; ``None`` is the frozen base.
             allowed: for each prompt token ids of all admissible actions, or ``None`` for free text; each token is then
                 drawn among those that continue some action.
-            heat: lets the temperature follow the entropy of each token; log-probabilities are those without it.
+            temperature_schedule: lets the temperature follow the entropy of each token; log-probabilities are those
+                without it.
 
         Raises:
             BadInput: a prompt longer than the context, or a setting that cannot be.
         """
-        settings = replace(self._settings(max_tokens, temperature, top_p, top_k, stop), heat=heat)
-        if self.sampler is not None and not any(allowed or ()) and heat is None:
+        settings = replace(
+            self._settings(max_tokens, temperature, top_p, top_k, stop), temperature_schedule=temperature_schedule
+        )
+        if self.sampler is not None and not any(allowed or ()) and temperature_schedule is None:
             return self.sampler.sample(prompts, n, seeds, settings, adapter)
         return self._sample(prompts, n, seeds, settings, adapter, allowed)
 
@@ -255,7 +258,7 @@ class LanguageModel:
         return waves
 
     # ------------------------------------------------------------------------------------------------ judging
-    def judge(
+    def logprobs(
         self,
         rows: Sequence[Row],
         *,
@@ -263,7 +266,7 @@ class LanguageModel:
         temperature: float = 1.0,
         want: Sequence[str] = ("entropy",),
         exact: bool = False,
-    ) -> Judged:
+    ) -> Logprobs:
         """Log-probabilities of given tokens; differentiable unless under ``torch.no_grad``.
 
         Rows that begin alike share the computation of what they have in common, and equal rows all of it.
@@ -280,11 +283,11 @@ class LanguageModel:
         """
         if not 0.0 < temperature < float("inf") or not set(want) <= set(WANTS):
             got, expected = (temperature, tuple(want)), f"temperature above 0, of {', '.join(WANTS)}"
-            raise BadInput("temperature or want", got=got, expected=expected, where="judge")
+            raise BadInput("temperature or want", got=got, expected=expected, where="logprobs")
         rows = checked_rows(rows, self.n_vocab, self.context)
         engine = self._engine
         with engine.acting(adapter, exact=exact):
-            return judge_rows(rows, engine.forward, engine.head, temperature, want, self.max_tokens_per_pass)
+            return row_logprobs(rows, engine.forward, engine.head, temperature, want, self.max_tokens_per_pass)
 
     def states(self, rows: Sequence[Row], *, adapter: str | None = None) -> Tensor:
         """The last hidden states that predict each token of the rows, in their order: float32 ``[K, D]``.
@@ -296,7 +299,7 @@ class LanguageModel:
         with self._engine.acting(adapter):
             return states(rows, self._engine.forward, self.device, self.max_tokens_per_pass)
 
-    def judge_choices(
+    def choice_logprobs(
         self,
         contexts: Sequence[np.ndarray],
         choices: Sequence[Sequence[np.ndarray]],
@@ -310,9 +313,11 @@ class LanguageModel:
         behind the context, divided by their number of words or tokens, or not at all ("sum").
         """
         if len(contexts) != len(choices) or any(not len(some) for some in choices):
-            raise BadInput("choices for each context", got=len(choices), expected=len(contexts), where="judge_choices")
+            raise BadInput(
+                "choices for each context", got=len(choices), expected=len(contexts), where="choice_logprobs"
+            )
         rows = [Row(context, choice) for context, some in zip(contexts, choices, strict=True) for choice in some]
-        logp = self.judge(rows, adapter=adapter).logp_K
+        logp = self.logprobs(rows, adapter=adapter).logp_K
         lengths = [len(row.tokens) for row in rows]
         at = torch.repeat_interleave(torch.tensor(lengths, device=self.device))
         sums = torch.zeros(len(rows), device=self.device).index_add(0, at, logp)
@@ -360,7 +365,7 @@ class LanguageModel:
         context = self.encode(prompt, start=True)
         rows = [Row(context, self.encode(text)) for text in continuations]
         with torch.no_grad():
-            logp = self.judge(rows, adapter=self.adapters[0]).logp_K.double().cpu().numpy()
+            logp = self.logprobs(rows, adapter=self.adapters[0]).logp_K.double().cpu().numpy()
         ends = np.cumsum([len(row.tokens) for row in rows])
         return np.array([part.sum() for part in np.split(logp, ends[:-1])]) if rows else np.zeros(0)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from evolvent.core.errors import ModelError
 from evolvent.models.language.adapters import Adapters
 from evolvent.models.language.attention import Packed, Shared
-from evolvent.models.language.judge import Head
+from evolvent.models.language.logprobs import Head
 from evolvent.models.language.pack import Pack, pack
 
 ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.1}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from evolvent.models.language.attention import Packed, Shared
 from evolvent.models.language.choices import Choices
-from evolvent.models.language.judge import Head
+from evolvent.models.language.logprobs import Head
 from evolvent.models.language.pack import pack
 from evolvent.models.sampling import nucleus
 
@@ -39,7 +39,7 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Heat:
+class TemperatureSchedule:
     """A temperature that follows the entropy H of each token (HAPO, arXiv 2509.16591): times ``1 + strength h``.
 
     ``h = (log H - pivot) / above`` where that is positive, ``/ below`` where it is not, in [-1, 1]. What is recorded
@@ -71,7 +71,7 @@ class Settings:
     stop: tuple[str, ...] = ()
     end_ids: frozenset[int] = frozenset()
     plain: bool = False
-    heat: Heat | None = None
+    temperature_schedule: TemperatureSchedule | None = None
 
 
 Step = Callable[[Tensor, Tensor, Packed | Shared], Tensor]
@@ -218,8 +218,8 @@ def _draw_rows(logits: Tensor, uniforms: np.ndarray, settings: Settings) -> tupl
     if not greedy and (settings.top_p < 1.0 or 0 < settings.top_k < z.shape[1]):
         z = _truncated(z, settings)
     even = z
-    if settings.heat is not None and not greedy:
-        z = settings.heat.warmed(z)
+    if settings.temperature_schedule is not None and not greedy:
+        z = settings.temperature_schedule.warmed(z)
     p = torch.softmax(z, dim=-1)
     if greedy:
         token = z.argmax(-1)

@@ -105,7 +105,7 @@ class ActionHead(nn.Module):
         """
         return self._logp(self.log_softmax(out, allowed), out, sigma, action, allowed)
 
-    def judge(self, out: Tensor, sigma: Tensor | None, action: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
+    def logprobs(self, out: Tensor, sigma: Tensor | None, action: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
         """Log-probabilities ``[..., P]`` of an action and the entropy ``[...]`` of all parts together, in nats."""
         logits = self.log_softmax(out, allowed)
         return self._logp(logits, out, sigma, action, allowed), self._entropy(logits, out, sigma, allowed)

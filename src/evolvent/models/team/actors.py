@@ -27,7 +27,7 @@ from evolvent.models.team.attention import ROOT2, fold_norm, linear
 from evolvent.models.team.sizes import EXTRA, sized
 
 
-class ActorsJudged(NamedTuple):
+class TeamLogprobs(NamedTuple):
     """Of given actions: log-probabilities by part ``[..., P]`` and the entropy of all parts together ``[...]``."""
 
     logp: Tensor
@@ -164,10 +164,10 @@ class Actors(nn.Module):
         allowed = self.action.allowed(available_BAN)
         return self.action.sample(out, sigma, allowed, greedy=greedy, generator=generator)
 
-    def judge(self, obs_BAD: Tensor, action: Tensor, *, available_BAN: Tensor | None = None) -> ActorsJudged:
+    def logprobs(self, obs_BAD: Tensor, action: Tensor, *, available_BAN: Tensor | None = None) -> TeamLogprobs:
         """Judge actions ``[B, A, …]`` of all agents, with gradients."""
         out, sigma = self._out(obs_BAD)
-        return ActorsJudged(*self.action.judge(out, sigma, action, self.action.allowed(available_BAN)))
+        return TeamLogprobs(*self.action.logprobs(out, sigma, action, self.action.allowed(available_BAN)))
 
     def outlook(self, obs_BAD: Tensor, *, available_BAN: Tensor | None = None) -> Outlook:
         """All agents' distributions as parameters ``[B, A, …]``, with gradients (COMA's baseline needs them)."""
@@ -182,12 +182,12 @@ class Actors(nn.Module):
         """Parameters for one optimiser of all: a group for each actor, whose gradient is clipped for itself."""
         return [{"params": list(member.parameters())} for member in self.members]
 
-    def judge_one(
+    def logprobs_one(
         self, agent: int, obs_BD: Tensor, action: Tensor, *, available_BN: Tensor | None = None
-    ) -> ActorsJudged:
+    ) -> TeamLogprobs:
         """Judge one agent's actions ``[B, …]`` with gradients to its own parameters: ``[B, P]`` and ``[B]``."""
         member, allowed = self._member(agent), self.action.allowed(available_BN, agent)
-        return ActorsJudged(*self.action.judge(member.net(obs_BD), member.sigma, action, allowed))
+        return TeamLogprobs(*self.action.logprobs(member.net(obs_BD), member.sigma, action, allowed))
 
     def params_one(self, agent: int, obs_BD: Tensor, *, available_BN: Tensor | None = None) -> Outlook:
         """One agent's distribution as parameters, with gradients; two of them give ``kl_one``."""

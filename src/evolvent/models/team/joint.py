@@ -1,8 +1,8 @@
 """A joint policy that writes the team's action agent by agent: the Multi-Agent Transformer (Wen et al. 2022).
 
 An encoder attends over all observations and gives each agent a representation and a value; a decoder emits agent m's
-action from the representations and the actions of the agents before it, in any order. ``judge`` is teacher forcing: one
-pass for all agents. ``act`` decodes with caches (``joint_decode``) and gives the same log-probabilities.
+action from the representations and the actions of the agents before it, in any order. ``logprobs`` is teacher forcing:
+one pass for all agents. ``act`` decodes with caches (``joint_decode``) and gives the same log-probabilities.
 
     encoder: x = LN(GELU(Linear(LN(o)))); per block x = LN(x + Attn(x)), x = LN(x + MLP(x))
              V = Linear(LN(GELU(Linear(x))))
@@ -45,7 +45,7 @@ class Acted(NamedTuple):
     value_BA: Tensor
 
 
-class Judged(NamedTuple):
+class JointLogprobs(NamedTuple):
     """Of given actions: log-probabilities by part, entropy (all parts together), values, and representations."""
 
     logp_BAP: Tensor
@@ -58,7 +58,7 @@ class JointPolicy(nn.Module):
     """Encoder and actor of a team.
 
     Args:
-        team: names, action specs; only ``act`` and ``judge`` know how many agents there are.
+        team: names, action specs; only ``act`` and ``logprobs`` know how many agents there are.
         obs_dim: D, numbers an agent sees.
         width: d.
         heads: heads of every attention; they divide the width.
@@ -66,7 +66,7 @@ class JointPolicy(nn.Module):
         actor: ``decoder`` (mat); ``local``: one MLP on an agent's own observation, which never sees the encoder
             (mat_dec); ``encoder``: a head on the representation (mat_encoder). The last two act in one pass.
         mask_dead: nobody attends to agents that are not active, nor to their actions. Then ``active_BA`` must be given
-            to ``act`` and ``judge`` alike.
+            to ``act`` and ``logprobs`` alike.
         sizes: how large an observation is stands beside its pattern (``models.team.sizes``). The first layer norm
             erases it else, but for what it leaves of it beside an agent's one-hot number.
 
@@ -151,7 +151,7 @@ class JointPolicy(nn.Module):
         # clones made outside are ordinary tensors, which autograd takes later
         return Acted(action.clone(), logp_BAP.clone(), value_BA.clone())
 
-    def judge(
+    def logprobs(
         self,
         obs_BAD: Tensor,
         action: Tensor,
@@ -160,7 +160,7 @@ class JointPolicy(nn.Module):
         active_BA: Tensor | None = None,
         order_BA: Tensor | None = None,
         standard: bool = False,
-    ) -> Judged:
+    ) -> JointLogprobs:
         """Judge actions that were taken, in one pass with gradients; arguments as they were for ``act``.
 
         ``standard``: ``obs_BAD`` went through ``standardise`` already, once a rollout instead of once an epoch.
@@ -173,8 +173,8 @@ class JointPolicy(nn.Module):
             out = self._forced(rep_BAW, action, dead_BA, order_BA)
         else:
             out = self._flat_out(looked, rep_BAW)
-        logp_BAP, entropy_BA = self.action.judge(out, self._sigma(), action, self.action.allowed(available_BAN))
-        return Judged(logp_BAP, entropy_BA, value_BA, rep_BAW)
+        logp_BAP, entropy_BA = self.action.logprobs(out, self._sigma(), action, self.action.allowed(available_BAN))
+        return JointLogprobs(logp_BAP, entropy_BA, value_BA, rep_BAW)
 
     def standardise(self, obs_BAD: Tensor) -> Tensor:
         """Each agent's observation with mean 0 and variance 1 over its own entries, as the first LN does it."""

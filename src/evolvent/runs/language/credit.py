@@ -77,15 +77,15 @@ def standard_rules(episodes: Sequence[Episode], settings: Discounted | None = No
         Rule.of(step_return_to_go, "return_to_go", "REINFORCE: what was earned from here on"),
     ]
     if settings is not None and all("value" in e.notes for e in episodes):
-        gamma, trace = settings.gamma, settings.trace
-        inside = settings.trace_inside if isinstance(settings, token_bad.Config) else None
-        bad = token_bad.Config(gamma=gamma, trace=trace, trace_inside=inside)
-        told = f"token by token, discount {gamma:g} between turns only, trace {trace:g}"
+        gamma, gae_lambda = settings.gamma, settings.gae_lambda
+        inside = settings.gae_lambda_inside if isinstance(settings, token_bad.Config) else None
+        bad = token_bad.Config(gamma=gamma, gae_lambda=gae_lambda, gae_lambda_inside=inside)
+        told = f"token by token, discount {gamma:g} between turns only, lambda {gae_lambda:g}"
         rules.append(Rule.of(token_bad, "poad", told, bad))
-        told = f"token by token, discount {gamma:g} at every token, trace {trace:g}"
-        rules.append(Rule.of(token_ntpo, "ntpo", told, token_ntpo.Config(gamma=gamma, trace=trace)))
-        told = f"action-level PPO: one advantage a turn, discount {gamma:g}, trace {trace:g}"
-        rules.append(Rule.of(step_gae, "turn_gae", told, step_gae.Config(gamma=gamma, trace=trace)))
+        told = f"token by token, discount {gamma:g} at every token, lambda {gae_lambda:g}"
+        rules.append(Rule.of(token_ntpo, "ntpo", told, token_ntpo.Config(gamma=gamma, gae_lambda=gae_lambda)))
+        told = f"action-level PPO: one advantage a turn, discount {gamma:g}, lambda {gae_lambda:g}"
+        rules.append(Rule.of(step_gae, "turn_gae", told, step_gae.Config(gamma=gamma, gae_lambda=gae_lambda)))
     return rules
 
 

@@ -41,7 +41,7 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
     flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
-    told = {
+    metrics = {
         "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(tasks),
         "tasks": len(set(tasks)), "broken": len(broken),
         "success_mean": _mean([*(bool(e.success) for e in valid), *(False for _ in broken)]),
@@ -51,11 +51,11 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
         "flat_mean": _mean(flat),
     }  # fmt: skip
     for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
-        told[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
+        metrics[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
     if all(e.outcomes is None for e in valid):
-        return told
+        return metrics
     calls = [how not in ("ok", "cut") for e in valid for how in e.outcomes or ()]
-    return told | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
+    return metrics | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
 
 
 def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sampled: Mapping[str, Any]) -> dict[str, Any]:

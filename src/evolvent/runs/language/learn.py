@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.learn.tokens.batch import TokenBatch, Unit, token_batch
-from evolvent.learn.tokens.judges import ActionJudge, TokenJudge
+from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
 from evolvent.models.language.model import LanguageModel
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.start import not_whole
@@ -25,21 +25,23 @@ def training_batch(
     return batch.fresh_until(fresh) if fresh else batch
 
 
-def judge_of(model: LanguageModel, adapter: str | None, config: LanguageConfig, unit: Unit) -> TokenJudge | ActionJudge:
-    """The model with some adapter (``None``: the frozen base) as a judge of what a run samples.
+def logprobs_of(
+    model: LanguageModel, adapter: str | None, config: LanguageConfig, unit: Unit
+) -> TokenLogprobs | ActionLogprobs:
+    """The model with some adapter (``None``: the frozen base): log-probabilities of what a run samples.
 
     Raises:
         BadInput: whole actions that are not sampled as such.
     """
     if unit == "token":
-        return TokenJudge(model, adapter, config.temperature)
+        return TokenLogprobs(model, adapter, config.temperature)
     if config.act == "trie":
         raise not_whole()
-    return ActionJudge(model, adapter, config.temperature, config.act)
+    return ActionLogprobs(model, adapter, config.temperature, config.act)
 
 
-def told_of_steps(told: Mapping[str, float]) -> dict[str, float]:
+def with_shares(metrics: Mapping[str, float]) -> dict[str, float]:
     """What a learner told, with the shares of skipped steps and of clipped units."""
-    steps = told["updates"] + told["discarded"] + told["empty"]
-    clipped = told.get("clip_low", 0.0) + told.get("clip_high", 0.0)
-    return {**told, "skipped": told["discarded"] / steps, "clipped": clipped}
+    steps = metrics["updates"] + metrics["discarded"] + metrics["empty"]
+    clipped = metrics.get("clip_low", 0.0) + metrics.get("clip_high", 0.0)
+    return {**metrics, "skipped": metrics["discarded"] / steps, "clipped": clipped}

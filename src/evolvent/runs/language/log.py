@@ -24,12 +24,12 @@ def update_row(episodes: Sequence[Episode], played: Played, seconds: Mapping[str
         played: what became of all that were begun.
         seconds: of each part of the loop.
     """
-    told = summarise(episodes)
+    metrics = summarise(episodes)
     sampled = sampled_tokens(episodes)
     begun = len(played.episodes) + len(played.broken)
-    row = {"return": told["value"], "attempts": len(episodes), "broken": len(played.broken)}
+    row = {"return": metrics["value"], "attempts": len(episodes), "broken": len(played.broken)}
     row |= {"broken_mean": len(played.broken) / begun} if begun else {}  # recorded attempts: none was begun
-    row |= {name: told[name] for name in told if name.endswith("_mean")}
+    row |= {name: metrics[name] for name in metrics if name.endswith("_mean")}
     row |= {f"{name}_s": round(spent, 4) for name, spent in seconds.items()}
     speed = {name: sampled / seconds[name] if seconds[name] else 0.0 for name in ("act", "learn")}  # recorded: no act
     row |= {"sampled_tokens": sampled, "sampled_per_s": round(speed["act"], 1)}

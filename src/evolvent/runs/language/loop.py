@@ -51,18 +51,18 @@ def learn(
     epochs, warmup = (plan.critic_epochs, plan.warmup) if isinstance(plan, CriticPlan) else (0, 0)
     passes.setdefault("level", rule.level)
     for update in run.updates():
-        episodes, told = collect(update) if collect else (run.collect(), {})  # ACT and STEP
+        episodes, metrics = collect(update) if collect else (run.collect(), {})  # ACT and STEP
         with run.clock("credit"):  # CREDIT
-            told = dict(told) | dict(before(episodes) if before else {})
+            metrics = dict(metrics) | dict(before(episodes) if before else {})
             seen = critic.note(episodes) if critic else None
             ledger = rule.assign(episodes)
-            told |= dict(after(ledger) if after else {})
+            metrics |= dict(after(ledger) if after else {})
         with run.clock("learn"):  # LEARN
             if critic and seen:
-                told |= run.improve_critic(critic, seen, ledger, grad_clip=passes["grad_clip"], epochs=epochs)
+                metrics |= run.improve_critic(critic, seen, ledger, grad_clip=passes["grad_clip"], epochs=epochs)
             waits = isinstance(objective, Preference) and np.isnan(ledger.values(passes["level"])).all()
             if not waits and not run.early(warmup):  # preferences: where all earned the same there is no pair
                 rows = [run.improve(objective, episodes, ledger, adapter=a, **passes) for a in run.learners(update)]
-                told |= {name: float(np.mean([row[name] for row in rows if name in row])) for name in rows[0]}
-        run.log(episodes, ledger, **told)
+                metrics |= {name: float(np.mean([row[name] for row in rows if name in row])) for name in rows[0]}
+        run.log(episodes, ledger, **metrics)
     return run.finish(algo, rule)

@@ -21,21 +21,21 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.learn.critics.token import token_rows
-from evolvent.learn.tokens.judges import TokenJudge
+from evolvent.learn.tokens.logprobs import TokenLogprobs
 from evolvent.models.language.model import Row
 from evolvent.runs.language.run import LanguageRun
 
 
-def exact_judge(run: LanguageRun, adapter: str | None) -> TokenJudge:
-    """Some weights (``None`` = the frozen base) as a judge whose answers may be subtracted from one another's."""
-    return TokenJudge(run.model, adapter, run.config.temperature, exact=True)
+def exact_logprobs(run: LanguageRun, adapter: str | None) -> TokenLogprobs:
+    """Some weights (``None`` = the frozen base), whose log-probabilities may be subtracted from one another's."""
+    return TokenLogprobs(run.model, adapter, run.config.temperature, exact=True)
 
 
 def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter: str | None) -> None:
     """Note under ``name`` the log-probability that some weights give to every token, in float32.
 
     Args:
-        run: whose model judges.
+        run: whose model is asked.
         episodes: with tokens; notes of this name are replaced.
         name: of the note.
         adapter: whose weights; ``None`` = the frozen base.
@@ -52,11 +52,11 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
         Row(e.context_ids(t), ids, tuple(np.array(c, np.int32) for c in e.choices(t)))
         for e in episodes for t, ids in enumerate(token_rows(e))
     ]  # fmt: skip
-    judge = exact_judge(run, adapter)
+    policy = exact_logprobs(run, adapter)
     logp_K = np.zeros(sum(len(row.tokens) for row in rows), np.float32)
     starts: list[int] = np.cumsum([0, *(len(row.tokens) for row in rows)]).tolist()
     for some in run.model.micro_batches(rows, run.config.plan.micro_tokens):
-        told = judge([rows[i] for i in some]).logp_K.cpu().numpy()
+        told = policy([rows[i] for i in some]).logp_K.cpu().numpy()
         logp_K[np.concatenate([np.arange(starts[i], starts[i + 1]) for i in some])] = told
     at = 0
     for episode in episodes:

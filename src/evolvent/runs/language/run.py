@@ -27,7 +27,7 @@ from evolvent.evaluate.live import Live, count
 from evolvent.learn import checkpoint
 from evolvent.learn.critics.token import Seen, TokenCritic, token_targets
 from evolvent.learn.tokens.batch import Unit
-from evolvent.learn.tokens.judges import ActionJudge, TokenJudge
+from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
 from evolvent.learn.tokens.policy_gradient import improve, reference_kl
 from evolvent.learn.tokens.units import Loss
 from evolvent.models.language import model as language
@@ -40,7 +40,7 @@ from evolvent.runs.language.copies import Copies, Played, PlayerOf
 from evolvent.runs.language.credit import Discounted, Rule, credit_page, differ, standard_rules
 from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
-from evolvent.runs.language.learn import judge_of, told_of_steps, training_batch
+from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
 from evolvent.runs.language.log import facts, in_words, sample, sampled_tokens, update_row
 from evolvent.runs.language.memory import LanguageMemory
 from evolvent.runs.language.start import Needs, Start, start
@@ -190,15 +190,15 @@ class LanguageRun:
         batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
         if plan.truncated != "count" and not len(batch.units):
             return {"untrained": 1.0}
-        judge, base, away = self.judge(adapter, unit), self.judge(None, unit), dict[str, float]()
+        policy, base, away = self.logprobs(adapter, unit), self.logprobs(None, unit), dict[str, float]()
         if not objective.needs_reference and plan.lora_rank:
-            away["kl_ref"] = reference_kl(batch, judge, base, micro_tokens=plan.micro_tokens, which=self.update)
-        told = improve(
-            objective, batch, judge, self.optimizers[adapter], epochs=config.epochs, minibatches=config.minibatches,
+            away["kl_ref"] = reference_kl(batch, policy, base, micro_tokens=plan.micro_tokens, which=self.update)
+        metrics = improve(
+            objective, batch, policy, self.optimizers[adapter], epochs=config.epochs, minibatches=config.minibatches,
             micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip, generator=self.generator,
             reference=base if objective.needs_reference else None,
         )  # fmt: skip
-        return away | told_of_steps(told)
+        return away | with_shares(metrics)
 
     def critic(self, lr: float, clip: float) -> TokenCritic:
         """A value head on the frozen base; it is part of the checkpoints."""
@@ -223,9 +223,9 @@ class LanguageRun:
             grad_clip=grad_clip, generator=self.generator,
         )  # fmt: skip
 
-    def judge(self, adapter: str | None, unit: Unit = "token") -> TokenJudge | ActionJudge:
-        """The model with some adapter (``None``: the frozen base) as a judge of what was sampled here."""
-        return judge_of(self.model, adapter, self.config, unit)
+    def logprobs(self, adapter: str | None, unit: Unit = "token") -> TokenLogprobs | ActionLogprobs:
+        """The model with some adapter (``None``: the frozen base): log-probabilities of what was sampled."""
+        return logprobs_of(self.model, adapter, self.config, unit)
 
     def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
         """End an update: write its line, warn where learning cannot work, evaluate and save where it is time.
@@ -294,12 +294,12 @@ class LanguageRun:
         self._keep_attempts(rule)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
-        told = outcome(self.folder.read_metrics(), greedy, sampled)
-        if not told["policy_updates"]:
+        metrics = outcome(self.folder.read_metrics(), greedy, sampled)
+        if not metrics["policy_updates"]:
             self.live.note(f"! the policy was trained in none of {self.update} updates: this is the model as it began")
         return {
             "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
-            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **told,
+            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **metrics,
             **({} if self.memory is None else self.memory.summary()),
         }  # fmt: skip
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.models.language.acting import Acting
-from evolvent.models.language.model import Heat
+from evolvent.models.language.model import TemperatureSchedule
 
 _LEAST = 1e-8
 
 
 class AdaptiveTemperature:
-    """Sets the heat of ``acting`` from the entropies of the attempts before; part of a checkpoint.
+    """Sets the temperature schedule of ``acting`` from the entropies of the attempts before; part of a checkpoint.
 
     Source: HAPO (arXiv 2509.16591), ``T (1 + strength h)`` with h as in ``formulas.entropy.relative_entropy``. While a
     token is sampled the quantile of its update is not known, so that of the last update stands in; the first update is
@@ -33,13 +33,13 @@ class AdaptiveTemperature:
             return
         pivot = float(np.sort(e_K)[round(self.quantile * (len(e_K) - 1))])
         above, below = max(float(e_K.max()) - pivot, 1e-6), max(pivot - float(e_K.min()), 1e-6)
-        self._acting.heat = Heat(self.strength, pivot, above, below)
+        self._acting.temperature_schedule = TemperatureSchedule(self.strength, pivot, above, below)
 
     def state_dict(self) -> dict[str, Any]:
         """The scale."""
-        heat = self._acting.heat
-        return {} if heat is None else {"pivot": heat.pivot, "above": heat.above, "below": heat.below}
+        schedule = self._acting.temperature_schedule
+        return {} if schedule is None else {"pivot": schedule.pivot, "above": schedule.above, "below": schedule.below}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of ``state_dict``."""
-        self._acting.heat = Heat(self.strength, **state) if state else None
+        self._acting.temperature_schedule = TemperatureSchedule(self.strength, **state) if state else None

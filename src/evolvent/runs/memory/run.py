@@ -186,7 +186,7 @@ def _opened(
 
 def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:
     """A model as an engine, with the prompts that it reads: tokens where it is in torch, otherwise text."""
-    if model is None or not hasattr(model, "judge"):
+    if model is None or not hasattr(model, "logprobs"):
         return Served(model, temperature), Text()
     from evolvent.models.language.acting import Acting
 

@@ -12,7 +12,7 @@ _AT_LEAST_ONE = (
     "steps", "envs", "horizon", "epochs", "critic_epochs", "minibatches", "width", "blocks", "heads", "eval_episodes",
     "save_every", "threads", "hidden", "critic_hidden", "critic_steps", "target_every", "backtracks",
 )  # fmt: skip
-_SHARES = ("gamma", "trace", "backtrack")
+_SHARES = ("gamma", "gae_lambda", "backtrack")
 _NOT_NEGATIVE = ("lr", "critic_lr", "entropy", "eval_every", "rank_weight", "damping", "accept_ratio")
 _POSITIVE = ("clip", "value_clip", "grad_clip", "delta")
 

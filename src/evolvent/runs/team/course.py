@@ -43,14 +43,14 @@ class Course:
             self._finished += self._running[done].tolist()
             self._running[done] = 0.0
             for name, column in frame.info.items():
-                told = column[done]
-                self._info.setdefault(name, []).extend(told[~np.isnan(told)].tolist())
+                metrics = column[done]
+                self._info.setdefault(name, []).extend(metrics[~np.isnan(metrics)].tolist())
         return frame
 
-    def told(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         """Of the attempts that ended since this was asked last: mean return, number, means of what they told."""
         row = {"return": _mean(self._finished), "attempts": len(self._finished)}
-        row |= {f"{name}_mean": _mean(told) for name, told in self._info.items()}
+        row |= {f"{name}_mean": _mean(metrics) for name, metrics in self._info.items()}
         self._finished, self._info = [], {}
         return row
 
@@ -64,7 +64,7 @@ class Course:
         kind = np.int64 if self.env.team.kind == "discrete" else np.float32
         for action in state["taken"]:
             frame = self.step(action.astype(kind))
-        self.told()
+        self.metrics()
         return frame
 
 

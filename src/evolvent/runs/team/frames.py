@@ -13,7 +13,7 @@ from evolvent.runs.team.steps import Steps
 _STEPS_MAX = 4000
 
 
-def film(
+def record_frames(
     env: TeamEnv, act: Act, steps: Steps, *, generator: torch.Generator, seed: int, count: int = 8
 ) -> list[np.ndarray]:
     """Play copy 0 until its attempt ends and keep ``count`` frames at equal distances, uint8 ``[H, W, 3]``.

@@ -12,10 +12,10 @@
                 view = team.step(action, logp, said)               # STEP
             with team.clock("credit"):                             # CREDIT
                 batch = team.batch(value)
-                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.trace))
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))
             with team.clock("learn"):                              # LEARN
-                told = learn(batch, batch.credit(ledger))          # losses by name
-            team.log(ledger, **told)
+                metrics = learn(batch, batch.credit(ledger))          # losses by name
+            team.log(ledger, **metrics)
         return team.finish("mine")
 
 A resumed run ends with the numbers of an uninterrupted one: every random stream is seeded by the number of the update,
@@ -51,7 +51,7 @@ from evolvent.runs.sources import pinned
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.course import Course
 from evolvent.runs.team.evaluation import BASELINES, Act, baselines, play, summarise
-from evolvent.runs.team.frames import film
+from evolvent.runs.team.frames import record_frames
 from evolvent.runs.team.sides import Rewards, check_one_side
 from evolvent.runs.team.steps import Steps
 from evolvent.runs.team.weights import start_from
@@ -101,7 +101,7 @@ class TeamConfig:
     """Append the agent's number (one-hot) to its observation."""
     gamma: float = 0.99
     """Discount per step."""
-    trace: float = 0.95
+    gae_lambda: float = 0.95
     """Trace decay of the advantage estimate (lambda)."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
@@ -233,7 +233,7 @@ class TeamRun:
             )  # fmt: skip
         config = self.config
         self.update += 1
-        row = {"update": self.update, **self._course.told()}
+        row = {"update": self.update, **self._course.metrics()}
         row |= {f"{name}_s": round(seconds, 4) for name, seconds in self._seconds.items()}
         row |= {"steps_per_s": round(config.envs * config.horizon / max(sum(self._seconds.values()), 1e-9), 1)}
         row |= {"credit": [round(earned.share, 4) for earned in ledger.by_agent().values()], **values}
@@ -312,7 +312,7 @@ class TeamRun:
         env = envs.load_team(self._spec, 1)
         try:
             seed = seed_tree(self.config.seed, "film")
-            frames = film(env, self._act, self.steps, generator=self._generator("film"), seed=seed)
+            frames = record_frames(env, self._act, self.steps, generator=self._generator("film"), seed=seed)
         except EnvError as error:
             self.live.note(f"no picture of what it does: {error}")
             return

@@ -1,4 +1,4 @@
-"""A language model as a judge of rows: of their tokens one by one, or of whole actions."""
+"""Log-probabilities of rows by a language model: of their tokens one by one, or of whole actions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from evolvent.core.errors import BadInput
-from evolvent.models.language.model import Judged, LanguageModel, Row
+from evolvent.models.language.model import LanguageModel, Logprobs, Row
 
 
 @dataclass(frozen=True, eq=False)
-class TokenJudge:
-    """Log-probability and entropy of every token; rows with choices are judged among the tokens that continue one.
+class TokenLogprobs:
+    """Log-probability and entropy of every token; rows with choices are scored among the tokens that continue one.
 
     ``adapter`` says whose weights answer, ``None`` = the frozen base (a reference); ``temperature`` as sampled;
     ``exact`` computes in float32 whatever the model's format, without gradient.
@@ -27,9 +27,9 @@ class TokenJudge:
     temperature: float = 1.0
     exact: bool = False
 
-    def __call__(self, rows: Sequence[Row]) -> Judged:
+    def __call__(self, rows: Sequence[Row]) -> Logprobs:
         """Flat over the tokens of all rows, ``[K]``."""
-        return self.model.judge(rows, adapter=self.adapter, temperature=self.temperature, exact=self.exact)
+        return self.model.logprobs(rows, adapter=self.adapter, temperature=self.temperature, exact=self.exact)
 
     def portions(self, rows: Sequence[Row], max_tokens: int) -> list[list[int]]:
         """Rows that go through the model together: those that begin alike, which cost that beginning once."""
@@ -37,7 +37,7 @@ class TokenJudge:
 
 
 @dataclass(frozen=True, eq=False)
-class ActionJudge:
+class ActionLogprobs:
     """Log-probability and entropy of every decision as a whole.
 
     Among allowed actions it is TWOSOME's: a softmax over actions of their log-likelihood a word, a token or in sum
@@ -50,7 +50,7 @@ class ActionJudge:
     temperature: float = 1.0
     way: Literal["word", "token", "sum"] = "word"
 
-    def __call__(self, rows: Sequence[Row]) -> Judged:
+    def __call__(self, rows: Sequence[Row]) -> Logprobs:
         """One entry a row, ``[R]``.
 
         Raises:
@@ -59,7 +59,7 @@ class ActionJudge:
         chosen, free = ([i for i, row in enumerate(rows) if bool(row.choices) == some] for some in (True, False))
         logp: list[Tensor] = [torch.empty(0)] * len(rows)
         entropy = list(logp)
-        told = self.model.judge_choices(
+        told = self.model.choice_logprobs(
             [rows[i].context for i in chosen], [rows[i].choices for i in chosen],
             normalise=self.way, adapter=self.adapter,
         ) if chosen else []  # fmt: skip
@@ -68,12 +68,12 @@ class ActionJudge:
             logp[i] = all_logp[_place(rows[i])]
             entropy[i] = -(all_logp.exp() * all_logp).sum()
         if free:
-            judged = self.model.judge([rows[i] for i in free], adapter=self.adapter, temperature=self.temperature)
+            found = self.model.logprobs([rows[i] for i in free], adapter=self.adapter, temperature=self.temperature)
             sizes = [len(rows[i].tokens) for i in free]
-            parts = zip(free, judged.logp_K.split(sizes), judged.entropy_K.split(sizes), strict=True)
+            parts = zip(free, found.logp_K.split(sizes), found.entropy_K.split(sizes), strict=True)
             for i, logp_K, entropy_K in parts:
                 logp[i], entropy[i] = logp_K.sum(), entropy_K.mean()
-        return Judged(torch.stack(logp), torch.stack(entropy))
+        return Logprobs(torch.stack(logp), torch.stack(entropy))
 
 
 def _place(row: Row) -> int:
@@ -81,6 +81,6 @@ def _place(row: Row) -> int:
         if np.array_equal(ids, row.tokens):
             return i
     raise BadInput(
-        "the action is not among those that were allowed", got=list(row.tokens), where="learn.judges",
+        "the action is not among those that were allowed", got=list(row.tokens), where="learn.tokens.logprobs",
         expected=f"one of {len(row.choices)} choices", do="record the choices with the action: Episode.act(choices=…)",
     )  # fmt: skip

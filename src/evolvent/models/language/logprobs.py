@@ -31,7 +31,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class Logprobs:
     """What the model says about the tokens of all rows, in their order, float32.
 
     Attributes:
@@ -63,9 +63,9 @@ Forward = Callable[[packing.Pack, np.ndarray], Tensor]
 """A packed row and places in it int64 ``[M]`` to the last hidden states there ``[M, D]``."""
 
 
-def judge_rows(
+def row_logprobs(
     rows: Sequence[Row], forward: Forward, head: Head, temperature: float, want: Sequence[str], max_tokens: int
-) -> Judged:
+) -> Logprobs:
     """See ``LanguageModel.judge``."""
     trees = _trees(rows)
     if "hidden" in want or "logits" in want:
@@ -74,7 +74,7 @@ def judge_rows(
         places = [np.arange(a, b) for a, b in itertools.pairwise(offsets)]
         numbers = _Questions(rows, trees, places).answer(lambda at: hidden[_to(at, hidden.device)], head, temperature)
         logits = head.logits(hidden) / temperature if "logits" in want else None
-        return Judged(*numbers, hidden if "hidden" in want else None, logits)
+        return Logprobs(*numbers, hidden if "hidden" in want else None, logits)
     ends: list[Tensor] = []
     sequences = [_needed(row, tree) for row, tree in zip(rows, trees, strict=True)]
     groups = packing.batches(sequences, max_tokens)
@@ -85,7 +85,7 @@ def judge_rows(
         ends.append(torch.stack(questions.answer(partial(forward, packed), head, temperature)))
     both = torch.cat([torch.zeros(2, 0, device=head.weight.device), *ends], dim=1)
     both = both[:, _to(_back(rows, groups), both.device)]
-    return Judged(both[0], both[1])
+    return Logprobs(both[0], both[1])
 
 
 def states(rows: Sequence[Row], forward: Forward, device: torch.device, max_tokens: int) -> Tensor:
