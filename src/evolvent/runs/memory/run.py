@@ -50,6 +50,8 @@ class Plan:
 class MemoryConfig:
     """Settings that every memory system has; the defaults are the main job."""
 
+    KIND = "memory"
+
     env: str = "analyst"
     """Environment, with options after a colon: analyst:reviewer_wrong=0.2,drift=0.5."""
     model: str = "qwen2.5-coder-1.5b"
