@@ -23,7 +23,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent credit DIR --rule NAME|file.py ...   who earned what in a run's recorded attempts, by any credit rule
   evolvent check {{env,credit}} NAME|file.py      what is wrong with an environment or a credit rule of yours
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, what earned its place, what does harm, and why
-  evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   mend it; each act can be undone
+  evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   mend it: told before it is done
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another engine, whole and verified
   evolvent export verl DIR --out FILE           recorded attempts with their credit, for verl to train on
   evolvent bench NAME [--json FILE]             performance measured as ratios in one run
