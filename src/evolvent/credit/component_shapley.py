@@ -34,7 +34,8 @@ class Config:
     """Settings of component credit."""
 
     index: Literal["shapley", "banzhaf"] = "shapley"
-    """Shapley values sum to the gain; Banzhaf values are what the released scripts compute."""
+    """Index of a part's contribution: Shapley values sum to the gain; Banzhaf values are what the released scripts
+    compute."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
