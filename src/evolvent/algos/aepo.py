@@ -45,12 +45,10 @@ class Config(LanguageConfig):
     """Settings of AEPO."""
 
     alpha: float = 0.2
-    """Weight of the entropy in the advantage: a token one standard deviation above the mean entropy counts 1 + alpha
-    times."""
+    """Weight of entropy: a token one standard deviation above the mean entropy counts 1 + alpha times."""
 
     whole: int = 0
-    """Attempts that start from the task, the others being branches; 0 = derived from the entropies of the first
-    attempt; equal to ``group`` = no branches."""
+    """Attempts that start from the task, not as branches; 0 = by the entropies of the first; ``group`` = all."""
     branch_from: float = 0.5
     """Score above which an attempt branches at a turn."""
     branch_weight: float = 0.2

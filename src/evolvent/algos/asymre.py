@@ -36,8 +36,7 @@ class Config(LanguageConfig):
     """Settings of AsymRE."""
 
     shift: float = -0.1
-    """Added to the mean return of the group to form the baseline, in units of reward; negative lets successes count
-    more."""
+    """Added to the group mean to form the baseline, in units of reward; below 0 successes count more."""
 
     grad_clip: float = 1.0
     """Gradient norm above which the gradient is scaled down."""

@@ -62,8 +62,7 @@ class Config(TeamConfig):
     shared: bool = True
     """Share the parameters of one actor among all agents."""
     optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
-    """Baseline subtracted from Q: none = its mean under the policy (COMA); otherwise the baseline of least variance,
-    derived from the logits or from all weights."""
+    """Baseline: none = mean Q (COMA); of least variance: surrogate = by logits, exact = by all weights."""
     hidden: tuple[int, ...] = (64, 64)
     """Hidden layers of the actors, as their widths."""
     critic_hidden: tuple[int, ...] = (128, 128)

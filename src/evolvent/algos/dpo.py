@@ -43,8 +43,7 @@ class Config(LanguageConfig):
     """Settings of DPO."""
 
     pairs: str = ""
-    """File of preference pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = pairs come
-    from the policy's own attempts."""
+    """File of pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = own attempts."""
     loss: Literal["dpo", "robust", "ipo"] = "dpo"
     """Loss: dpo, ipo or robust."""
     beta: float = 0.1

@@ -39,8 +39,7 @@ class Config(LanguageConfig):
     """Settings of KTO."""
 
     pairs: str = ""
-    """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = the policy's own
-    attempts."""
+    """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
     beta: float = 0.1
     """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     wanted: float = 1.0

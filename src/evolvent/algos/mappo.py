@@ -66,7 +66,7 @@ class Config(TeamConfig):
     shared: bool = True
     """Share the parameters of one actor among all agents."""
     optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
-    """Baseline: none = V(s); otherwise the baseline of least variance, derived from the logits or from all weights."""
+    """Baseline: none = V(s); of least variance: surrogate = by logits, exact = by all weights."""
     hidden: tuple[int, ...] = (128, 128)
     """Hidden layers of actors and critics, as their widths."""
     epochs: int = 5

@@ -51,11 +51,9 @@ class Config(LanguageConfig):
     """Settings of MARFT."""
 
     act: Way = "sum"
-    """How the last agent chooses where commands are listed; free text is always sampled. Whole actions: log-probability
-    per word, per token, or summed. trie: token by token among the allowed continuations."""
+    """How the last agent chooses a listed command: by log-probability (sum, token, word), or trie, as in `grpo`."""
     agents: tuple[str, ...] = ("solver", "checker")
-    """Agents in speaking order: NAME, or NAME<A+B to read only A and B; ": PROMPT" after it gives a prompt. The last
-    one acts."""
+    """Agents in order: NAME or NAME<A+B (reads only A and B), each with ": PROMPT" if any; the last one acts."""
     level: Literal["action", "token"] = "action"
     """Unit of advantages and ratios: action (MARFT-A) or token (MARFT-T)."""
     interval: int = 10

@@ -47,8 +47,7 @@ class Config(TeamConfig):
     """Settings of MAT."""
 
     actor: Literal["decoder", "local", "encoder"] = "decoder"
-    """Policy: decoder = autoregressive over agents (MAT), local = MAT-Dec, encoder = all agents at once from the
-    encoder."""
+    """Policy: decoder = agent by agent (MAT), local = MAT-Dec, encoder = all agents at once from the encoder."""
     width: int = 64
     """Embedding width of the transformer."""
     blocks: int = 1

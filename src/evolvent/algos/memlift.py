@@ -42,8 +42,7 @@ class Config(MemoryConfig):
     alpha: float = Rule.alpha
     """Learning rate of the value."""
     omit: float = Rule.omit
-    """Probability of leaving out a selected memory, to measure what it adds; never the best one; falls with the number
-    of omissions."""
+    """Probability of leaving out a selected memory (not the best one), to measure its effect; falls with use."""
     trace: float = Rule.trace
     """λ: decay of credit per link back to the memories that a memory was made from."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance

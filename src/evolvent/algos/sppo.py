@@ -41,8 +41,7 @@ class Config(LanguageConfig):
     """Settings of SPPO."""
 
     pairs: str = ""
-    """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = the policy's own
-    attempts."""
+    """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
     beta: float = 0.001
     """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     grad_clip: float = 1.0

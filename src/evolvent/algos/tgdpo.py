@@ -49,11 +49,9 @@ class Config(LanguageConfig):
     """Settings of TGDPO."""
 
     pairs: str = ""
-    """File of preference pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = pairs come
-    from the policy's own attempts."""
+    """File of pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = own attempts."""
     reward_from: str = ""
-    """Run folder, or adapter folder, of a reward model trained by DPO; empty = trained in the first updates of this
-    run."""
+    """Run or adapter folder of a reward model trained by DPO; empty = trained in the first updates."""
     reward_updates: int = 10
     """Updates of the first stage, which trains the reward model."""
     alpha: float = 0.5

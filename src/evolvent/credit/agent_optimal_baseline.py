@@ -38,8 +38,7 @@ class Config:
     """Settings of the optimal baseline."""
 
     target: Target = "return"
-    """What the baseline is subtracted from: the λ-return (return), or the critic's Q of the action taken (q, as in
-    COMA)."""
+    """What the baseline is subtracted from: the λ-return, or the critic's Q of the action taken (COMA)."""
     gamma: float = 0.99
     """Discount factor per step of the λ-return."""
     gae_lambda: float = 1.0

@@ -45,8 +45,7 @@ class Config:
     """Settings of MARFT's action-level advantage."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each decision ``[T]``, or ``[T + 1]`` with the one after the last; ``None`` = those recorded in the
-    episode."""
+    """Values before each decision ``[T]``, or ``[T + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
     """Discount factor per turn."""
     gae_lambda: float = 0.95

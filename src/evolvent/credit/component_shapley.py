@@ -34,8 +34,7 @@ class Config:
     """Settings of component credit."""
 
     index: Literal["shapley", "banzhaf"] = "shapley"
-    """Index of a part's contribution: Shapley values sum to the gain; Banzhaf values are what the released scripts
-    compute."""
+    """Shapley values sum to the gain; Banzhaf values are what the released scripts compute."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -38,8 +38,7 @@ class Config:
     """Settings of GAE."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last observation's; ``None`` = those recorded in
-    the episode."""
+    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last one's; ``None`` = as recorded."""
     gamma: float = 0.99
     """Discount factor per step."""
     gae_lambda: float = 0.95

@@ -43,8 +43,7 @@ class Config:
     levels: tuple[tuple[str, ...], ...] = (("format",),)
     """Kinds of reward below the outcome, the level that matters most first."""
     gates: tuple[float, ...] = (0.0,)
-    """Thresholds, one for each of ``levels``: it counts where the reward of the level above (first: the outcome) is
-    larger."""
+    """Thresholds of ``levels``: a level counts where the reward of the one above it is larger."""
     eps: float = 1e-6
     """Added to the standard deviation, against division by zero."""
 

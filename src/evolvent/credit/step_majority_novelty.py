@@ -42,8 +42,7 @@ class Config:
     """Settings of EVOL-RL's reward."""
 
     embed: Callable[[Sequence[str]], ArrayLike] | None = None
-    """Embedding function: texts to vectors ``[N, D]``, such as ``Embedder.embed``; vectors are scaled to length 1
-    here."""
+    """Texts to vectors ``[N, D]``, such as ``Embedder.embed``; scaled to length 1 here."""
     eps: float = 1e-6
     """Added to the standard deviation, against division by zero."""
 

@@ -44,8 +44,7 @@ class Config:
     """Settings of POAD's advantage (Overcooked in the paper's scripts; the other tasks have gamma 0.95)."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = those recorded in the
-    episode."""
+    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
     """Discount factor per action."""
     gae_lambda: float = 0.95

@@ -41,8 +41,7 @@ class Config:
     base: Callable[[Sequence[Episode]], Ledger] = step_group_std.assign
     """Credit rule of the steps whose advantage is weighted."""
     alpha: float = 0.2
-    """Weight of the entropy in the advantage: a token one standard deviation above the mean entropy counts 1 + alpha
-    times."""
+    """Weight of entropy: a token one standard deviation above the mean entropy counts 1 + alpha times."""
 
 
 CLAIMS = (

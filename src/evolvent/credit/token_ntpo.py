@@ -38,8 +38,7 @@ class Config:
     """Settings of the naive token-level advantage; those of ``token_bad`` with which it is compared."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = those recorded in the
-    episode."""
+    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
     """Discount factor per token."""
     gae_lambda: float = 0.95

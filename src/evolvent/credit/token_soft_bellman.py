@@ -47,8 +47,7 @@ class Config:
     """Settings of ETPO's targets."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Soft values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = those recorded in
-    the episode."""
+    """Soft values before each token ``[K]``, or ``[K + 1]`` with the last one; ``None`` = as recorded."""
     beta: float = 0.01
     """KL coefficient β, in units of reward per nat."""
     gamma: float = 0.99

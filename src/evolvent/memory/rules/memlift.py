@@ -59,8 +59,7 @@ class Config(Policy):
     strength: float = 4.0
     """Weight of a source's prior, as a number of outcomes."""
     decay: float = 1.0
-    """Factor on a memory's older lift statistics at each new outcome; below 1 old evidence fades, for drifting
-    tasks."""
+    """Factor on older lift statistics at each new outcome; below 1 old evidence fades, for drifting tasks."""
     spread_floor: float = 0.1
     """Smallest spread of values, as a share of the reward range, that is scaled up to 1 when ranking."""
 

@@ -46,8 +46,7 @@ class Plan:
     tokens: int = 0
     """Largest number of sampled tokens of an attempt; 0 = no limit."""
     truncated: Truncated = "count"
-    """What to do with answers cut off by the token limit: count = train on them, leave_out = drop the answer,
-    leave_out_episode = drop the attempt. The metric ``cut_mean`` says how many were cut off."""
+    """Answers cut off by the token limit: train on them (count), drop the answer, or drop its whole attempt."""
     micro_tokens: int = 512
     """Tokens of one forward and backward pass (gradient accumulation): bounds the memory, and changes results by
     rounding only. A LoRA step of a 135M model in float32 takes 1.2 GB besides the model at 512, 1.7 GB at 768. More is
@@ -63,8 +62,7 @@ class Plan:
     record: int = 2
     """Attempts of each update that are written to episodes.jsonl; those of the last update are all written."""
     memory: str = ""
-    """Policy of a memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = no
-    memory."""
+    """A memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = none."""
     memories: int = 3
     """Memories retrieved into the prompt, at most (top k)."""
     lessons: tuple[str, ...] = ("successes", "corrections")
@@ -76,8 +74,7 @@ class CriticPlan(Plan):
     """Settings of a run with a critic."""
 
     critic_epochs: int = 0
-    """Epochs of the critic over an update; 0 = as many as the policy's. Its features are frozen, so epochs are
-    cheap."""
+    """Epochs of the critic over an update (cheap: its features are frozen); 0 = as many as the policy's."""
     warmup: int = 0
     """Number of first updates that train only the critic; fewer if half of the minutes or tokens are spent before."""
 
@@ -89,8 +86,7 @@ class LanguageConfig:
     EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
 
     env: str = "arithmetic:largest"
-    """Environment with its options, e.g. babyai:GoToRedBallNoDists or overcooked:tomato-salad; see `evolvent list
-    envs`."""
+    """Environment with its options, e.g. overcooked:tomato-salad or babyai:GoToRedBallNoDists."""
     model: str = "smollm2-135m"
     """Language model to train: a name, a Hugging Face id, or a folder."""
     seed: int = 0
@@ -102,8 +98,7 @@ class LanguageConfig:
     group: int = 4
     """Group size: attempts at each task (G)."""
     act: Way = "trie"
-    """How to choose among listed actions: trie = token by token among the allowed continuations; word, token, sum =
-    whole actions by log-probability per word, per token, or summed."""
+    """How to choose a listed action: trie = token by token; word, token, sum = whole, by its log-probability."""
     temperature: float = 1.0
     """Sampling temperature during training."""
     lr: float = 1e-4
