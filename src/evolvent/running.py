@@ -177,7 +177,8 @@ def _run_one(
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = out or Path("runs") / f"{name}-{_short(env)}-{seed}-{stamp}"
         fields = configs.to_json(config)
-        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command)
+        kind = getattr(config, "KIND", "")
+        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind)
         if found.file is not None:
             sources.keep(folder.path / catalogue.KEPT, found.file, system=found.asked)
     else:

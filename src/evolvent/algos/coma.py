@@ -34,7 +34,7 @@ from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_basel
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import masked_mean, normalised, own_means
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, own_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.optimal_baseline import choice_columns, policy_of
 from evolvent.learn.team.value_norm import ValueNorm
@@ -107,7 +107,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 steps.value[:] = mean_q(actors, old_q, steps.view(slice(0, config.horizon)), steps.action)
                 batch = team.batch(expected, norm.denormalise)
                 rule = agent_gae.Config(config.gamma, config.gae_lambda, pooled=True)
-                target, _ = own_targets(norm, batch, rule, [q.head, old_q.head])
+                returns = agent_gae.assign(batch.rollout, rule)
+                target, _, _ = scaled_targets(norm, batch, returns, [q.head, old_q.head])
             with team.clock("learn"):  # LEARN, the critic first
                 loss = learn_values(config, q, q_rms, target, batch, team.generator)
             with team.clock("credit"):  # CREDIT of the agents

@@ -29,11 +29,12 @@ import torch
 from torch import Tensor
 
 from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
 from evolvent.learn.team.batch import Batch, Own, View
-from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
@@ -102,7 +103,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 _, metrics = improve_in_turn(config, actors, adams, batch, adv, team.generator)
-                metrics |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+                metrics |= learn_values(config, critic, critic_adam, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("happo")
 
@@ -165,11 +166,11 @@ def improve_one(
 
 
 def learn_values(
-    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
-    generator: torch.Generator,
+    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit the critic to the lambda-returns of the team; its mean loss, and how much of them it knew."""
-    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
+    target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     state = batch.view.state.flatten(0, 1)
     return fit_critic(

@@ -26,11 +26,12 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import normalised, own_means
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, own_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.ppo import improve_together
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
@@ -105,7 +106,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             with team.clock("learn"):  # LEARN
                 scaled = normalised(adv, batch.view.active, per_agent=not config.shared)
                 metrics = improve_together(config, actors, adam, batch, scaled, team.generator)
-                metrics |= learn_values(config, critics, critic_adam, norm, batch, team.generator)
+                metrics |= learn_values(config, critics, critic_adam, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("ippo")
 
@@ -136,12 +137,12 @@ def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
 
 def learn_values(
     config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
-    generator: torch.Generator,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit the critics to every agent's own lambda-returns; their mean loss, and how much of them they knew."""
-    obs, rule = batch.view.obs.flatten(0, 1), agent_gae.Config(config.gamma, config.gae_lambda)
+    obs = batch.view.obs.flatten(0, 1)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
-    target, old = own_targets(norm, batch, rule, heads)
+    target, old, _ = scaled_targets(norm, batch, ledger, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
         lambda rows: values_of(critics, obs[rows]), adam, target, passes, old_value=old, clip=config.clip,

@@ -39,7 +39,7 @@ from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import normalised
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.optimal_baseline import choice_columns, number_columns
 from evolvent.learn.team.ppo import improve_together
 from evolvent.learn.team.value_norm import ValueNorm
@@ -115,13 +115,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
-                ledger = plain if q is None else over_optimal_baseline(config, actors, q, norm, batch, team.generator)
+                if q is None:
+                    rule = agent_gae.Config(config.gamma, config.gae_lambda, pooled=True)
+                    ledger = agent_gae.assign(batch.rollout, rule)
+                else:
+                    ledger = over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             with team.clock("learn"):  # LEARN
                 metrics = improve_together(config, actors, adam, batch, scaled(config, batch, ledger), team.generator)
-                metrics |= learn_values(
-                    config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator
-                )
+                metrics |= learn_values(config, critic, q, critic_adams, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("mappo")
 
@@ -151,11 +152,11 @@ def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
 
 def learn_values(
     config: Config, critic: Critic, q: JointQ | None, adams: list[torch.optim.Adam], norm: ValueNorm, batch: Batch,
-    adv_TBA: Tensor, generator: torch.Generator,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
     heads = [critic.head] if q is None else [critic.head, q.head]
-    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, heads)
+    target, old, mask = scaled_targets(norm, batch, ledger, heads, shared=True)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     passes = functools.partial(batch.passes, config.critic_epochs, config.minibatches, generator)
     metrics = fit_critic(

@@ -29,7 +29,7 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.critic import scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import JointPolicy
@@ -130,8 +130,7 @@ def learn(
     """Several passes of clipped policy gradient over one rollout; returns means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes
-    rule = agent_gae.Config(config.gamma, config.gae_lambda)
-    target, old_value = own_targets(norm, batch, rule, [policy.critic.last])
+    target, old_value, _ = scaled_targets(norm, batch, ledger, [policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
 

@@ -31,7 +31,7 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.critic import scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import Acted, JointPolicy
@@ -160,8 +160,7 @@ def learn(
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=net.policy.standardise(seen.obs))  # once for all passes
-    rule = agent_gae.Config(config.gamma, config.gae_lambda)
-    target, old_value = own_targets(norm, batch, rule, [net.policy.critic.last])
+    target, old_value, _ = scaled_targets(norm, batch, ledger, [net.policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     order, old_order_logp = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)

@@ -38,7 +38,7 @@ _COMMANDS = {
     "compare": "evolvent.cli.evaluate",
     "credit": "evolvent.cli.credit",
     "check": "evolvent.testing.command",
-    "memory": "evolvent.cli.memory.look",
+    "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
     "bench": "evolvent.cli.evaluate",
 }

@@ -19,13 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.credit._rollout import rewards
-from evolvent.formulas.returns import gae
+from evolvent.credit._rollout import gae_and_targets
 
 LEVEL = "agent"
 RECORD = "rollout"
@@ -49,32 +45,14 @@ CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
 
 
 def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
-    """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward.
-
-    The critic's target is this plus ``runs.value_TBA``.
+    """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward; the critic's targets.
 
     Raises:
         BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).
     """
     ledger = RolloutLedger.for_rollout(rollout)
-    ledger.set("step", estimate(rollout, config))
-    return ledger
-
-
-def estimate(rollout: Rollout, config: Config = Config()) -> np.ndarray:
-    """What ``assign`` scores, float64 ``[T, B, A]``, of steps that an agent took no part in too.
-
-    Values of those steps stand in the advantages of the steps before, so a critic for each agent must learn them.
-    """
-    value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
-    if value_TBA is None:
-        raise BadInput("no values were recorded", where="credit.agent_gae", do="record the critic when acting")
-    return gae(
-        rewards(rollout, pooled=config.pooled),
-        value_TBA,
-        next_TBA,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
-        terminated_T=rollout.terminated_TB,
-        truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+    adv_TBA, ledger.targets["step"] = gae_and_targets(
+        rollout, gamma=config.gamma, gae_lambda=config.gae_lambda, pooled=config.pooled
     )
+    ledger.set("step", adv_TBA)
+    return ledger

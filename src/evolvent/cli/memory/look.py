@@ -1,23 +1,18 @@
-"""`evolvent memory`: what a memory holds, what earned its place and what does harm; mending it; moving it."""
+"""`evolvent memory audit|explain|verify`: what a memory holds, what earned its place and what does harm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional
 
-from evolvent.cli.memory import mend as memory_mend
-from evolvent.cli.memory import move as memory_move
+from evolvent.cli.memory.opening import open_memory
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
-
-if TYPE_CHECKING:
-    from evolvent.memory.memory import Memory
 
 _TEXT_LIMIT = 60
 # what the audit names one by one, in this order
@@ -92,40 +87,6 @@ def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
         live.note("every check passed")
 
 
-def open_memory(store: str, scope: str | None) -> Memory:
-    """The memory at a path, in a run folder or at a URL; never made new. ``None``: any scope that it has.
-
-    Raises:
-        BadInput: there is none, or it has no such scope.
-    """
-    from evolvent.memory.memory import Memory
-    from evolvent.memory.store.engine import open_store
-
-    path = store_path(store)
-    with closing(open_store(path, create=False)) as opened:
-        names = [row[0] for row in opened.rows("SELECT name FROM scope ORDER BY scope_id")]
-    chosen = scope if scope is not None else (names or ["default"])[0]
-    if chosen not in names:
-        raise BadInput("there is no such scope", got=chosen, expected=", ".join(names) or "none: the store is empty",
-                       where=store, do="give one with --scope")  # fmt: skip
-    return Memory(path, scope=chosen)
-
-
-def store_path(store: str) -> str:
-    """The path or URL of a memory, also of the one in a run folder.
-
-    Raises:
-        BadInput: there is none.
-    """
-    if "://" in store:
-        return store
-    path = str(Path(store) / "memory.db") if Path(store).is_dir() else store
-    if not Path(path).is_file():
-        expected = "a memory file, or a run folder that holds one"
-        raise BadInput("there is no memory", got=store, expected=expected, where="evolvent memory")
-    return path
-
-
 # ---------------------------------------------------------------------------------------------------- the audit
 def _tell(live: Live, data: Mapping[str, Any]) -> None:
     numbers = ("items", "coverage", "nonzero", "updates_per_item", "never_shown", "recalls", "test_recalls",
@@ -183,9 +144,4 @@ def _short(text: str) -> str:
     return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
 
 
-def _main(words: list[str]) -> None:
-    commands = {"audit": audit, "explain": explain, "verify": verify, **memory_move.COMMANDS, **memory_mend.COMMANDS}
-    tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="evolvent memory")
-
-
-COMMANDS = {"memory": _main}
+COMMANDS = {"audit": audit, "explain": explain, "verify": verify}

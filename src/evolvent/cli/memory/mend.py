@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
+from evolvent.cli.memory.opening import open_memory
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, mask_secrets
 from evolvent.evaluate.live import Live
 
 if TYPE_CHECKING:
     from evolvent.memory.maintenance.act import Mended
-    from evolvent.memory.memory import Memory
 
 _ROWS = 40
 _REASON = "asked for on the command line"
@@ -35,7 +35,7 @@ def rollback(
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json)
 
 
@@ -54,7 +54,7 @@ def quarantine(
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
         _tell(done, store, scope, dry_run, json)
 
@@ -74,7 +74,7 @@ def restore(
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
         _tell(done, store, scope, dry_run, json)
 
@@ -93,7 +93,7 @@ def undo(
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         _tell(memory.undo(act, reason, dry_run=dry_run), store, scope, dry_run, json)
 
 
@@ -111,14 +111,8 @@ def compact(
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         _tell(memory.compact(keep=keep, file=file, dry_run=dry_run), store, scope, dry_run, json)
-
-
-def _open(store: str, scope: str) -> Memory:
-    from evolvent.cli.memory.look import open_memory
-
-    return open_memory(store, scope)
 
 
 def _named(ids: tuple[str, ...]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
+from evolvent.cli.memory.opening import open_memory, store_path
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
@@ -60,7 +61,7 @@ def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional]
         dry_run: import into a temporary store only, and report.
     """
     from evolvent.memory.maintenance import transfer
-    from evolvent.memory.store.engine import open_store
+    from evolvent.memory.store.opening import open_store
 
     if dry_run:
         _tell(_rehearsed(store, lambda target: _import(target, file)), f"{file} → {store}", dry_run=True)
@@ -82,7 +83,7 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
     """
     from evolvent.memory.maintenance import transfer
 
-    path = _path(source)
+    path = store_path(source)
     if dry_run:
         told = _rehearsed(target, lambda temporary: transfer.migrate(path, temporary))
         _tell(told, f"{source} → {target}", dry_run=True)
@@ -103,8 +104,6 @@ def digest(store: Annotated[str, Positional]) -> None:
 
 
 def _list(store: str, out: Path | None, scope: str, status: str) -> None:
-    from evolvent.cli.memory.look import open_memory
-
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         lines = [dump(dataclasses.asdict(item)) for item in memory.items(None if status == "all" else status)]
         if out is None:
@@ -115,21 +114,15 @@ def _list(store: str, out: Path | None, scope: str, status: str) -> None:
             live.note(f"{len(lines)} memories → {out}")
 
 
-def _path(store: str) -> str:
-    from evolvent.cli.memory.look import store_path
-
-    return store_path(store)
-
-
 def _existing(store: str) -> Store:
-    from evolvent.memory.store.engine import open_store
+    from evolvent.memory.store.opening import open_store
 
-    return open_store(_path(store), create=False)
+    return open_store(store_path(store), create=False)
 
 
 def _import(target: Path, file: Path) -> Moved:
     from evolvent.memory.maintenance import transfer
-    from evolvent.memory.store.engine import open_store
+    from evolvent.memory.store.opening import open_store
 
     with closing(open_store(target)) as opened:
         return transfer.import_jsonl(opened, file)
@@ -137,7 +130,8 @@ def _import(target: Path, file: Path) -> Moved:
 
 def _rehearsed(target: str, run: Callable[[Path], Moved]) -> Moved:
     """What a copy into a temporary store gives, and the refusal that the real target would meet."""
-    from evolvent.memory.store.engine import NoMemory, open_store
+    from evolvent.memory.store.engine import NoMemory
+    from evolvent.memory.store.opening import open_store
 
     # a place that is still free is what is wanted
     with suppress(NoMemory), closing(open_store(target, create=False)) as opened:

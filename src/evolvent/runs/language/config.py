@@ -83,6 +83,7 @@ class CriticPlan(Plan):
 class LanguageConfig:
     """Settings that every learner of language models has."""
 
+    KIND = "language"
     EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
 
     env: str = "arithmetic:largest"
