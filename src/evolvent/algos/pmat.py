@@ -1,4 +1,4 @@
-"""PMAT: MAT in an order of agents that is learned from credit.
+"""PMAT: MAT with a learned order of agents.
 
 Paper: Hu et al. 2025, PMAT: Optimizing Action Generation Order in Multi-Agent Reinforcement Learning (AAMAS 2025,
 arXiv 2502.16496).
@@ -50,27 +50,27 @@ class Config(TeamConfig):
     """Settings of PMAT."""
 
     width: int = 64
-    """Width of the transformer."""
+    """Embedding width of the transformer."""
     blocks: int = 1
-    """Blocks of encoder and decoder."""
+    """Transformer blocks of the encoder and of the decoder."""
     heads: int = 1
-    """Attention heads."""
+    """Attention heads in each block."""
     mask_dead: bool = False
-    """Take dead agents out of attention."""
+    """Mask dead agents out of attention."""
     epochs: int = 15
-    """Passes over a rollout."""
+    """Epochs over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout; a joint step is never split."""
+    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
     lr: float = 5e-4
-    """Step size of Adam (eps 1e-5)."""
+    """Learning rate (Adam, eps 1e-5)."""
     clip: float = 0.05
-    """Clip range of ratios (of actions and of orders) and values."""
+    """Clip range of probability ratios (of actions and of agent orders) and of values."""
     entropy: float = 0.01
-    """Weight of the entropy of actions."""
+    """Coefficient of the entropy bonus over actions."""
     grad_clip: float = 10.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
     rank_weight: float = 1e-4
-    """Weight of the loss of the order (c_rank)."""
+    """Coefficient of the loss of the agent order (c_rank)."""
 
 
 class Orderly(nn.Module):
