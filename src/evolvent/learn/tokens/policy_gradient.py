@@ -125,8 +125,8 @@ class _StepMetrics(NamedTuple):
     numbers: dict[str, float]
 
 
-class _Seen(NamedTuple):
-    """Units that were scored: what the loss told of them and the policy's numbers, detached."""
+class _Pass(NamedTuple):
+    """One forward pass: its units, their log-probabilities and entropies (detached), and the terms of the loss."""
 
     units: Units
     logp: Tensor
@@ -157,7 +157,7 @@ class _Step:
                 return _StepMetrics("discarded", numbers)
             self._descend(slopes)
             return _StepMetrics("stepped", numbers)
-        seen_all: list[_Seen] = []
+        seen_all: list[_Pass] = []
         for _, portion in found:
             seen = self._terms(portion.units, *portion.logprobs(self.policy))
             if seen.terms.loss.requires_grad:  # not where nothing was decided: forced tokens, one action
@@ -166,7 +166,7 @@ class _Step:
         numbers = _numbers(seen_all)
         return _StepMetrics("discarded" if _too_far(numbers, kl_stop) else "stepped", numbers)
 
-    def _terms(self, units: Units, logp: Tensor, entropy: Tensor) -> _Seen:
+    def _terms(self, units: Units, logp: Tensor, entropy: Tensor) -> _Pass:
         units = units.to(logp.device)
         gap = log_ratios(logp.detach(), units.old_logp)
         if units.fresh is not None:
@@ -178,9 +178,9 @@ class _Step:
                 "the loss is not finite", got=f"{terms.loss.item()}, {bad} of {len(logp)} log-probabilities not finite",
                 where="learn.policy_gradient", do="lower the learning rate, or train in float32",
             )  # fmt: skip
-        return _Seen(units, logp, entropy, terms, gap)
+        return _Pass(units, logp, entropy, terms, gap)
 
-    def _slopes(self) -> tuple[_Seen, tuple[Tensor, Tensor]]:
+    def _slopes(self) -> tuple[_Pass, tuple[Tensor, Tensor]]:
         """The loss of the whole step and its slope with respect to each log-probability and entropy, ``[U]`` each."""
         logp, entropy = self.part.looked_up(self.policy, self.micro_tokens)
         logp.requires_grad_()
@@ -225,7 +225,7 @@ def _even(order: Tensor, n: int) -> Sequence[Tensor]:
     return torch.tensor_split(order, min(n, len(order)))
 
 
-def _detached(seen: _Seen) -> _Seen:
+def _detached(seen: _Pass) -> _Pass:
     terms = Terms(seen.terms.loss.detach(), seen.terms.metrics)
     return seen._replace(logp=seen.logp.detach(), entropy=seen.entropy.detach(), terms=terms)
 
@@ -267,7 +267,7 @@ def _looked_up_alike(
     return replace(batch, units=replace(units, **said)), gap
 
 
-def _numbers(seen: Sequence[_Seen]) -> dict[str, float]:
+def _numbers(seen: Sequence[_Pass]) -> dict[str, float]:
     """What one step has to tell, over the units that were scored."""
     out = {"loss": math.fsum(float(s.terms.loss) for s in seen)}
     metrics = {name: torch.cat([s.terms.metrics[name].float() for s in seen]) for name in seen[0].terms.metrics}

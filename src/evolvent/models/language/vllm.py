@@ -25,7 +25,7 @@ from torch import Tensor
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.models.language.load import source
 from evolvent.models.language.model import LanguageModel
-from evolvent.models.language.sample import Sampled, Settings
+from evolvent.models.language.sample import Sampled, SamplingParams
 
 _MEMORY = Path("/dev/shm")
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -73,7 +73,7 @@ class VllmSampler:
         self._seen[adapter] = {name: tensor.detach().clone() for name, tensor in now.items()}
 
     def sample(
-        self, prompts: Sequence[np.ndarray], n: int, seeds: Sequence[int], settings: Settings, adapter: str | None
+        self, prompts: Sequence[np.ndarray], n: int, seeds: Sequence[int], settings: SamplingParams, adapter: str | None
     ) -> list[Sampled]:
         """``n`` completions of each prompt, prompt-major, from the weights as they are; for ``LanguageModel.sample``.
 

@@ -233,8 +233,8 @@ class LanguageRun:
             algo: name of the algorithm.
             rule: the credit rule that trained, for the page that shows credit token by token.
         """
+        self._shown.finish(rule, self.model.decode)  # first: a run that is killed while it is judged has none to show
         greedy, sampled = self.shell.judged(self.attempts), self.attempt_heldout("sampled")
-        self._shown.finish(rule, self.model.decode)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
         metrics = outcome(self.folder.read_metrics(), greedy, sampled)
