@@ -106,6 +106,9 @@ def test_rule_and_objective_of_your_own(model, tmp_path):
     for bad, words in wrong.items():
         with pytest.raises(BadInput, match=words):
             objective_named("dapo", (f"keep={bad}",))
+    (tmp_path / "typo.py").write_text('SPANS = "steps"\ndef keep(objective, now):\n    return now.adv > 0\n')
+    with pytest.raises(BadInput, match="unit or trajectory or step"):
+        objective_named("dapo", (f"keep={tmp_path}/typo.py",))
     with pytest.raises(BadInput, match="not an objective"):
         objective_named(f"{mine}:LEVEL")
 

@@ -13,6 +13,7 @@ from evolvent.core import outside
 from evolvent.core.errors import BadInput
 
 Bound = float | Tensor
+_NEEDS, _SPANS = ("old_logp", "entropy", "length"), ("unit", "trajectory", "step", "sampled")
 
 
 class Now(NamedTuple):
@@ -45,6 +46,11 @@ class Part:
     spans: Literal["unit", "trajectory", "step", "sampled"] = "unit"
     """What the result depends on: the unit, others of its trajectory, the whole step; or, before the step, on what was
     known when sampling."""
+
+    def __post_init__(self) -> None:
+        for what, said, known in (("NEEDS", self.needs, _NEEDS), ("SPANS", (self.spans,), _SPANS)):
+            if not {*said} <= {*known}:
+                raise BadInput(f"{what} of a choice is not known", got=said, expected=" or ".join(known), where="axis")
 
 
 P = TypeVar("P", bound=Part)
