@@ -2,7 +2,7 @@
 
 Paper: Wu et al. 2024, Self-Play Preference Optimization (arXiv 2405.00675).
 
-    side_i = P(i wins) - 1/2,     P: share of the others that earned less, a tie being half a win
+    label_i = P(i wins) - 1/2,    P: share of the others that earned less, a tie being half a win
 
 It is a distance to go, not an advantage (``learn.preference.objective``). As the weight of a policy gradient it is
 biased: it climbs the chance to win, not the return. A group needs two attempts; those alone are not scored.
