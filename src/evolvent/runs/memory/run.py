@@ -29,7 +29,7 @@ from evolvent.runs.sources import pinned
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes about it: nothing here belongs to a memory system."""
+    """Settings of a run that do not belong to a memory system."""
 
     control: bool = True
     """Also measure a control: the stream's tasks once without memory."""

@@ -58,7 +58,7 @@ from evolvent.runs.team.weights import start_from
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes about it: nothing here belongs to an algorithm."""
+    """Settings of a run that do not belong to an algorithm."""
 
     workers: int | str = 0
     """Processes that step the environments; 0 = the main process; ray or ray:N = actors on a Ray cluster."""
@@ -73,8 +73,7 @@ class Plan:
     save_every: int = 50
     """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
     init: str = ""
-    """Run folder whose latest weights initialise the networks (fine-tuning); the number of agents may differ. Empty =
-    random weights."""
+    """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     opposed: bool = False
     """Train on the mean of all rewards even where the agents' interests conflict."""
 
