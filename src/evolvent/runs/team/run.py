@@ -51,6 +51,7 @@ from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.course import Course
 from evolvent.runs.team.evaluation import BASELINES, Act, baselines, play, summarise
 from evolvent.runs.team.frames import record_frames
+from evolvent.runs.team.record import store
 from evolvent.runs.team.sides import Rewards, check_one_side
 from evolvent.runs.team.steps import Steps
 from evolvent.runs.team.weights import start_from
@@ -129,6 +130,7 @@ class TeamRun:
         self.clock = self.shell.clock
         self._course, self._standing = Course(env, config.seed), dict[str, Any]()
         self._broken = False
+        self._ledger: RolloutLedger | None = None
         self._act: Act | None = None
         torch.manual_seed(seed_tree(config.seed, "weights"))
 
@@ -199,6 +201,7 @@ class TeamRun:
         row = {**self._course.metrics(), "steps_per_s": round(self._each / whole, 1)}
         row["credit"] = [round(earned.share, 4) for earned in ledger.by_agent().values()]
         self.shell.log(self._step + self._each, row, values)
+        self._ledger = ledger
         split = " ".join(f"{name} {100 * seconds / whole:.0f}" for name, seconds in spent.items())
         gained = "–" if row["return"] is None else f"{row['return']:.4g}"
         speed = f"{row['steps_per_s']:,.0f} steps/s"
@@ -297,7 +300,9 @@ class TeamRun:
             self.live.note(f"an environment broke; what was learned in {self.shell.update} updates is saved: {again}")
 
     def _state(self) -> dict[str, Any]:
-        """Where the environments stand, between two restarts; where one broke that is not known."""
+        """Where the environments stand, between two restarts; where one broke that is not known. Stores the rollout."""
+        if self._ledger is not None and not self._broken:
+            store(self.folder.path, self._ledger)
         between = self.shell.update % self.config.plan.save_every and not self._broken
         return {"environments": self._course.state()} if between else {}
 
