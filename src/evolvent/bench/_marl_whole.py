@@ -18,9 +18,9 @@ from evolvent.core.errors import missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.learn.team.batch import View
-from evolvent.runs.shell import PHASES
 from evolvent.runs.team.evaluation import random_act
 
+PHASES = ("act", "step", "credit", "learn")
 Work = Callable[[], None]
 
 

@@ -31,9 +31,8 @@ from evolvent.learn.tokens.surrogates import nft
 from evolvent.models.language.sample import TemperatureSchedule
 from evolvent.runs.language.credit import left_out
 from evolvent.runs.language.dynamic_sampling import collect_differing
-from evolvent.runs.language.run import LanguageRun
 from language_runs import rows, settings, start
-from run_folders import Killed, timeless
+from run_folders import timeless
 
 NAMES = (
     "reinforce", "rloo", "dr_grpo", "gspo", "opmd", "asymre", "clip_cov", "kl_cov", "nft", "loop", "aepo", "g_ra",
@@ -88,25 +87,6 @@ def test_a_run_that_broke_ends_with_the_same_numbers(name, model, tmp_path, run_
     assert len(seen) == 1, "it went on after the first update, with what that one left behind"
 
     assert timeless(rows(whole)) == timeless(rows(part))
-
-
-def test_a_run_that_was_killed_while_it_was_judged_is_judged_once_and_has_its_pages(model, tmp_path, run_of):
-    def killed(self, how):
-        if how == "sampled":
-            raise Killed
-        return judge(self, how)
-
-    judge, config = LanguageRun.attempt_heldout, settings("dapo", model)
-    whole, _, summary = run_of("dapo")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(LanguageRun, "attempt_heldout", killed)
-        start("dapo", config, tmp_path / "part")
-    part, seen, again = start("dapo", config, tmp_path / "part", resume=True)
-    assert not seen and {**again, "seconds": 0} == {**summary, "seconds": 0}
-    assert timeless(part.read_metrics()) == timeless(whole.read_metrics()), "the last evaluation stands there once"
-    pages = [json.loads((folder.path / "credit.json").read_text()) for folder in (part, whole)]
-    assert [len(page["episodes"]) for page in pages] == [len(pages[1]["episodes"])] * 2
-    assert len(list(part.read_episodes())) == len(list(whole.read_episodes()))
 
 
 # ------------------------------------------------------------------------------------------------ dapo, nft, loop

@@ -228,7 +228,7 @@ class SoftQ:
     def _losses(
         self, part: TokenBatch, places: Places, leaves: tuple[Tensor, Tensor], base: Tensor, n: int
     ) -> dict[str, Tensor]:
-        """Backward through both losses at some positions, as shares of ``n``; sums of what there is to tell."""
+        """Backward pass of both losses at some positions, divided by ``n``; returns sums of the metrics."""
         units, beta = part.units.to(leaves[0].device)[places.at], self.settings.beta
         logp, ref, q = self._three(leaves[0][places.at], base, leaves[1].detach(), places, self.head)
         actor = soft_q_actor(logp, ref, q, beta)

@@ -231,9 +231,9 @@ def _draw_rows(
         token = torch.searchsorted(cumulative, target[:, None], right=True)[:, 0].clamp_(max=z.shape[1] - 1)
         # rounding can point behind the last token with any probability
         token = torch.where(p.gather(1, token[:, None])[:, 0] > 0, token, p.argmax(-1))
-    told = logits if settings.plain else even
-    if told is not z:
-        z = told
+    recorded = logits if settings.plain else even
+    if recorded is not z:
+        z = recorded
         p = torch.softmax(z, dim=-1)
     log_p = z - z.logsumexp(-1, keepdim=True)
     entropy = -torch.linalg.vecdot(p, log_p.clamp(min=-1e30))

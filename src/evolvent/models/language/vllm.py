@@ -5,8 +5,8 @@
 
 vLLM keeps a second copy of the base. An adapter that has changed since it last sampled is handed over as a PEFT folder,
 in memory where the machine has such storage, and replaced in place. Log-probabilities are those of the distribution
-that was sampled from, so the gap to the trainer shows as with the built-in sampler. vLLM does not tell entropies (NaN),
-and draws free text only: among allowed actions the model samples itself. Written for vllm 0.32; making it seeds torch.
+that was sampled from, so the gap to the trainer shows as with the built-in sampler. vLLM returns no entropies (NaN),
+and samples free text only: listed actions are sampled by the model itself. For vllm 0.32; making it seeds torch.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class VllmSampler:
         if adapter is not None:
             self.sync(adapter)
             request = self._request(adapter)
-        told = self._engine.generate(asked, ways, lora_request=request, use_tqdm=False)
-        return [self._sampled(one.outputs[0], settings.stop) for one in told]
+        done = self._engine.generate(asked, ways, lora_request=request, use_tqdm=False)
+        return [self._sampled(one.outputs[0], settings.stop) for one in done]
 
     def close(self) -> None:
         """Remove what was written; the engine ends with the process."""

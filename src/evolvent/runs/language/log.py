@@ -1,4 +1,4 @@
-"""What a language run has to tell: lines of the metrics, the live line, attempts as examples, the page of credit."""
+"""Output of a language run: metrics, live progress, sample attempts, the page of credit."""
 
 from __future__ import annotations
 

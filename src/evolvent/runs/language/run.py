@@ -150,13 +150,13 @@ class LanguageRun:
         self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
         adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0, replayed: int = 0,
     ) -> dict[str, float]:  # fmt: skip
-        """Passes of policy gradient over the attempts, weighted by the ledger; returns what there is to tell.
+        """Train the policy on the attempts for ``epochs`` passes; the credit of the ledger is the advantage.
 
         Args:
-            objective: what is minimised.
+            objective: the loss.
             episodes: attempts of this update.
             ledger: their credit.
-            level: of the credit that weights the tokens.
+            level: level of the credit that is used as advantage.
             unit: "token", or "action" for whole actions chosen from a list.
             adapter: whose weights move; among several agents it is the one of that name, by its own decisions.
             kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
@@ -233,8 +233,8 @@ class LanguageRun:
             algo: name of the algorithm.
             rule: the credit rule that trained, for the page that shows credit token by token.
         """
-        self._shown.finish(rule, self.model.decode)  # first: a run that is killed while it is judged has none to show
         greedy, sampled = self.shell.judged(self.attempts), self.attempt_heldout("sampled")
+        self._shown.finish(rule, self.model.decode)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
         metrics = outcome(self.folder.read_metrics(), greedy, sampled)

@@ -59,24 +59,24 @@ from evolvent.runs.team.weights import start_from
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes about it: nothing here belongs to an algorithm."""
+    """Settings of a run that do not belong to an algorithm."""
 
     workers: int | str = 0
-    """Processes that step the copies; 0 = this one; ray, or ray:N = actors on a Ray cluster."""
+    """Processes that step the environments; 0 = the main process; ray or ray:N = actors on a Ray cluster."""
     device: str = "cpu"
-    """Where networks live: cpu, cuda."""
+    """Torch device: cpu, cuda."""
     threads: int = 1
-    """Threads of torch; networks of this size are fastest with one."""
+    """Threads of torch; small networks are fastest with one."""
     eval_every: int = 50
     """Updates between evaluations; 0 = only at the end."""
     eval_episodes: int = 32
-    """Attempts of an evaluation."""
+    """Episodes of an evaluation."""
     save_every: int = 50
-    """Updates between checkpoints (a run that is stopped writes one, too); the environments restart there."""
+    """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
     init: str = ""
-    """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
+    """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     opposed: bool = False
-    """Train on the mean of all rewards even where some agents earn at the expense of others."""
+    """Train on the mean of all rewards even where the agents' interests conflict."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +89,19 @@ class TeamConfig:
     env: str = "spread:n=3"
     """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread,n=3."""
     seed: int = 0
-    """Root of the seed tree: weights, environments, actions and minibatches follow from it."""
+    """Random seed of weights, environments, actions and minibatches."""
     steps: int = 1_000_000
-    """Environment steps in all, over all copies (a step moves every agent of one copy); whole updates only."""
+    """Total environment steps over all copies; one step moves every agent of one copy. Only whole updates are run."""
     envs: int = 32
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 100
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     ids: bool = True
-    """Append the agent's number (one-hot) to its observation."""
+    """Append the agent's index (one-hot) to its observation."""
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor per step."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate (lambda)."""
+    """λ of GAE."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
 
@@ -185,7 +185,7 @@ class TeamRun:
         return self.steps.batch(critic, scale)
 
     def log(self, ledger: RolloutLedger, **values: float) -> None:
-        """End an update: write its line, and tell the person who watches.
+        """End an update: write its metrics, and show progress.
 
         Args:
             ledger: the credit of this update; each agent's share goes into the log.
