@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from evolvent.core.errors import EnvError
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.play.experience import Experience
@@ -31,6 +31,11 @@ class Budget:
     """Tokens of context and answer together; 0 = no limit."""
     answer: int = 0
     """Tokens of one free answer; 0 = what the environment asks for."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 0:
+                raise BadInput("a setting is too small", got=value, expected=">= 0", where=f"--{name}")
 
     def spent(self, turns: int, tokens: int) -> str:
         """The limit that is reached, or nothing."""

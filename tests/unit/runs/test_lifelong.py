@@ -8,6 +8,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from evolvent import models
+from evolvent.algos import memlift
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Completion, Correction, Task, Turn
@@ -18,7 +20,8 @@ from evolvent.models.served.acting import Served
 from evolvent.play.experience import Use
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, run_stream
-from run_folders import stable
+from evolvent.runs.memory.run import Plan
+from run_folders import begin, stable
 
 CODES = {"alpha": "A1", "bravo": "B2", "charlie": "C3", "delta": "D4", "echo": "E5", "foxtrot": "F6"}
 
@@ -184,6 +187,27 @@ def test_a_run_with_other_tasks_than_now_is_not_resumed_by_its_numbers(tmp_path)
         assert path.read_text() == before
 
 
+@pytest.mark.parametrize("stop_after", [3, 9, 17, 23])
+def test_a_world_that_drifts_stands_in_the_same_pass_when_a_run_goes_on(tmp_path, stop_after):
+    class Drifting(CodeBook):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def reset(self, task, seed=0):
+            self.seen.append(self.passes[-1])
+            folder.interrupt.requested = self is worlds[0] and len(self.seen) == stop_after
+            return super().reset(task, seed)
+
+    worlds = Drifting(), Drifting()
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory, Live(plain=True) as live:
+        with pytest.raises(Interrupted):
+            run_stream(STREAM, worlds[0], agent_of(Copier()), memory, folder, live)
+        run_stream(STREAM, worlds[1], agent_of(Copier()), memory, folder, live, resume=True)
+    assert [pass_ for world in worlds for pass_ in world.seen] == [1] * 4 + [1] * 6 + [2] * 6 + [2] * 4 + [2] * 6
+
+
 def test_values_choose_among_admissible_commands_without_a_model(tmp_path):
     folder, memory = start(tmp_path / "run", "memrl")
     with closing(folder), memory:
@@ -243,3 +267,22 @@ def test_free_text_without_a_model_is_refused_clearly(tmp_path):
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory, pytest.raises(BadInput, match="only a model can write"):
         attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], agent_of(None), memory, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lessons": ("wisdom",)}, "no such kind of lesson"), ({"plan": Plan(turns=-1)}, "--turns"),
+        ({"plan": Plan(agents=("a", "a"))}, "a"), ({"plan": Plan(answer=-5)}, "--answer"),
+        ({"env": "nowhere"}, "unknown environment"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_the_model_is_loaded(tmp_path, monkeypatch, given, says):
+    def load(*args, **options):
+        raise AssertionError("the model was loaded before the settings were checked")
+
+    monkeypatch.setattr(models, "load", load)
+    config = memlift.Config(**given)
+    folder = begin(tmp_path / "run", "memlift", config)
+    with folder, Live(plain=True) as live, pytest.raises(BadInput, match=says):
+        memlift.run(config, folder, live)

@@ -26,17 +26,17 @@ def audit(
     store: Annotated[str, Positional], *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
     near: float = 0.95, scope: str = "default", json: bool = False, plain: bool = False,
 ) -> None:  # fmt: skip
-    """Health of a memory, what is most and least valuable, harmful, double, of doubtful descent, never tried.
+    """Health of a memory: which memories are most and least valuable, harmful, duplicate, untrusted or never used.
 
     Args:
-        store: a memory (file, or postgresql://…), or a run folder that holds one.
-        html: also write a page: value over time, provenance, what was shown when.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        html: also write a page with values over time, provenance and usage to this file.
         top: rows in each table.
-        untrusted: sources of memories that are not to be trusted, with all that came of them.
-        near: keys count as near duplicates when their cosine reaches this.
-        scope: which part of the store.
-        json: as JSON.
-        plain: plain lines even on a terminal.
+        untrusted: sources that are not trusted; memories from them, and memories derived from these, are listed.
+        near: cosine similarity of keys from which memories count as near duplicates.
+        scope: namespace within the store.
+        json: print JSON.
+        plain: plain text output even on a terminal.
     """
     from evolvent.cli.memory.audit import audit as audited
 
@@ -61,13 +61,13 @@ def explain(
     scope: str = "default",
     json: bool = False,
 ) -> None:
-    """The ledger of a memory (m3) or of a receipt (r7): who paid, when, and why.
+    """How a memory (m3) got its value, or what a recall (receipt r7) retrieved and why: every outcome and change.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        subject: id of a memory or of a receipt.
-        scope: which part of the store.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        subject: id of a memory, or of the receipt of a recall.
+        scope: namespace within the store.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
@@ -75,11 +75,11 @@ def explain(
 
 
 def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
-    """Check a store against itself: hashes, vectors, values against their events. Exit code 2 when something is wrong.
+    """Check the integrity of a store: hashes, vectors, values against logged events. Exit code 2 if a check fails.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        embed: also embed every key again and compare (slow; needs the embedder).
+        store: memory (file, or postgresql://…), or a run folder with one.
+        embed: also embed every key again and compare (slow; needs the embedding model).
     """
     from evolvent.cli.memory.verify import verify as verified
 

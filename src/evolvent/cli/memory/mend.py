@@ -25,17 +25,17 @@ def rollback(
     store: Annotated[str, Positional], *, to: str, reason: str = _REASON, scope: str = "default",
     dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Back to what a receipt or a time saw: later memories are archived, later value events no longer count.
+    """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
-    A time just before a rollback takes that rollback back.
+    A time just before a rollback undoes that rollback.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        to: a receipt (r12: what it saw, before what it led to), or a time (2026-11-20, 2026-11-20T18:30).
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        to: receipt of a recall (r12: the state that it saw), or a time (2026-11-20, 2026-11-20T18:30).
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
@@ -46,16 +46,16 @@ def quarantine(
     store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = True,
     reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Take memories out of recall that are not to be trusted, with all that was written under their influence.
+    """Exclude untrusted memories from recall, with the memories written under their influence.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        ids: the memories (m3 m7).
-        descendants: also what was written while they were shown, and so on, and later versions of it.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        ids: ids of memories (m3 m7).
+        descendants: also quarantine memories written while these were shown, their descendants and later versions.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
@@ -66,16 +66,16 @@ def restore(
     store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = False,
     reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Put memories back into recall, whatever took them out.
+    """Include memories in recall again, whatever excluded them.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        ids: the memories (m3 m7).
-        descendants: also what came of them.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        ids: ids of memories (m3 m7).
+        descendants: also restore memories derived from them.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
@@ -86,14 +86,14 @@ def compact(
     store: Annotated[str, Positional], *, keep: int = 1000, scope: str = "default", dry_run: bool = False,
     json: bool = False,
 ) -> None:  # fmt: skip
-    """Take out rows that nothing needs, for good, and shrink the store.
+    """Remove rows that are no longer needed, for good, and shrink the store.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        keep: so many of the newest receipts keep the candidates that they did not select.
-        scope: whose receipts are trimmed.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        keep: number of newest receipts that keep their unselected candidates.
+        scope: namespace whose receipts are trimmed.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)

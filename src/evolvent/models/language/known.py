@@ -15,6 +15,9 @@ import torch
 from evolvent.core.protocols import Request
 from evolvent.models.language.model import LanguageModel, Row
 
+SITUATIONS = 20_000
+"""How many are remembered at most."""
+
 
 class Opinion(NamedTuple):
     """Of one action: log-probability and entropy of each of its tokens, float32 ``[K]``, nats."""
@@ -64,13 +67,16 @@ class Known:
             for key, request in new.items():
                 self._found[key] = found[at : at + len(request.choices)]
                 at += len(request.choices)
-        return [self._found[key] for key in keys]
+        opinions = [self._found[key] for key in keys]
+        while len(self._found) > SITUATIONS:  # the oldest first: a long stream does not come back to them
+            del self._found[next(iter(self._found))]
+        return opinions
 
 
-def walk(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], seed: int, *, greedy: bool) -> int:
-    """An action drawn token by token inside the allowed ones, as ``LanguageModel.sample`` draws: its index.
+def sample_choice(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], seed: int, *, greedy: bool) -> int:
+    """Sample an allowed action token by token, as ``LanguageModel.sample`` does; returns its index.
 
-    Each token is the inverse of the distribution function at its own uniform number; greedy takes the most probable.
+    Each token is sampled by inverting the distribution function at a uniform number; greedy takes the most probable.
     """
     uniforms = np.random.default_rng(seed).random(max(map(len, choices)))
     left = list(range(len(choices)))
