@@ -137,7 +137,7 @@ class Campaign:
             victims = self.one_round(ledger, store, policy, todo, end - self.kills)
             with Memory(store, policy=POLICIES[policy], embedder=EMBEDDER) as memory:
                 memory.meta_set("fence", self.rounds)  # a server may still be ending what a dead client had begun
-                todo = self.logprobs(ledger, memory, victims)
+                todo = self.judge(ledger, memory, victims)
                 if old is None:
                     old = Memory(store, policy=POLICIES[policy], embedder=EMBEDDER)
                 ledger.check_index(old, f"old {self.rounds}")
