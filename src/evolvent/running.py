@@ -40,11 +40,11 @@ class Where:
     """Where a run goes."""
 
     seeds: tuple[int, ...] = ()
-    """Several seeds: one folder each inside --out, and a comparison at the end."""
+    """Run once for each of these seeds, in folders inside --out, and compare at the end."""
     out: Path | None = None
-    """The run folder; runs/ALGO-ENV-SEED-TIME by default."""
+    """Run folder; default runs/ALGO-ENV-SEED-TIME."""
     resume: Path | None = None
-    """Continue the run in this folder with its own settings."""
+    """Resume the run in this folder, with its own settings."""
 
 
 def run(
@@ -180,7 +180,7 @@ def _run_one(
         kind = getattr(config, "KIND", "")
         folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind)
         if found.file is not None:
-            sources.keep(folder.path / catalogue.KEPT, found.file, system=found.asked)
+            sources.save_copy(folder.path / catalogue.KEPT, found.file, system=found.asked)
     else:
         folder = RunFolder.open(resume)
         _check_same(folder, found)

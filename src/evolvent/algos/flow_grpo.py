@@ -1,4 +1,4 @@
-"""Flow-GRPO: in a workflow only the planner learns, and each of its turns is paid the outcome of the whole.
+"""Flow-GRPO: in a workflow only the planner is trained; each of its turns gets the outcome of the whole attempt.
 
 Paper: Li et al. 2025, In-the-Flow Agentic System Optimization for Effective Planning and Tool Use (AgentFlow,
 arXiv 2510.05592).
@@ -6,9 +6,8 @@ arXiv 2510.05592).
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)          on every turn of the planner in attempt i, on no other
     L   = - mean_tokens min(r A, clip(r, 1 - .2, 1 + high) A) + kl KL(pi || ref)
 
-In every turn the planner says in free words what to do next, and the executor, the frozen base, reads it and acts.
-Both see what was shown and said before: the memory of the attempt. Each turn of the planner is a decision with a
-prompt of its own.
+In every turn the planner writes in free text what to do next; the executor, the frozen base, reads it and acts. Both
+see the observations and answers of earlier turns. Each turn of the planner is a decision with a prompt of its own.
 
 Deviations: of AgentFlow's four modules the verifier is the environment, which says when an attempt is over, and the
 generator of the answer is the executor. Statistics are over attempts, the released ones over turns. 8 tasks x 4
@@ -46,16 +45,16 @@ class Config(LanguageConfig):
     """Settings of Flow-GRPO."""
 
     profile: str = "Say in a few words what to do next."
-    """What the planner is told first."""
+    """Instruction at the start of the planner's prompt."""
     clip_low: float = 0.2
-    """How far below 1 a ratio counts."""
+    """Lower clip range: the ratio is clipped below 1 - clip_low."""
     clip_high: float = 0.3
-    """How far above 1 a ratio counts."""
+    """Upper clip range: the ratio is clipped above 1 + clip_high."""
     kl: float = 0.001
-    """Weight of the divergence from the reference."""
+    """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

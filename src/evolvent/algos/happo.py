@@ -1,4 +1,4 @@
-"""HAPPO: agents improve one after another, each answering to what the ones before it have become.
+"""HAPPO: PPO for agents that are updated one after another, each correcting for the updates before it.
 
 Paper: Kuba et al. 2022, Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning (arXiv 2109.11251);
 code and defaults: Zhong et al. 2024, Heterogeneous-Agent Reinforcement Learning (HARL, arXiv 2304.09870).
@@ -52,27 +52,27 @@ class Config(TeamConfig):
     """Settings of HAPPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of every actor and of the critic."""
+    """Hidden layers of every actor and of the critic, as their widths."""
     epochs: int = 5
-    """Passes over a rollout, for each actor."""
+    """Epochs of each actor over a rollout."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critic."""
+    """Epochs of the critic over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout."""
+    """Minibatches that a rollout is split into."""
     lr: float = 5e-4
-    """Step size of the actors' Adam (eps 1e-5)."""
+    """Learning rate of the actors (Adam, eps 1e-5)."""
     critic_lr: float = 5e-4
-    """Step size of the critic's."""
+    """Learning rate of the critic."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

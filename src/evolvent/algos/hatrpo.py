@@ -1,4 +1,4 @@
-"""HATRPO: agents improve one after another, each by a natural-gradient step inside a trust region.
+"""HATRPO: TRPO for agents that are updated one after another: natural gradient inside a trust region.
 
 Paper: Kuba et al. 2022, Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning (arXiv 2109.11251);
 code and defaults: Zhong et al. 2024, Heterogeneous-Agent Reinforcement Learning (HARL, arXiv 2304.09870).
@@ -53,29 +53,29 @@ class Config(TeamConfig):
     """Settings of HATRPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of every actor and of the critic."""
+    """Hidden layers of every actor and of the critic, as their widths."""
     delta: float = 0.01
-    """Largest mean KL between an actor before and after an update, nats."""
+    """Trust region: largest mean KL divergence between an actor before and after an update, in nats."""
     damping: float = 0.1
-    """Added to the diagonal of the Fisher matrix."""
+    """Damping of the natural gradient: added to the diagonal of the Fisher matrix."""
     accept_ratio: float = 0.5
-    """Least share of the gain that the gradient promises."""
+    """Line search: a step is accepted if it gains at least this share of what the gradient predicts."""
     backtracks: int = 10
-    """Tries of the line search."""
+    """Line search: largest number of steps tried."""
     backtrack: float = 0.8
-    """Factor between the tries."""
+    """Line search: factor by which a step shrinks from one try to the next."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critic."""
+    """Epochs of the critic over a rollout."""
     critic_lr: float = 5e-4
-    """Step size of the critic's Adam (eps 1e-5)."""
+    """Learning rate of the critic (Adam, eps 1e-5)."""
     value_clip: float = 0.2
     """Clip range of values."""
     grad_clip: float = 10.0
-    """Largest norm of the critic's gradient."""
+    """Gradient norm above which the critic's gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HBPO: attempts at a task are granted different numbers of tokens, and learn how long is long enough.
+"""HBPO: attempts get different token budgets, and rewards that teach how long an answer should be.
 
 Paper: Lyu et al. 2025, Hierarchical Budget Policy Optimization (arXiv 2507.15844).
 
@@ -6,12 +6,12 @@ Paper: Lyu et al. 2025, Hierarchical Budget Policy Optimization (arXiv 2507.1584
     A_i = (mean of R under budget b - beta cos(pi b / 2L)) + (R_i - mean R) / std R
     L   = - mean_i mean_t min(r A, clip(r, 1 +- eps) A)
 
-The attempts of a group are told their budgets in the prompt, each budget equally often; held-out tasks are attempted
-without one. Right is what the environment calls a success, however it pays, unless ``correct_above`` is set. ``beta``
-is 1.
+The prompt of each attempt states its budget; a group has each budget equally often, held-out tasks have none. An
+attempt is right if the environment reports success, whatever its reward, unless ``correct_above`` is set. ``beta`` is
+1.
 
-Deviations: the budget stands under the situation; the paper lets the answer begin with it. With G = 4 each budget has
-one attempt, the paper has 4. LoRA instead of all weights, and a learning rate that suits it.
+Deviations: the budget is stated below the observation; in the paper the answer begins with it. With G = 4 each budget
+has one attempt, the paper has 4. LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Config(LanguageConfig):
     """Settings of HBPO."""
 
     budgets: tuple[int, ...] = (512, 1024, 2048, 2560)
-    """Tokens granted."""
+    """Token budgets; the attempts of a group are spread over them."""
     over_cost: float = 1e-4
-    """Cost of a token over the budget (alpha)."""
+    """Penalty per token over the budget (alpha)."""
     limit: int = 4096
-    """Most tokens of an attempt (L)."""
+    """Largest number of tokens of an attempt (L)."""
     correct_above: float | None = None
-    """An attempt with a larger return is right; None = one that the environment calls a success."""
+    """Return above which an attempt counts as correct; None = where the environment reports success."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""IPPO: every agent learns by PPO on its own, from what it sees and what it earns; the others are part of its world.
+"""IPPO: independent PPO: every agent learns from its own observations and rewards.
 
 Paper: de Witt et al. 2020, Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?
 (arXiv 2011.09533).
@@ -49,29 +49,29 @@ class Config(TeamConfig):
     """Settings of IPPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     shared: bool = True
-    """One actor plays all agents, one critic judges them."""
+    """Share the parameters of one actor and of one critic among all agents."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of actors and critics."""
+    """Hidden layers of actors and critics, as their widths."""
     epochs: int = 5
-    """Passes over a rollout, for the actors."""
+    """Epochs of the actors over a rollout."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critics."""
+    """Epochs of the critics over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout."""
+    """Minibatches that a rollout is split into."""
     lr: float = 5e-4
-    """Step size of the actors' Adam (eps 1e-5)."""
+    """Learning rate of the actors (Adam, eps 1e-5)."""
     critic_lr: float = 5e-4
-    """Step size of the critics'."""
+    """Learning rate of the critics."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

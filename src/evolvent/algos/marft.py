@@ -1,24 +1,24 @@
-"""MARFT: a workflow of agents, each with an adapter of its own on one frozen base, improved one after another.
+"""MARFT: a workflow of language agents, one LoRA adapter each on a frozen base, trained one after another.
 
 Paper: Liao et al. 2025, MARFT: Multi-Agent Reinforcement Fine-Tuning (arXiv 2504.16129).
 
-In a turn agents speak in order, each reading those before it; the last one's words are the action, and the reward is
-its. A shared critic values what each is about to see; the advantage walks back from agent to agent (``--level action``,
-MARFT-A) or from token to token (``--level token``, MARFT-T):
+In each turn the agents answer in order, each reading those before it; the last one's answer is the action and gets the
+reward. A shared critic predicts the value of each agent's prompt. GAE runs backwards from agent to agent (``--level
+action``, MARFT-A) or from token to token (``--level token``, MARFT-T):
 
     A = delta + g lambda A',   delta = r + g V' - V,      g = gamma at the end of a turn, kappa inside it
     L = mean max(-r A, -clip(r, 1 +- eps) A) - c H       one ratio a decision (the product over its tokens), or a token
 
 over the decisions of one agent at a time, the next one after ``interval`` updates (0: all in every update). A single
-agent is ``--agents solver``: with ``--group`` times the number of agents it may spend the same tokens.
+agent is ``--agents solver``; multiply ``--group`` by the number of agents for the same token budget.
 
-Deviations: kappa = 1, so that a workflow's worth does not depend on how many speak; ``--kappa 0.99`` is the released
-code. One threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first.
-Advantages are normalised over the decisions of the agent in its turn, not over those of all agents: its step then has
-the same size whatever the others' advantages are. Agents share one base and one critic's features; no warm-up of the
-critic. ``interval`` counts updates, the released one 1,000 environment steps; a run in which an agent's turn never
-comes is refused. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is that of
-the released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no agent is
+Deviations: kappa = 1, so that values do not depend on the number of agents; ``--kappa 0.99`` is the released code. One
+threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first. Advantages
+are normalised over the decisions of the agent in its turn, not over those of all agents: its step then has the same
+size whatever the others' advantages are. Agents share one base and one critic's features; no warm-up of the critic.
+``interval`` counts updates, the released one 1,000 environment steps; a run in which an agent's turn never comes is
+refused. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is that of the
+released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no agent is
 absent, the order does not change with t, layers speak one after another, and only the last agent is graded.
 """
 
@@ -51,23 +51,23 @@ class Config(LanguageConfig):
     """Settings of MARFT."""
 
     act: Way = "sum"
-    """How the last agent chooses where commands are listed; words that are free are sampled in any case."""
+    """How the last agent chooses a listed command: by log-probability (sum, token, word), or trie, as in `grpo`."""
     agents: tuple[str, ...] = ("solver", "checker")
-    """Each NAME, NAME<A+B (reads A and B alone), either with ": what it is told"; the last one acts."""
+    """Agents in order: NAME or NAME<A+B (reads only A and B), each with ": PROMPT" if any; the last one acts."""
     level: Literal["action", "token"] = "action"
-    """Credit and ratios for whole decisions (MARFT-A) or for tokens (MARFT-T)."""
+    """Unit of advantages and ratios: action (MARFT-A) or token (MARFT-T)."""
     interval: int = 10
-    """Updates of one agent before the next one's turn; 0 = all agents in every update."""
+    """Updates in which one agent is trained before the next one's turn; 0 = all agents in every update."""
     gamma: float = 0.99
-    """Discount from turn to turn."""
+    """Discount factor per turn."""
     kappa: float = 1.0
-    """Discount from agent to agent, and token to token, inside a turn."""
+    """Discount factor inside a turn: from agent to agent, and from token to token."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     kl_stop: float = 1e-3
-    """A step is discarded where the policy moved further than this from the one that sampled; 0 = never."""
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded; 0 = never."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

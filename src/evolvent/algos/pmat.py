@@ -1,4 +1,4 @@
-"""PMAT: MAT in an order of agents that is learned from credit.
+"""PMAT: MAT with a learned order of agents.
 
 Paper: Hu et al. 2025, PMAT: Optimizing Action Generation Order in Multi-Agent Reinforcement Learning (AAMAS 2025,
 arXiv 2502.16496).
@@ -10,10 +10,10 @@ arXiv 2502.16496).
 Orders are drawn while learning; an evaluation plays in the likeliest one. The gradient of L_rank reaches the encoder.
 Agents that look alike have equal scores: an order can be learned only where observations or numbers tell them apart.
 
-Deviations from the released code, which judges actions in the order of their numbers although they were taken in the
-drawn one (ratios are not 1 before the first step, and the permutation game is not learned): the drawn order holds for
-representations, masks and actions in acting and in learning. Hidden layers of the scorer have their own weights. Those
-of MAT (``algos/mat.py``) apply.
+Deviations from the released code, which computes log-probabilities in the order of agent indices although actions were
+taken in the sampled order (ratios are not 1 before the first step, and the permutation game is not learned): the drawn
+order holds for representations, masks and actions in acting and in learning. Hidden layers of the scorer have their own
+weights. Those of MAT (``algos/mat.py``) apply.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ class Config(TeamConfig):
     """Settings of PMAT."""
 
     width: int = 64
-    """Width of the transformer."""
+    """Embedding width of the transformer."""
     blocks: int = 1
-    """Blocks of encoder and decoder."""
+    """Transformer blocks of the encoder and of the decoder."""
     heads: int = 1
-    """Attention heads."""
+    """Attention heads in each block."""
     mask_dead: bool = False
-    """Take dead agents out of attention."""
+    """Mask dead agents out of attention."""
     epochs: int = 15
-    """Passes over a rollout."""
+    """Epochs over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout; a joint step is never split."""
+    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
     lr: float = 5e-4
-    """Step size of Adam (eps 1e-5)."""
+    """Learning rate (Adam, eps 1e-5)."""
     clip: float = 0.05
-    """Clip range of ratios (of actions and of orders) and values."""
+    """Clip range of probability ratios (of actions and of agent orders) and of values."""
     entropy: float = 0.01
-    """Weight of the entropy of actions."""
+    """Coefficient of the entropy bonus over actions."""
     grad_clip: float = 10.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
     rank_weight: float = 1e-4
-    """Weight of the loss of the order (c_rank)."""
+    """Coefficient of the loss of the agent order (c_rank)."""
 
 
 class Orderly(nn.Module):

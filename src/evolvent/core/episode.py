@@ -36,9 +36,9 @@ class Episode(Record):
         id: unique name, random where none is given: pass it where runs must be byte-identical.
 
     Attributes:
-        turn: which turn of the environment the decisions from now on belong to; ``None`` = nobody says.
+        turn: turn of the environment that the following decisions belong to; ``None`` = unknown.
         offers_tools: the environment has tools, called or not.
-        budget_tokens: tokens that the attempt was granted, as it was told; ``None`` = no such promise.
+        budget_tokens: token budget stated in the prompt; ``None`` = no budget.
         rewards_by_kind: rewards besides the task's own, see ``core.reward_kinds``.
         terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``; of the
             first attempt, where several share a beginning.
@@ -213,11 +213,11 @@ class Episode(Record):
         Args:
             terminated: by the task's own rules.
             truncated: by a limit.
-            success: ``None`` where nobody judged it.
-            source: who judged it.
+            success: whether it succeeded; ``None`` = unknown.
+            source: where ``success`` comes from.
             valid: False = not to be learned from.
             stop: why it stopped: the limit that was reached, or what the environment says; empty where not known.
-            answer: the final answer; empty where none could be read, ``None`` where nobody says.
+            answer: the final answer; empty where none could be read, ``None`` = unknown.
             choices: token ids of every action that was allowed where it was cut off; empty = any text was.
         """
         if self.ended:

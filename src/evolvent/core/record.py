@@ -86,14 +86,14 @@ class Record:
 
     @property
     def turn_T(self) -> np.ndarray:
-        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 where nobody says."""
+        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 if unknown."""
         return np.array(self._turn, dtype=np.int32)
 
     @property
     def outcomes(self) -> list[str] | None:
         """How each call of a tool went, in order; ``None`` where no tools were offered."""
-        told = [data["outcome"] for data in self._data.values() if "outcome" in data]
-        return told if told or self.offers_tools else None
+        found = [data["outcome"] for data in self._data.values() if "outcome" in data]
+        return found if found or self.offers_tools else None
 
     @property
     def step_nodes_T(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation for every agent of a rollout, each with its own rewards and values.
+"""Generalised advantage estimation (GAE) for every agent of a rollout, from its own rewards and values.
 
 Paper: Schulman et al. 2016 (arXiv 1506.02438); in teams: MAT (Wen et al. 2022, arXiv 2205.14953) with a value for each
 agent, MAPPO and HAPPO with one value of the shared state, repeated for the agents.
@@ -33,11 +33,11 @@ class Config:
     """Settings of GAE."""
 
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor per step."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
+    """λ of GAE: 1 = rewards only (Monte Carlo), 0 = one-step TD error of the critic."""
     pooled: bool = False
-    """Every agent earns the mean reward of the team: for one critic of the shared state."""
+    """Give every agent the mean reward of the team, for one critic of the shared state."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False), (Config(1.0, 1.0, pooled=True), True))

@@ -1,4 +1,4 @@
-"""The baseline of least variance for each agent's policy gradient, the others' actions held at what they did.
+"""Baseline of least variance for each agent's policy gradient, given the others' actions.
 
 Paper: Kuba et al. 2021, Settling the Variance of Multi-Agent Policy Gradients (arXiv 2108.08612).
 
@@ -38,15 +38,15 @@ class Config:
     """Settings of the optimal baseline."""
 
     target: Target = "return"
-    """What the baseline is subtracted from: the lambda-return, or the critic's Q of the action taken (COMA)."""
+    """What the baseline is subtracted from: the λ-return, or the critic's Q of the action taken (COMA)."""
     gamma: float = 0.99
-    """Discount per step of the lambda-return."""
+    """Discount factor per step of the λ-return."""
     gae_lambda: float = 1.0
-    """Trace decay of the lambda-return."""
+    """λ of the λ-return."""
     pooled: bool = False
-    """Every agent earns the mean reward of the team."""
+    """Give every agent the mean reward of the team."""
     floor: float = 1e-4
-    """Smallest probability of an available choice in the weights."""
+    """Least probability of an available action in the weights."""
 
 
 CLAIMS = ((Config(gamma=1.0), True), (Config(target="q"), False))
@@ -75,6 +75,7 @@ def assign(
     Raises:
         BadInput: columns that do not fit, or that are missing.
     """
+    given = {"q_TBAN": q_TBAN, "policy_TBAN": policy_TBAN, "norm_TBAN": norm_TBAN, "baseline_TBA": baseline_TBA}
     q = None if q_TBAN is None else choices(rollout, q_TBAN, "q_TBAN")
     if baseline_TBA is not None:
         baseline = np.asarray(baseline_TBA, dtype=np.float64)
@@ -84,6 +85,7 @@ def assign(
         raise BadInput(
             "nothing to make a baseline of", expected="q_TBAN and policy_TBAN, or baseline_TBA",
             where="credit.agent_optimal_baseline",
+            do="take a run with a critic of joint actions: coma has one, mappo with --optimal-baseline surrogate",
         )  # fmt: skip
     else:
         weights = optimal_weights(choices(rollout, policy_TBAN, "policy_TBAN"), norm_TBAN, floor=config.floor)
@@ -92,6 +94,7 @@ def assign(
         rollout,
         baseline,
         q,
+        given,
         target=config.target,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,

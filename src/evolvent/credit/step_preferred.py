@@ -1,10 +1,10 @@
-"""The best and the worst attempt of a group, as a pair: what DPO, its variants and TGDPO learn from.
+"""Preference pair: +1 for the best attempt of a group, -1 for the worst (DPO and its variants, TGDPO).
 
 Paper: Rafailov et al. 2023, Direct Preference Optimization (arXiv 2305.18290).
 
-    side = +1 for the attempt of each group that earned most, -1 for the one that earned least
+    label = +1 for the attempt of each group that earned most, -1 for the one that earned least
 
-A side is no advantage: it says preferred or not, and the loss does the rest (``learn.preference.objective``). As the
+A label is no advantage: it says preferred or not, and the loss does the rest (``learn.preference.objective``). As the
 weight of a policy gradient it is biased: it knows the order of returns and not their size. A group needs two attempts
 that earned differently; all others take no part and are not scored.
 

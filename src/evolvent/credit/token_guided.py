@@ -1,10 +1,10 @@
-"""The side of an answer, times what a model of preferences thinks of each of its tokens: the weights of TGDPO.
+"""Guided preference: the label of an answer, weighted by a reward model's log-ratio at each token (TGDPO).
 
 Paper: Zhu et al. 2025, TGDPO: Harnessing Token-Level Reward Guidance for Enhancing DPO (arXiv 2506.14574).
 
     A_k = 1 + alpha beta r_k in the preferred answer,    -(1 - alpha beta r_k) in the other,    r = log pi_rm / pi_ref
 
-so that the margin is ``sum_k A_k log(pi / ref)_k`` and the loss is DPO's of it. Like any side it is no advantage, and
+so that the margin is ``sum_k A_k log(pi / ref)_k`` and the loss is DPO's of it. Like any label it is no advantage, and
 biased as the weight of a policy gradient. The group is that of ``step_preferred``; what is in no pair is not scored.
 
 Needs ``notes["guide"]``, r of every token of the pairs.
@@ -35,9 +35,9 @@ class Config:
     """Settings of TGDPO's weights."""
 
     alpha: float = 0.5
-    """How much the reward of a token counts."""
+    """Coefficient α of the token rewards in the margin."""
     beta: float = 0.1
-    """Of the loss."""
+    """KL coefficient β of DPO."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

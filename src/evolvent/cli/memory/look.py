@@ -26,28 +26,31 @@ def audit(
     store: Annotated[str, Positional], *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
     near: float = 0.95, scope: str = "default", json: bool = False, plain: bool = False,
 ) -> None:  # fmt: skip
-    """Health of a memory, what is most and least valuable, harmful, double, of doubtful descent, never tried.
+    """Health of a memory: which memories are most and least valuable, harmful, duplicate, untrusted or never used.
 
     Args:
-        store: a memory (file, or postgresql://…), or a run folder that holds one.
-        html: also write a page: value over time, provenance, what was shown when.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        html: also write a page with values over time, provenance and usage to this file.
         top: rows in each table.
-        untrusted: sources of memories that are not to be trusted, with all that came of them.
-        near: keys count as near duplicates when their cosine reaches this.
-        scope: which part of the store.
-        json: as JSON.
-        plain: plain lines even on a terminal.
+        untrusted: sources that are not trusted; memories from them, and memories derived from these, are listed.
+        near: cosine similarity of keys from which memories count as near duplicates.
+        scope: namespace within the store.
+        json: print JSON.
+        plain: plain text output even on a terminal.
     """
+    from evolvent.cli.memory.audit import audit as audited
+
     with closing(open_memory(store, scope)) as memory, Live(plain=True if plain or json else None) as live:
-        data = memory.audit(top=top, untrusted=untrusted, near=near)
+        data = audited(memory, top=top, untrusted=untrusted, near=near)
         if json:
             live.note(dump(data, indent=2))
         else:
             _tell(live, data)
         if html is not None:
+            from evolvent.cli.memory.story import story
             from evolvent.evaluate.pages.audit_page import render
 
-            write_atomic(html, render(memory.story(untrusted=untrusted, near=near)))
+            write_atomic(html, render(story(memory, untrusted=untrusted, near=near)))
             live.note(f"page → {html}")
 
 
@@ -58,13 +61,13 @@ def explain(
     scope: str = "default",
     json: bool = False,
 ) -> None:
-    """The ledger of a memory (m3) or of a receipt (r7): who paid, when, and why.
+    """How a memory (m3) got its value, or what a recall (receipt r7) retrieved and why: every outcome and change.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        subject: id of a memory or of a receipt.
-        scope: which part of the store.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        subject: id of a memory, or of the receipt of a recall.
+        scope: namespace within the store.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
@@ -72,14 +75,16 @@ def explain(
 
 
 def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
-    """Check a store against itself: hashes, vectors, values against their events. Exit code 2 when something is wrong.
+    """Check the integrity of a store: hashes, vectors, values against logged events. Exit code 2 if a check fails.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        embed: also embed every key again and compare (slow; needs the embedder).
+        store: memory (file, or postgresql://…), or a run folder with one.
+        embed: also embed every key again and compare (slow; needs the embedding model).
     """
+    from evolvent.cli.memory.verify import verify as verified
+
     with closing(open_memory(store, None)) as memory, Live(plain=True) as live:
-        found = memory.verify(embed=embed)
+        found = verified(memory, embed=embed)
         for finding in found:
             live.note(str(finding))
         if found:
@@ -117,8 +122,8 @@ def _tell(live: Live, data: Mapping[str, Any]) -> None:
     untried = data["items"] - round(data["coverage"] * data["items"])
     _memories(live, f"Without any outcome yet: {untried} of {data['items']}", data["untried"])
     if data["acts"]:
-        cells = [[a["id"], a["verb"], a["target"], a["memories"], a["reason"], a["undone_by"]] for a in data["acts"]]
-        live.table("Latest acts", ["id", "act", "of", "memories", "reason", "undone by"], cells)
+        cells = [[a["id"], a["verb"], a["target"], a["memories"], a["reason"]] for a in data["acts"]]
+        live.table("Latest acts", ["id", "act", "of", "memories", "reason"], cells)
 
 
 def _by_name(live: Live, title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,10 +1,10 @@
-"""`evolvent memory rollback|quarantine|restore|undo|compact`: each tells what it changes, and can be undone."""
+"""`evolvent memory rollback|quarantine|restore|compact`: each tells what it changes, and how to take it back."""
 
 from __future__ import annotations
 
 import dataclasses
 from contextlib import closing
-from pathlib import Path
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
@@ -25,34 +25,37 @@ def rollback(
     store: Annotated[str, Positional], *, to: str, reason: str = _REASON, scope: str = "default",
     dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Back to what a receipt or a time saw: later memories are archived, later value events no longer count.
+    """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
+
+    A time just before a rollback undoes that rollback.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        to: a receipt (r12: what it saw, before what it led to), or a time (2026-11-20, 2026-11-20T18:30).
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        to: receipt of a recall (r12: the state that it saw), or a time (2026-11-20, 2026-11-20T18:30).
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
+    began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json)
+        _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json, began)
 
 
 def quarantine(
     store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = True,
     reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Take memories out of recall that are not to be trusted, with all that was written under their influence.
+    """Exclude untrusted memories from recall, with the memories written under their influence.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        ids: the memories (m3 m7).
-        descendants: also what was written while they were shown, and so on, and later versions of it.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        ids: ids of memories (m3 m7).
+        descendants: also quarantine memories written while these were shown, their descendants and later versions.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
@@ -63,56 +66,37 @@ def restore(
     store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = False,
     reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Put memories back into recall, whatever took them out.
+    """Include memories in recall again, whatever excluded them.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        ids: the memories (m3 m7).
-        descendants: also what came of them.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        ids: ids of memories (m3 m7).
+        descendants: also restore memories derived from them.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
         _tell(done, store, scope, dry_run, json)
 
 
-def undo(
-    store: Annotated[str, Positional], act: Annotated[str, Positional], *, reason: str = _REASON,
-    scope: str = "default", dry_run: bool = False, json: bool = False,
-) -> None:  # fmt: skip
-    """Take back one act: archive, quarantine, restore, supersede, rollback, compact, or an undo.
-
-    Args:
-        store: a memory, or a run folder that holds one.
-        act: its number in the log (a17); `evolvent memory audit` lists the latest.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
-    """
-    with closing(open_memory(store, scope)) as memory:
-        _tell(memory.undo(act, reason, dry_run=dry_run), store, scope, dry_run, json)
-
-
 def compact(
-    store: Annotated[str, Positional], *, keep: int = 1000, file: Path | None = None, scope: str = "default",
-    dry_run: bool = False, json: bool = False,
+    store: Annotated[str, Positional], *, keep: int = 1000, scope: str = "default", dry_run: bool = False,
+    json: bool = False,
 ) -> None:  # fmt: skip
-    """Take out rows that nothing needs, after writing them to a file beside the store, and shrink the store.
+    """Remove rows that are no longer needed, for good, and shrink the store.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        keep: so many of the newest receipts keep the candidates that they did not select.
-        file: where to write what is removed; default: beside the store.
-        scope: whose receipts are trimmed.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        keep: number of newest receipts that keep their unselected candidates.
+        scope: namespace whose receipts are trimmed.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.compact(keep=keep, file=file, dry_run=dry_run), store, scope, dry_run, json)
+        _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
 
 
 def _named(ids: tuple[str, ...]) -> list[str]:
@@ -121,8 +105,8 @@ def _named(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool) -> None:
-    """What changed, or would: tables on a terminal, or JSON; and how to undo it."""
+def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began: datetime | None = None) -> None:
+    """What changed, or would: tables on a terminal, or JSON; and how to take it back."""
     with Live(plain=True) as live:
         if json:
             live.note(dump(dataclasses.asdict(done), indent=2))
@@ -134,24 +118,28 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool) -> No
         _table(live, f"{len(done.statuses)} memories", ["id", "was", now], [list(row) for row in done.statuses])
         values = [[v.id, f"{v.objective}/{v.stage}", v.was, v.now] for v in done.values]
         _table(live, f"{len(values)} values", ["id", "of", "was", now], values)
-        removed = [[table, count] for table, count in done.removed.items() if count]
-        if removed:
-            back = any(count < 0 for _, count in removed)
-            counts = [[table, abs(count)] for table, count in removed]
-            live.table("Rows put back" if back else "Rows removed", ["table", "rows"], counts)
+        _table(live, "Rows removed", ["table", "rows"], [[table, n] for table, n in done.removed.items() if n])
         if done.events:
             again = "count again" if done.events < 0 else "no longer count"
             live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")
         if done.kept:
             live.note(_kept(done).lstrip("; "))
-        if done.file:
-            live.note(f"\nremoved rows → {done.file}")
         if dry_run:
             live.note("\ndry run: nothing was changed")
         else:
-            where = "" if scope == "default" else f" --scope {scope}"
-            command = f"evolvent memory undo {mask_secrets(store)} {done.act}{where}"
-            live.note(f"\n{done.verb} done as {done.act}; take it back with: {command}")
+            live.note(f"\n{done.verb} done as {done.act}{_back(done, mask_secrets(store), scope, began)}")
+
+
+def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:
+    """The command that takes an act back; a compaction is for good."""
+    where = "" if scope == "default" else f" --scope {scope}"
+    if began is not None:
+        return f"; take it back with: evolvent memory rollback {store} --to {began.isoformat()}{where}"
+    if done.verb not in ("quarantine", "restore"):
+        return ""
+    ids = " ".join(change.id for change in done.statuses[:_ROWS])
+    verb, more = ("restore", "") if done.verb == "quarantine" else ("quarantine", " --no-descendants")
+    return f"; take it back with: evolvent memory {verb} {store} {ids}{more}{where}"
 
 
 def _kept(done: Mended) -> str:
@@ -165,4 +153,4 @@ def _table(live: Live, title: str, columns: list[str], rows: list[list[object]])
             live.note(f"… and {len(rows) - _ROWS} more (all with --json)")
 
 
-COMMANDS = {"rollback": rollback, "quarantine": quarantine, "restore": restore, "undo": undo, "compact": compact}
+COMMANDS = {"rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact}
