@@ -18,6 +18,9 @@ Row = dict[str, Any]
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
 BLIND = ("130c7b0d1f", "9b812ae8c9", "2080eab15a", "8bb6546499", "078388b6f2")
 """Commits at which whatever was shown no ids (central critics, policies with ``--no-ids``) could not see scale."""
+TOLD = ("f253df7a65", "9f5321c053", "005fd16bee")
+"""Commits at which all actors of these systems were told the size of what they see."""
+ACTORS = ("happo", "hatrpo", "mappo", "ippo", "coma")
 
 
 def main() -> None:
@@ -59,18 +62,22 @@ def _to_repeat(rows: Sequence[Row]) -> list[str]:
         if row["commit"]["id"].startswith(BLIND)
         and (row["algo"] not in ("mat", "pmat", "ippo") or not row["config"]["ids"])
     ]  # fmt: skip
-    if not arms:
-        return []
-    named = ", ".join(f"`{arm}`" for arm in dict.fromkeys(arms))
-    return [
-        f"**To be repeated:** {named}. In these runs a critic or a policy could not see the scale of its input.",
-        "",
-    ]
+    told = [row["arm"] for row in rows if row["commit"]["id"].startswith(TOLD) and row["algo"] in ACTORS]
+    out: list[str] = []
+    for some, why in (
+        (arms, "In these runs a critic or a policy could not see the scale of its input."),
+        (told, "In these runs actors that see their own number were told the size of what they see, too; now only "
+               "critics are."),
+    ):  # fmt: skip
+        if some:
+            named = ", ".join(f"`{arm}`" for arm in dict.fromkeys(some))
+            out += [f"**To be repeated:** {named}. {why}", ""]
+    return out
 
 
 NO_SIZES = ("f0adc7103e",)
 SLOWER = (
-    "**To be repeated:** what is said of separate actors, and the race with BenchMARL. Their networks have since been "
+    "**To be repeated:** what is said of separate actors, and the race with BenchMARL. Their critics have since been "
     "told the size of what they see."
 )
 

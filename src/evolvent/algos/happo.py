@@ -12,10 +12,10 @@ Actors have their own parameters: with shared ones some games can be solved with
 The defaults are those of HARL (its configuration file of happo: 20 copies x 200 steps, hidden 128 128). Its tuned
 settings: multi-agent MuJoCo hidden 128 128 128, Ant 4x2 clip 0.1 and entropy 0; HalfCheetah 2x3 15 epochs, clip 0.05.
 
-Deviations: networks are told how large the numbers are that they see (``models.team.sizes``); time limits are
-bootstrapped from the observation where the attempt stopped (there the advantage of the last step is set to 0); value
-targets are normalised once a rollout and the critic's last layer is rescaled with them; pi_old is the log-probability
-stored when acting; agents that are not alive leave M as it is.
+Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``);
+time limits are bootstrapped from the observation where the attempt stopped (there the advantage of the last step is set
+to 0); value targets are normalised once a rollout and the critic's last layer is rescaled with them; pi_old is the
+log-probability stored when acting; agents that are not alive leave M as it is.
 """
 
 from __future__ import annotations

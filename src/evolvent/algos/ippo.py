@@ -12,9 +12,9 @@ learns from its own mean. It is what MAPPO must
 beat: the same but for the critic, which sees no more than the agent, and the reward, which is not the team's mean. The
 other defaults are those of MAPPO here, so that the two can be compared.
 
-Deviations: networks are told how large the numbers are that they see (``models.team.sizes``); time limits are
-bootstrapped from the observation where the attempt stopped; value targets are normalised once a rollout and the
-critics' last layers are rescaled with them; no recurrence.
+Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``);
+time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised once a rollout
+and the critics' last layers are rescaled with them; no recurrence.
 """
 
 from __future__ import annotations
