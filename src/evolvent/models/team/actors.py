@@ -5,7 +5,7 @@
 as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. N is a layer norm there. It
 erases how large the numbers are, but for what an agent's one-hot number among them shows of it. So critics, and actors
 that do not see that number, are also told the size (``models.team.sizes``); actors that see it are HARL's, since on
-robots they learned less when they were told (LOG.md, "sizes of actors").
+robots they learned less when they were told (LOG.md, "Told of sizes").
 Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
 
 Every agent has its own parameters (tensors of an optimiser's own), and these are views into stacks ``[A, ...]``, so
