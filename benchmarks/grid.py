@@ -84,6 +84,7 @@ def _run(
             env=config.env,
             seed=seed,
             command=command,
+            kind=config.KIND,
         )
     )
     with closing(folder):

@@ -127,16 +127,13 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
                 ledger = mappo.over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             told = measure(config, actors, q, norm, batch, team.generator) if update % EVERY == EVERY - 1 else {}
             with team.clock("learn"):  # LEARN
                 told |= improve_together(
                     config, actors, adam, batch, mappo.scaled(config, batch, ledger), team.generator
                 )
-                told |= mappo.learn_values(
-                    config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator
-                )
+                told |= mappo.learn_values(config, critic, q, critic_adams, norm, batch, ledger, team.generator)
             team.log(ledger, **told)
         return team.finish("mappo")
 

@@ -22,7 +22,7 @@ from evolvent.core.machine import provenance
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.store.engine import open_store
+from evolvent.memory.store.opening import open_store
 from evolvent.memory.store.postgres_link import Link
 from postgres_server import server
 

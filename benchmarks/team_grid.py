@@ -107,7 +107,13 @@ def run(
         if minutes and "steps" not in cell.settings:
             config = replace(config, steps=steps or steps_in(module, config, minutes, live))
         folder = RunFolder.create(
-            path, algo=cell.algo, config=configs.to_json(config), env=config.env, seed=seed, command=command
+            path,
+            algo=cell.algo,
+            config=configs.to_json(config),
+            env=config.env,
+            seed=seed,
+            command=command,
+            kind=config.KIND,
         )
     spent = time.process_time()
     with folder:

@@ -14,7 +14,9 @@ def begin(path, algo, config, *, resume=False):
     """The folder of a run with this config, new or gone on with."""
     if resume:
         return RunFolder.open(path)
-    return RunFolder.create(path, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test")
+    return RunFolder.create(
+        path, algo=algo, config=to_json(config), env=config.env, seed=config.seed, command="test", kind=config.KIND
+    )
 
 
 def timeless(rows):

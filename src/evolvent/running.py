@@ -40,11 +40,11 @@ class Where:
     """Where a run goes."""
 
     seeds: tuple[int, ...] = ()
-    """Several seeds: one folder each inside --out, and a comparison at the end."""
+    """Run once for each of these seeds, in folders inside --out, and compare at the end."""
     out: Path | None = None
-    """The run folder; runs/ALGO-ENV-SEED-TIME by default."""
+    """Run folder; default runs/ALGO-ENV-SEED-TIME."""
     resume: Path | None = None
-    """Continue the run in this folder with its own settings."""
+    """Resume the run in this folder, with its own settings."""
 
 
 def run(
@@ -177,7 +177,8 @@ def _run_one(
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = out or Path("runs") / f"{name}-{_short(env)}-{seed}-{stamp}"
         fields = configs.to_json(config)
-        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command)
+        kind = getattr(config, "KIND", "")
+        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind)
         if found.file is not None:
             sources.keep(folder.path / catalogue.KEPT, found.file, system=found.asked)
     else:

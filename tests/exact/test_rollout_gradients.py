@@ -1,5 +1,6 @@
 """The kit for rules over rollouts: its gradient is the true one, and it finds every broken promise."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,8 @@ from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_baseline
 from evolvent.formulas.returns import discounted
 from evolvent.testing.credit import check_credit
-from evolvent.testing.exact_team import TeamGame, exact_team_gradient, measure_team, team_game
+from evolvent.testing.exact_team import TeamGame, exact_team_gradient, measure_team, target_error, team_game
+from evolvent.testing.rollout_credit import sample_rollout
 
 
 def worth(game):
@@ -39,12 +41,14 @@ def to_go(rollout):
     return discounted(rollout.reward_TBA, terminated_T=rollout.terminated_TB, truncated_T=rollout.truncated_TB)
 
 
-def rule(credit, level="agent", claim=True, **more):
-    """A rule from a function of a rollout to an array."""
+def rule(credit, level="agent", claim=True, targets=None, **more):
+    """A rule from a function of a rollout to an array; ``targets`` makes another one, for a critic."""
 
     def assign(rollout):
         ledger = RolloutLedger.for_rollout(rollout)
         ledger.set("step", credit(rollout))
+        if targets is not None:
+            ledger.targets["step"] = targets(rollout)
         return ledger
 
     return SimpleNamespace(
@@ -83,6 +87,9 @@ def test_the_return_to_go_is_exact_and_keeps_all_promises():
         (rule(to_go, level="team"), "LEVEL"),
         (rule(to_go, claim=None), "UNBIASED"),
         (rule(to_go, CLAIMS_EXACT_CRITIC=((None, False),)), "not what is declared"),
+        (rule(to_go, targets=lambda r: 0.5 * to_go(r)), "targets are not true on average"),
+        (rule(to_go, targets=lambda r: to_go(r)[0]), "targets of level step do not fit"),
+        (rule(to_go, targets=lambda r: np.where(r.active_TBA, to_go(r), np.nan)), "targets of level step do not fit"),
     ],
 )
 def test_broken_promises_are_named(broken, words):
@@ -96,6 +103,29 @@ def test_a_modest_declaration_is_found_too(module):
     liar.UNBIASED, liar.__doc__ = True, "A rule."
     with pytest.raises(BadInput, match="not what is declared"):
         check_credit(liar)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_are_true_on_average_where_nothing_is_trusted_but_rewards(seed):
+    whole = agent_gae.Config(1.0, 1.0)
+    assert target_error(agent_gae, whole, seed=seed) < 1e-12  # whatever the critic says
+    assert target_error(agent_gae, agent_gae.Config(1.0, 0.5), seed=seed) > 1e-3  # an arbitrary critic is believed
+    assert target_error(agent_gae, agent_gae.Config(1.0, 0.5), seed=seed, critic="exact") < 1e-12
+    assert target_error(agent_optimal_baseline, agent_optimal_baseline.Config(gamma=1.0), seed=seed) < 1e-12
+    assert target_error(agent_counterfactual, seed=seed) is None  # Q of the action taken: no return is read
+
+
+def test_rules_that_read_returns_give_the_targets_of_gae_to_the_last_bit():
+    rollout, more = sample_rollout()
+    rollout = replace(rollout, value_TBA=rollout.value_TBA.astype(np.float32))
+    plain = agent_gae.assign(rollout, agent_gae.Config(0.9, 0.7))
+    target = plain.targets["step"]
+    assert target.dtype == np.float32  # as the critic's values: nothing is gained by more
+    scored = rollout.active_TBA
+    assert np.array_equal(target[scored], (plain.values("step").astype(np.float32) + rollout.value_TBA)[scored])
+    for module in (agent_optimal_baseline, agent_counterfactual):
+        other = module.assign(rollout, module.Config(target="return", gamma=0.9, gae_lambda=0.7), **more)
+        assert np.array_equal(other.targets["step"], target)
 
 
 def test_the_optimal_baseline_has_the_least_variance():

@@ -142,3 +142,13 @@ def test_a_setting_that_moved_into_the_plan_is_read_from_where_it_stood():
     assert from_json(Whole, {"seed": 3, "size": 7, "plan": {"name": "y"}}) == Whole(3, Inner("y", size=7))
     with pytest.raises(BadInput, match="unknown field"):
         from_json(Whole, {"sise": 7})
+
+
+def test_a_folder_of_an_earlier_version_is_read_by_the_names_of_today():
+    from evolvent.algos import hapo, happo, poad  # here: they need torch
+
+    assert from_json(happo.Config, {"trace": 0.9}).gae_lambda == 0.9
+    assert from_json(poad.Config, {"plan": {"trace_inside": 0.5}}).plan.gae_lambda_inside == 0.5
+    assert from_json(hapo.Config, {"heat": 0.1}).adapt_temperature == 0.1
+    with pytest.raises(BadInput, match="unknown field"):
+        from_json(hapo.Config, {"trace": 0.1, "gae_lambda": 0.2, "warmth": 1})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evolvent.core.errors import BadInput
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
-from evolvent.memory.store.engine import open_store
+from evolvent.memory.store.opening import open_store
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30).filter(
     lambda text: text.strip()

@@ -1,4 +1,4 @@
-"""AEPO: attempts part where they are uncertain; uncertain tokens count more, and a clipped one keeps a gradient.
+"""AEPO: attempts branch at turns of high entropy; advantages grow with token entropy; clipped tokens keep a gradient.
 
 Paper: Dong et al. 2025, Agentic Entropy-Balanced Policy Optimization (arXiv 2510.14545).
 
@@ -45,22 +45,22 @@ class Config(LanguageConfig):
     """Settings of AEPO."""
 
     alpha: float = 0.2
-    """How much a token one standard deviation more uncertain counts."""
+    """Weight of entropy: a token one standard deviation above the mean entropy counts 1 + alpha times."""
 
     whole: int = 0
-    """Attempts that start from the task; 0 = as many as the entropies of the first say, ``group`` = no branches."""
+    """Attempts that start from the task, not as branches; 0 = by the entropies of the first; ``group`` = all."""
     branch_from: float = 0.5
-    """Score from which on a turn is tried again."""
+    """Score above which an attempt branches at a turn."""
     branch_weight: float = 0.2
-    """Of entropy gained since the task, in that score."""
+    """Weight of the entropy gained since the task in the branching score."""
     branch_penalty: float = 0.05
-    """Of branches in a row, in that score."""
+    """Reduction of the branching score for each branch in a row."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ArCHer: a critic of whole utterances learns from a replay, and its advantage drives a policy over tokens.
+"""ArCHer: off-policy critics of whole utterances, learned from a replay, give the advantage of a token-level policy.
 
 Paper: Zhou et al. 2024, ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL (arXiv 2402.19446).
 
@@ -47,21 +47,21 @@ class Config(LanguageConfig):
     """Settings of ArCHer."""
 
     gamma: float = 0.95
-    """Discount from one utterance to the next."""
+    """Discount factor per utterance."""
     tau: float = 0.1
-    """How far the slow critics move in a pass."""
+    """Soft update rate (Polyak) of the target critics in a pass."""
     warmup: int = 5
-    """First updates, in which only the critics learn."""
+    """Number of first updates in which only the critics are trained."""
     passes: int = 50
-    """Passes of the critics in an update."""
+    """Passes of the critics over the replay in an update."""
     draws: int = 128
-    """Situations of the replay in which the policy answers anew, in an update."""
+    """Observations drawn from the replay in an update, at each of which the policy samples a new answer."""
     capacity: int = 4096
-    """Decisions that the replay holds."""
+    """Capacity of the replay, in decisions."""
     critic_lr: float = 3e-4
-    """Step size of the critics."""
+    """Learning rate of the critics."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient, of policy and critics."""
+    """Gradient norm above which a gradient is scaled down, for the policy and for the critics."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""AsymRE: REINFORCE against a baseline below the mean, so that successes teach more than failures do.
+"""AsymRE: REINFORCE with a baseline below the group mean, so that successes count more than failures.
 
 Paper: Arnal et al. 2025, Asymmetric REINFORCE for off-Policy Reinforcement Learning (arXiv 2506.20520).
 
@@ -36,10 +36,10 @@ class Config(LanguageConfig):
     """Settings of AsymRE."""
 
     shift: float = -0.1
-    """Added to the mean of the group, in units of reward."""
+    """Added to the group mean to form the baseline, in units of reward; below 0 successes count more."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Clip-Cov: a few tokens that would cost much entropy are left out of each step.
+"""Clip-Cov: drops the gradient of a few tokens with high covariance, which would reduce entropy the most.
 
 Paper: Cui et al. 2025, The Entropy Mechanism of Reinforcement Learning (arXiv 2505.22617).
 
@@ -39,18 +39,18 @@ class Config(LanguageConfig):
     """Settings of Clip-Cov."""
 
     minibatches: int = 8
-    """Optimiser steps of a pass."""
+    """Minibatches in an epoch: optimiser steps for each pass over the attempts."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     keep_share: float = 2e-4
-    """Share of the tokens of a step that are left out."""
+    """Share of the tokens of an optimiser step whose gradient is dropped."""
     keep_range: tuple[float, float] = (1.0, 5.0)
-    """Covariances that may be left out."""
+    """Range of the covariance (least, most) in which tokens may be dropped."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""COMA: a critic of joint actions asks what would have happened had one agent acted as usual, the others as they did.
+"""COMA: counterfactual advantage from a joint Q critic: the action taken against the agent's other actions.
 
 Paper: Foerster et al. 2018, Counterfactual Multi-Agent Policy Gradients (arXiv 1705.08926).
 
@@ -34,7 +34,7 @@ from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_basel
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import masked_mean, normalised, own_means
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, own_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.optimal_baseline import choice_columns, policy_of
 from evolvent.learn.team.value_norm import ValueNorm
@@ -54,31 +54,31 @@ class Config(TeamConfig):
     """Settings of COMA."""
 
     env: str = "spread:n=3,discrete=true"
-    """Environment with its options; agents must choose, numbers are refused."""
+    """Environment with its options; actions must be discrete."""
     envs: int = 8
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     gae_lambda: float = 0.8
-    """Trace decay of the critic's targets (lambda)."""
+    """λ of the TD(λ) targets of the critic."""
     shared: bool = True
-    """One actor plays all agents."""
+    """Share the parameters of one actor among all agents."""
     optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
-    """What is subtracted from Q: its mean under the policy, or the baseline of least variance."""
+    """Baseline: none = mean Q (COMA); of least variance: surrogate = by logits, exact = by all weights."""
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the actors."""
+    """Hidden layers of the actors, as their widths."""
     critic_hidden: tuple[int, ...] = (128, 128)
-    """Widths of the critic."""
+    """Hidden layers of the critic, as their widths."""
     critic_steps: int = 100
-    """Steps of the critic on a rollout, each on another part of it."""
+    """Optimiser steps of the critic per rollout, each on another part of it."""
     target_every: int = 200
-    """Steps of the critic between copies."""
+    """Optimiser steps of the critic between copies to the target network."""
     lr: float = 5e-4
-    """Step size of the actors' RMSprop (alpha 0.99, eps 1e-5)."""
+    """Learning rate of the actors (RMSprop, alpha 0.99, eps 1e-5)."""
     critic_lr: float = 5e-4
-    """Step size of the critic's."""
+    """Learning rate of the critic."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -107,7 +107,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 steps.value[:] = mean_q(actors, old_q, steps.view(slice(0, config.horizon)), steps.action)
                 batch = team.batch(expected, norm.denormalise)
                 rule = agent_gae.Config(config.gamma, config.gae_lambda, pooled=True)
-                target, _ = own_targets(norm, batch, rule, [q.head, old_q.head])
+                returns = agent_gae.assign(batch.rollout, rule)
+                target, _, _ = scaled_targets(norm, batch, returns, [q.head, old_q.head])
             with team.clock("learn"):  # LEARN, the critic first
                 loss = learn_values(config, q, q_rms, target, batch, team.generator)
             with team.clock("credit"):  # CREDIT of the agents

@@ -1,4 +1,4 @@
-"""DAPO: GRPO with a wider upper clip, means over tokens, a soft limit on length, and only groups that differ.
+"""DAPO: GRPO with a wider upper clip, token mean, soft length penalty, and only groups whose returns differ.
 
 Paper: Yu et al. 2025, DAPO: An Open-Source LLM Reinforcement Learning System at Scale (arXiv 2503.14476).
 
@@ -49,18 +49,18 @@ class Config(LanguageConfig):
     """Settings of DAPO."""
 
     draws: int = 10
-    """Most draws of tasks in an update."""
+    """Rounds of sampling in an update, at most, to find groups whose returns differ."""
     overlong_limit: int = 20480
-    """Sampled tokens of an attempt from which on the whole penalty is due."""
+    """Length of an attempt, in sampled tokens, from which the full penalty of -1 applies."""
     overlong_buffer: int = 4096
-    """Tokens before the limit over which the penalty rises."""
+    """Length of the interval below the limit, in tokens, over which the penalty rises from 0 to 1."""
     clip_low: float = 0.2
-    """How far below 1 a ratio counts."""
+    """Lower clip range: the ratio is clipped below 1 - clip_low."""
     clip_high: float = 0.28
-    """How far above 1 a ratio counts."""
+    """Upper clip range: the ratio is clipped above 1 + clip_high."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

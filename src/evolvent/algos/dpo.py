@@ -1,4 +1,4 @@
-"""DPO: the preferred attempt becomes more likely than the other one, measured against the model it began as.
+"""DPO: preference learning: the better attempt of a pair becomes more likely, relative to the reference model.
 
 Paper: Rafailov et al. 2023, Direct Preference Optimization (arXiv 2305.18290).
 
@@ -43,15 +43,15 @@ class Config(LanguageConfig):
     """Settings of DPO."""
 
     pairs: str = ""
-    """Recorded pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = made on the way."""
+    """File of pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = own attempts."""
     loss: Literal["dpo", "robust", "ipo"] = "dpo"
-    """What is minimised."""
+    """Loss: dpo, ipo or robust."""
     beta: float = 0.1
-    """How dear it is to move away from the first model."""
+    """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     flipped: float = 0.0
-    """Share of preferences that are assumed to be wrong."""
+    """Share of preferences assumed to be wrong; read by the robust loss only."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

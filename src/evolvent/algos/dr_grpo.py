@@ -1,4 +1,4 @@
-"""Dr. GRPO: GRPO without what bends its gradient, the division by the spread and by the length.
+"""Dr. GRPO: GRPO without its two biases, the division by the standard deviation and by the length.
 
 Paper: Liu et al. 2025, Understanding R1-Zero-Like Training (arXiv 2503.20783).
 
@@ -37,13 +37,13 @@ class Config(LanguageConfig):
     """Settings of Dr. GRPO."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     length: int = 3000
-    """The most tokens an attempt can have."""
+    """Length that the summed loss is divided by: the largest number of tokens of an attempt."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ETPO: a soft Bellman backup for every token; the policy answers to the model it began as.
+"""ETPO: soft Q-learning per token, with a KL penalty towards the initial model.
 
 Paper: Wen et al. 2024, Entropy-Regularized Token-Level Policy Optimization for Language Agent Reinforcement,
 arXiv 2402.06700.
@@ -44,17 +44,17 @@ class Config(LanguageConfig):
     """Settings of ETPO."""
 
     beta: float = 0.01
-    """Price of divergence from the first model, in units of reward per nat."""
+    """KL coefficient β towards the initial model, in units of reward per nat."""
     gamma: float = 0.99
-    """Discount from one action to the next."""
+    """Discount factor per action."""
     polyak: float = 0.005
-    """How far the slow copy of the values moves at each step."""
+    """Soft update rate (Polyak) of the target network of Q, at each step."""
     critic_lr: float = 1e-4
-    """Step size of the values."""
+    """Learning rate of Q."""
     huber: float = 10.0
-    """Error from which the loss of the values grows linearly."""
+    """Error above which the Huber loss of Q is linear."""
     grad_clip: float = 10.0
-    """Largest norm of the gradient, of policy and values."""
+    """Gradient norm above which a gradient is scaled down, for the policy and for Q."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

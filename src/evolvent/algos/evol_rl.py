@@ -1,4 +1,4 @@
-"""EVOL-RL: no labels; the answer of the majority counts as right, and among equals the unusual reasoning earns more.
+"""EVOL-RL: no labels: the majority answer counts as correct, and novel reasoning earns more.
 
 Paper: Zhou et al. 2025, Evolving Language Models without Labels (arXiv 2509.15194).
 
@@ -46,18 +46,18 @@ class Config(LanguageConfig):
     """Settings of EVOL-RL."""
 
     learn_share: float = 0.5
-    """Share of the attempts of a group that is learned from; all of them vote."""
+    """Share of the attempts of a group that is trained on; all of them vote."""
     embedder: str = "all-MiniLM-L6-v2"
-    """What embeds the reasoning; hash for words alone."""
+    """Embedding model for the reasoning; hash = a bag of words."""
     clip_high: float = 0.28
-    """How far above 1 a ratio counts."""
+    """Upper clip range: the ratio is clipped above 1 + clip_high."""
     kl: float = 0.001
-    """Weight of the divergence from the reference."""
+    """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
     entropy: float = 0.003
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Flow-GRPO: in a workflow only the planner learns, and each of its turns is paid the outcome of the whole.
+"""Flow-GRPO: in a workflow only the planner is trained; each of its turns gets the outcome of the whole attempt.
 
 Paper: Li et al. 2025, In-the-Flow Agentic System Optimization for Effective Planning and Tool Use (AgentFlow,
 arXiv 2510.05592).
@@ -46,16 +46,16 @@ class Config(LanguageConfig):
     """Settings of Flow-GRPO."""
 
     profile: str = "Say in a few words what to do next."
-    """What the planner is told first."""
+    """Instruction at the start of the planner's prompt."""
     clip_low: float = 0.2
-    """How far below 1 a ratio counts."""
+    """Lower clip range: the ratio is clipped below 1 - clip_low."""
     clip_high: float = 0.3
-    """How far above 1 a ratio counts."""
+    """Upper clip range: the ratio is clipped above 1 + clip_high."""
     kl: float = 0.001
-    """Weight of the divergence from the reference."""
+    """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

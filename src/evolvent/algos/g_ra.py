@@ -1,4 +1,4 @@
-"""G-RA: rewards for form and conduct count only once the outcome has cleared its gate.
+"""G-RA: rewards for format and conduct count only where the outcome exceeds a threshold (gate).
 
 Paper: Gated Reward Accumulation (arXiv 2508.10548).
 
@@ -40,15 +40,15 @@ class Config(LanguageConfig):
     """Settings of G-RA."""
 
     kinds: tuple[str, ...] = ("format",)
-    """Kinds of reward below the outcome, one level each; "a+b" are two on one level."""
+    """Kinds of reward that are gated, from the level below the outcome downwards; "a+b" puts two on one level."""
     gates: tuple[float, ...] = (0.0,)
-    """What the level above (the outcome first) must exceed for a level to count."""
+    """Thresholds, one for each level: it counts where the reward of the level above (first: the outcome) is larger."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

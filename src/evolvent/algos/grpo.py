@@ -1,4 +1,4 @@
-"""GRPO: several attempts at each task, each judged against the others; PPO's clipped ratio without a critic.
+"""GRPO: PPO without a critic; the advantage is the z-score of a return within the attempts at the same task.
 
 Paper: Shao et al. 2024, DeepSeekMath (arXiv 2402.03300), outcome supervision.
 
@@ -38,11 +38,11 @@ class Config(LanguageConfig):
     """Settings of GRPO."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
     kl: float = 0.04
-    """Weight of the divergence from the reference."""
+    """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

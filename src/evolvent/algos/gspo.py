@@ -1,4 +1,4 @@
-"""GSPO: one ratio for a whole attempt, the geometric mean over its tokens, clipped as a whole.
+"""GSPO: GRPO with one importance ratio per attempt, the geometric mean over its tokens.
 
 Paper: Zheng et al. 2025, Group Sequence Policy Optimization (arXiv 2507.18071).
 
@@ -41,14 +41,14 @@ class Config(LanguageConfig):
     """Settings of GSPO."""
 
     minibatches: int = 4
-    """Optimiser steps of a pass."""
+    """Minibatches in an epoch: optimiser steps for each pass over the attempts."""
     clip_low: float = 0.03
-    """How far below 1 the ratio of an attempt counts."""
+    """Lower clip range: the ratio of an attempt is clipped below 1 - clip_low."""
     clip_high: float = 0.04
-    """How far above 1 it counts."""
+    """Upper clip range: the ratio of an attempt is clipped above 1 + clip_high."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HAPO: temperature, advantage and clip range of every token follow its entropy.
+"""HAPO: GRPO whose temperature, advantage and clip range depend on the entropy of each token.
 
 Paper: Liu et al. 2025, From Uniform to Heterogeneous (arXiv 2509.16591).
 
@@ -42,16 +42,16 @@ class Config(LanguageConfig):
     """Settings of HAPO."""
 
     adapt_temperature: float = 0.05
-    """How far the temperature follows the entropy; 0 = not at all."""
+    """How much the temperature varies with the entropy of a token; 0 = constant temperature."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     dual: float = 10.0
-    """Bound on what a negative advantage can cost, times its size."""
+    """Dual clip: bound on the ratio of a token with a negative advantage."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""HAPPO: agents improve one after another, each answering to what the ones before it have become.
+"""HAPPO: PPO for agents that are updated one after another, each correcting for the updates before it.
 
 Paper: Kuba et al. 2022, Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning (arXiv 2109.11251);
 code and defaults: Zhong et al. 2024, Heterogeneous-Agent Reinforcement Learning (HARL, arXiv 2304.09870).
@@ -29,11 +29,12 @@ import torch
 from torch import Tensor
 
 from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
 from evolvent.learn.team.batch import Batch, Own, View
-from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
@@ -51,27 +52,27 @@ class Config(TeamConfig):
     """Settings of HAPPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of every actor and of the critic."""
+    """Hidden layers of every actor and of the critic, as their widths."""
     epochs: int = 5
-    """Passes over a rollout, for each actor."""
+    """Epochs of each actor over a rollout."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critic."""
+    """Epochs of the critic over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout."""
+    """Minibatches that a rollout is split into."""
     lr: float = 5e-4
-    """Step size of the actors' Adam (eps 1e-5)."""
+    """Learning rate of the actors (Adam, eps 1e-5)."""
     critic_lr: float = 5e-4
-    """Step size of the critic's."""
+    """Learning rate of the critic."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 _, metrics = improve_in_turn(config, actors, adams, batch, adv, team.generator)
-                metrics |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+                metrics |= learn_values(config, critic, critic_adam, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("happo")
 
@@ -165,11 +166,11 @@ def improve_one(
 
 
 def learn_values(
-    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
-    generator: torch.Generator,
+    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit the critic to the lambda-returns of the team; its mean loss, and how much of them it knew."""
-    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
+    target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     state = batch.view.state.flatten(0, 1)
     return fit_critic(

@@ -1,4 +1,4 @@
-"""HATRPO: agents improve one after another, each by a natural-gradient step inside a trust region.
+"""HATRPO: TRPO for agents that are updated one after another: natural gradient inside a trust region.
 
 Paper: Kuba et al. 2022, Trust Region Policy Optimisation in Multi-Agent Reinforcement Learning (arXiv 2109.11251);
 code and defaults: Zhong et al. 2024, Heterogeneous-Agent Reinforcement Learning (HARL, arXiv 2304.09870).
@@ -30,11 +30,12 @@ import torch
 from torch import Tensor
 
 from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import masked_mean, normalised
 from evolvent.learn.team.batch import Batch, Own, View
-from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.trust_region import Step, trust_region_step
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
@@ -52,29 +53,29 @@ class Config(TeamConfig):
     """Settings of HATRPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of every actor and of the critic."""
+    """Hidden layers of every actor and of the critic, as their widths."""
     delta: float = 0.01
-    """Largest mean KL between an actor before and after an update, nats."""
+    """Trust region: largest mean KL divergence between an actor before and after an update, in nats."""
     damping: float = 0.1
-    """Added to the diagonal of the Fisher matrix."""
+    """Damping of the natural gradient: added to the diagonal of the Fisher matrix."""
     accept_ratio: float = 0.5
-    """Least share of the gain that the gradient promises."""
+    """Line search: a step is accepted if it gains at least this share of what the gradient predicts."""
     backtracks: int = 10
-    """Tries of the line search."""
+    """Line search: largest number of steps tried."""
     backtrack: float = 0.8
-    """Factor between the tries."""
+    """Line search: factor by which a step shrinks from one try to the next."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critic."""
+    """Epochs of the critic over a rollout."""
     critic_lr: float = 5e-4
-    """Step size of the critic's Adam (eps 1e-5)."""
+    """Learning rate of the critic (Adam, eps 1e-5)."""
     value_clip: float = 0.2
     """Clip range of values."""
     grad_clip: float = 10.0
-    """Largest norm of the critic's gradient."""
+    """Gradient norm above which the critic's gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 _, metrics = improve_in_turn(config, actors, batch, adv, team.generator)
-                metrics |= learn_values(config, critic, critic_adam, norm, batch, adv, team.generator)
+                metrics |= learn_values(config, critic, critic_adam, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("hatrpo")
 
@@ -170,11 +171,11 @@ def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Te
 
 
 def learn_values(
-    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch, adv_TBA: Tensor,
-    generator: torch.Generator,
+    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit the critic to the lambda-returns of the team; its mean loss, and how much of them it knew."""
-    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, [critic.head])
+    target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
     passes = batch.passes(config.critic_epochs, 1, generator)
     state = batch.view.state.flatten(0, 1)
     return fit_critic(

@@ -1,4 +1,4 @@
-"""HBPO: attempts at a task are granted different numbers of tokens, and learn how long is long enough.
+"""HBPO: attempts get different token budgets, and rewards that teach how long an answer should be.
 
 Paper: Lyu et al. 2025, Hierarchical Budget Policy Optimization (arXiv 2507.15844).
 
@@ -40,19 +40,19 @@ class Config(LanguageConfig):
     """Settings of HBPO."""
 
     budgets: tuple[int, ...] = (512, 1024, 2048, 2560)
-    """Tokens granted."""
+    """Token budgets; the attempts of a group are spread over them."""
     over_cost: float = 1e-4
-    """Cost of a token over the budget (alpha)."""
+    """Penalty per token over the budget (alpha)."""
     limit: int = 4096
-    """Most tokens of an attempt (L)."""
+    """Largest number of tokens of an attempt (L)."""
     correct_above: float | None = None
-    """An attempt with a larger return is right; None = one that the environment calls a success."""
+    """Return above which an attempt counts as correct; None = where the environment reports success."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

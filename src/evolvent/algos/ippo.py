@@ -1,4 +1,4 @@
-"""IPPO: every agent learns by PPO on its own, from what it sees and what it earns; the others are part of its world.
+"""IPPO: independent PPO: every agent learns from its own observations and rewards.
 
 Paper: de Witt et al. 2020, Is Independent Learning All You Need in the StarCraft Multi-Agent Challenge?
 (arXiv 2011.09533).
@@ -26,11 +26,12 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import normalised, own_means
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, own_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.ppo import improve_together
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
@@ -48,29 +49,29 @@ class Config(TeamConfig):
     """Settings of IPPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     shared: bool = True
-    """One actor plays all agents, one critic judges them."""
+    """Share the parameters of one actor and of one critic among all agents."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of actors and critics."""
+    """Hidden layers of actors and critics, as their widths."""
     epochs: int = 5
-    """Passes over a rollout, for the actors."""
+    """Epochs of the actors over a rollout."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critics."""
+    """Epochs of the critics over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout."""
+    """Minibatches that a rollout is split into."""
     lr: float = 5e-4
-    """Step size of the actors' Adam (eps 1e-5)."""
+    """Learning rate of the actors (Adam, eps 1e-5)."""
     critic_lr: float = 5e-4
-    """Step size of the critics'."""
+    """Learning rate of the critics."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             with team.clock("learn"):  # LEARN
                 scaled = normalised(adv, batch.view.active, per_agent=not config.shared)
                 metrics = improve_together(config, actors, adam, batch, scaled, team.generator)
-                metrics |= learn_values(config, critics, critic_adam, norm, batch, team.generator)
+                metrics |= learn_values(config, critics, critic_adam, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("ippo")
 
@@ -136,12 +137,12 @@ def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
 
 def learn_values(
     config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
-    generator: torch.Generator,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit the critics to every agent's own lambda-returns; their mean loss, and how much of them they knew."""
-    obs, rule = batch.view.obs.flatten(0, 1), agent_gae.Config(config.gamma, config.gae_lambda)
+    obs = batch.view.obs.flatten(0, 1)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
-    target, old = own_targets(norm, batch, rule, heads)
+    target, old, _ = scaled_targets(norm, batch, ledger, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
         lambda rows: values_of(critics, obs[rows]), adam, target, passes, old_value=old, clip=config.clip,

@@ -1,4 +1,4 @@
-"""KL-Cov: a few tokens that would cost much entropy pay for moving, all others are not clipped.
+"""KL-Cov: a KL penalty on the few tokens with the highest covariance, instead of PPO's clip.
 
 Paper: Cui et al. 2025, The Entropy Mechanism of Reinforcement Learning (arXiv 2505.22617).
 
@@ -38,14 +38,14 @@ class Config(LanguageConfig):
     """Settings of KL-Cov."""
 
     minibatches: int = 8
-    """Optimiser steps of a pass."""
+    """Minibatches in an epoch: optimiser steps for each pass over the attempts."""
     kl_cov: float = 0.002
-    """Share of the tokens of a step that pay."""
+    """Share of the tokens of an optimiser step, those of largest covariance, that get a KL penalty."""
     kl_cov_weight: float = 1.0
-    """What they pay for a nat."""
+    """Coefficient of that KL penalty."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""KTO: attempts that are wanted become more likely and others less, each by itself: no pairs are needed.
+"""KTO: preference learning without pairs: each attempt is desirable or undesirable.
 
 Paper: Ethayarajh et al. 2024, KTO: Model Alignment as Prospect Theoretic Optimization (arXiv 2402.01306).
 
@@ -39,15 +39,15 @@ class Config(LanguageConfig):
     """Settings of KTO."""
 
     pairs: str = ""
-    """Recorded attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
+    """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
     beta: float = 0.1
-    """How dear it is to move away from the first model."""
+    """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     wanted: float = 1.0
-    """Weight of attempts that succeeded."""
+    """Weight of the loss of desirable attempts (those that succeeded)."""
     unwanted: float = 1.0
-    """Weight of the others."""
+    """Weight of the loss of undesirable attempts (the others)."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""LOOP: PPO without critic or reference, the other attempts being the baseline; for long attempts with tools.
+"""LOOP: PPO with a leave-one-out baseline, without critic or reference model; for long attempts with tools.
 
 Paper: Chen et al. 2025, Reinforcement Learning for Long-Horizon Interactive LLM Agents (arXiv 2502.01600).
 
@@ -39,19 +39,19 @@ class Config(LanguageConfig):
     """Settings of LOOP."""
 
     group: int = 6
-    """Attempts at each task (K)."""
+    """Group size: attempts at each task (K)."""
     epochs: int = 2
-    """Passes over the attempts of an update."""
+    """Epochs: passes over the attempts of an update."""
     ratio: Literal["token", "turn", "trajectory"] = "token"
-    """What has a ratio of its own."""
+    """Unit of the importance ratio: token, turn (decision) or trajectory (whole attempt)."""
     clip: float = 0.1
-    """Range of the ratio, in the logarithm symmetric."""
+    """Clip range of the logarithm of the ratio, symmetric around 0."""
     drop_below: float = 0.01
-    """Attempts whose advantage is smaller are left out."""
+    """Attempts with an advantage smaller than this in size are not trained on."""
     kl_stop: float = 20.0
-    """A step is discarded where the policy moved further than this from the one that sampled."""
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
     grad_clip: float = 0.1
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

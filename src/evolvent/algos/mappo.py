@@ -39,7 +39,7 @@ from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import normalised
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, team_targets
+from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.optimal_baseline import choice_columns, number_columns
 from evolvent.learn.team.ppo import improve_together
 from evolvent.learn.team.value_norm import ValueNorm
@@ -60,31 +60,31 @@ class Config(TeamConfig):
     """Settings of MAPPO."""
 
     envs: int = 20
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 200
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     shared: bool = True
-    """One actor plays all agents."""
+    """Share the parameters of one actor among all agents."""
     optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
-    """What is subtracted from returns: V(s), or the baseline of least variance, by logits or by all weights."""
+    """Baseline: none = V(s); of least variance: surrogate = by logits, exact = by all weights."""
     hidden: tuple[int, ...] = (128, 128)
-    """Widths of actors and critics."""
+    """Hidden layers of actors and critics, as their widths."""
     epochs: int = 5
-    """Passes over a rollout, for the actors."""
+    """Epochs of the actors over a rollout."""
     critic_epochs: int = 5
-    """Passes over a rollout, for the critics."""
+    """Epochs of the critics over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout."""
+    """Minibatches that a rollout is split into."""
     lr: float = 5e-4
-    """Step size of the actors' Adam (eps 1e-5)."""
+    """Learning rate of the actors (Adam, eps 1e-5)."""
     critic_lr: float = 5e-4
-    """Step size of the critics'."""
+    """Learning rate of the critics."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of a gradient."""
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -115,13 +115,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 view = team.step(action, logp, said)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
-                plain = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
-                ledger = plain if q is None else over_optimal_baseline(config, actors, q, norm, batch, team.generator)
+                if q is None:
+                    rule = agent_gae.Config(config.gamma, config.gae_lambda, pooled=True)
+                    ledger = agent_gae.assign(batch.rollout, rule)
+                else:
+                    ledger = over_optimal_baseline(config, actors, q, norm, batch, team.generator)
             with team.clock("learn"):  # LEARN
                 metrics = improve_together(config, actors, adam, batch, scaled(config, batch, ledger), team.generator)
-                metrics |= learn_values(
-                    config, critic, q, critic_adams, norm, batch, batch.credit(plain), team.generator
-                )
+                metrics |= learn_values(config, critic, q, critic_adams, norm, batch, ledger, team.generator)
             team.log(ledger, **metrics)
         return team.finish("mappo")
 
@@ -151,11 +152,11 @@ def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
 
 def learn_values(
     config: Config, critic: Critic, q: JointQ | None, adams: list[torch.optim.Adam], norm: ValueNorm, batch: Batch,
-    adv_TBA: Tensor, generator: torch.Generator,
+    ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
     heads = [critic.head] if q is None else [critic.head, q.head]
-    target, old, mask = team_targets(norm, batch.value[..., 0], adv_TBA, batch.view.active, heads)
+    target, old, mask = scaled_targets(norm, batch, ledger, heads, shared=True)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     passes = functools.partial(batch.passes, config.critic_epochs, config.minibatches, generator)
     metrics = fit_critic(

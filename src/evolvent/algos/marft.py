@@ -1,4 +1,4 @@
-"""MARFT: a workflow of agents, each with an adapter of its own on one frozen base, improved one after another.
+"""MARFT: a workflow of language agents, one LoRA adapter each on a frozen base, trained one after another.
 
 Paper: Liao et al. 2025, MARFT: Multi-Agent Reinforcement Fine-Tuning (arXiv 2504.16129).
 
@@ -51,23 +51,23 @@ class Config(LanguageConfig):
     """Settings of MARFT."""
 
     act: Way = "sum"
-    """How the last agent chooses where commands are listed; words that are free are sampled in any case."""
+    """How the last agent chooses a listed command: by log-probability (sum, token, word), or trie, as in `grpo`."""
     agents: tuple[str, ...] = ("solver", "checker")
-    """Each NAME, NAME<A+B (reads A and B alone), either with ": what it is told"; the last one acts."""
+    """Agents in order: NAME or NAME<A+B (reads only A and B), each with ": PROMPT" if any; the last one acts."""
     level: Literal["action", "token"] = "action"
-    """Credit and ratios for whole decisions (MARFT-A) or for tokens (MARFT-T)."""
+    """Unit of advantages and ratios: action (MARFT-A) or token (MARFT-T)."""
     interval: int = 10
-    """Updates of one agent before the next one's turn; 0 = all agents in every update."""
+    """Updates in which one agent is trained before the next one's turn; 0 = all agents in every update."""
     gamma: float = 0.99
-    """Discount from turn to turn."""
+    """Discount factor per turn."""
     kappa: float = 1.0
-    """Discount from agent to agent, and token to token, inside a turn."""
+    """Discount factor inside a turn: from agent to agent, and from token to token."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     kl_stop: float = 1e-3
-    """A step is discarded where the policy moved further than this from the one that sampled; 0 = never."""
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded; 0 = never."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

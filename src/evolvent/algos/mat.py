@@ -1,4 +1,4 @@
-"""MAT: a team as a sequence. An encoder reads all observations, a decoder writes the actions agent by agent.
+"""MAT: a team as a sequence: an encoder reads all observations, a decoder chooses the actions agent by agent.
 
 Paper: Wen et al. 2022, Multi-Agent Reinforcement Learning is a Sequence Modeling Problem (arXiv 2205.14953).
 
@@ -29,7 +29,7 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.critic import scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import JointPolicy
@@ -47,27 +47,27 @@ class Config(TeamConfig):
     """Settings of MAT."""
 
     actor: Literal["decoder", "local", "encoder"] = "decoder"
-    """decoder = MAT, local = MAT-Dec, encoder = all agents at once from the encoder."""
+    """Policy: decoder = agent by agent (MAT), local = MAT-Dec, encoder = all agents at once from the encoder."""
     width: int = 64
-    """Width of the transformer."""
+    """Embedding width of the transformer."""
     blocks: int = 1
-    """Blocks of encoder and decoder."""
+    """Transformer blocks of the encoder and of the decoder."""
     heads: int = 1
-    """Attention heads."""
+    """Attention heads in each block."""
     mask_dead: bool = False
-    """Take dead agents out of attention."""
+    """Mask dead agents out of attention."""
     epochs: int = 15
-    """Passes over a rollout."""
+    """Epochs over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout; a joint step is never split."""
+    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
     lr: float = 5e-4
-    """Step size of Adam (eps 1e-5)."""
+    """Learning rate (Adam, eps 1e-5)."""
     clip: float = 0.05
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 0.01
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     grad_clip: float = 10.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -130,8 +130,7 @@ def learn(
     """Several passes of clipped policy gradient over one rollout; returns means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes
-    rule = agent_gae.Config(config.gamma, config.gae_lambda)
-    target, old_value = own_targets(norm, batch, rule, [policy.critic.last])
+    target, old_value, _ = scaled_targets(norm, batch, ledger, [policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
 

@@ -1,4 +1,4 @@
-"""memlift, our default: relevance that sees rare words, values by use, and credit by leaving out.
+"""memlift, our default: memories ranked by relevance and by their measured effect; credit by use and by omission.
 
 Recall: candidates with a cosine above a gate, whose hybrid relevance (cosine and coverage of the task's rare words) is
 within a margin of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise
@@ -30,23 +30,23 @@ class Config(MemoryConfig):
     """Settings of memlift; the defaults are chosen in surrogate and synthetic worlds (LOG.md)."""
 
     k: int = Rule.k
-    """Memories shown."""
+    """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
-    """Candidates kept by similarity before values choose (k1)."""
+    """Candidates kept by similarity before values rank them (k1)."""
     gate: float = Rule.gate
-    """Cosine that a candidate must exceed; belongs to the embedder."""
+    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     margin: float = Rule.margin
-    """Candidates this much less relevant than the best one are left out."""
+    """Candidates whose relevance is lower than the best one's by more than this are dropped."""
     weight: float = Rule.weight
-    """Share of the value in the score (1 - lambda is similarity's)."""
+    """Weight of the value in the score (λ); similarity has weight 1 - λ."""
     alpha: float = Rule.alpha
-    """Step size of the value."""
+    """Learning rate of the value."""
     omit: float = Rule.omit
-    """Probability of leaving out a selected memory (never the best one); falls with the number of omissions."""
+    """Probability of leaving out a selected memory (not the best one), to measure its effect; falls with use."""
     trace: float = Rule.trace
-    """Decay per link back to ancestors."""
+    """λ: decay of credit per link back to the memories that a memory was made from."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance
-    """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
+    """Relevance: cosine similarity of the keys, or its mean with the share of the task's rare words in a key."""
 
 
 run, evaluate = memory_system("memlift", Config)

@@ -1,4 +1,4 @@
-"""MemP as the MemRL authors ran it: MemRL's memories, gate and pool, ranked by similarity, no values.
+"""MemP as run by the MemRL authors: memories ranked by similarity alone, with MemRL's gate and pool.
 
 Score: z(sim) within the pool of the k1 most similar above the gate. Deviation: the original MemP also deletes
 procedures (after three uses with less than half of them right) and rewrites failed ones with a model.
@@ -21,11 +21,11 @@ class Config(MemoryConfig):
     """Settings of MemP; the defaults are those of MemRL."""
 
     k: int = Rule.k
-    """Memories shown."""
+    """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
-    """Candidates kept by similarity before values choose (k1)."""
+    """Candidates kept by similarity before values rank them (k1)."""
     gate: float = 0.37
-    """Cosine that a candidate must exceed; belongs to the embedder."""
+    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
 
 
 run, evaluate = memory_system("memp", Config)

@@ -1,4 +1,4 @@
-"""MemQ: values travel back over the graph of which memory helped to write which (arXiv 2605.08374).
+"""MemQ: TD(λ) over the graph of which memory helped to write which (arXiv 2605.08374).
 
 delta(m0) = r + gamma Q(new) - Q(m0) for each shown m0; every ancestor m at depth d, and m0 at depth 0, moves by
 alpha (gamma trace)^d delta(m0). gamma = 0 is MemRL's update. Selection: score = (1-w) sim + w Q above the gate,
@@ -25,21 +25,21 @@ class Config(MemoryConfig):
     """Settings of MemQ; the defaults are read from a study note (the full text was not available)."""
 
     k: int = Rule.k
-    """Memories shown."""
+    """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
-    """Candidates kept by similarity before values choose (k1)."""
+    """Candidates kept by similarity before values rank them (k1)."""
     gate: float = 0.37
-    """Cosine that a candidate must exceed; belongs to the embedder."""
+    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     weight: float = Rule.weight
-    """Share of the value in the score (1 - lambda is similarity's)."""
+    """Weight of the value in the score (λ); similarity has weight 1 - λ."""
     alpha: float = Rule.alpha
-    """Step size of the value."""
+    """Learning rate of the value."""
     epsilon: float = 0.05
-    """Probability of showing random members of the pool instead."""
+    """Exploration ε: probability of random memories from the pool instead of the best."""
     gamma: float = Rule.gamma
-    """Discount of the value of the memory that was written after."""
+    """Discount of the value of the memory that was written afterwards."""
     trace: float = Rule.trace
-    """Decay per link back to ancestors."""
+    """λ: decay of credit per link back to the memories that a memory was made from."""
 
 
 run, evaluate = memory_system("memq", Config)

@@ -1,4 +1,4 @@
-"""MemRL: a frozen model with an episodic memory whose items carry a learned utility (arXiv 2601.03192).
+"""MemRL: a frozen model with an episodic memory whose items have learned values (arXiv 2601.03192).
 
 Phase A: the k1 most similar memories with cosine > gate. Phase B: score = (1-w) z(sim) + w z(Q), z over the pool;
 the k2 best are shown (section "Two-phase retrieval"). After the task every shown memory moves by Q += alpha (r - Q).
@@ -26,19 +26,19 @@ class Config(MemoryConfig):
     """Settings of MemRL; the defaults are those of table 8 of the paper (k1/k2 10/3)."""
 
     k: int = Rule.k
-    """Memories shown."""
+    """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
-    """Candidates kept by similarity before values choose (k1)."""
+    """Candidates kept by similarity before values rank them (k1)."""
     gate: float = 0.37
-    """Cosine that a candidate must exceed; belongs to the embedder."""
+    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     weight: float = Rule.weight
-    """Share of the value in the score (1 - lambda is similarity's)."""
+    """Weight of the value in the score (λ); similarity has weight 1 - λ."""
     alpha: float = Rule.alpha
-    """Step size of the value."""
+    """Learning rate of the value."""
     epsilon: float = Rule.epsilon
-    """Probability of showing random members of the pool instead."""
+    """Exploration ε: probability of random memories from the pool instead of the best."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance
-    """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
+    """Relevance: cosine similarity of the keys, or its mean with the share of the task's rare words in a key."""
 
 
 run, evaluate = memory_system("memrl", Config)

@@ -1,4 +1,4 @@
-"""NFT: supervised learning from right answers and from wrong ones, through the policy that wrong answers imply.
+"""NFT: supervised learning on correct answers, and on wrong ones through an implied policy of wrong answers.
 
 Paper: Chen et al. 2025, Bridging Supervised Learning and Reinforcement Learning in Math Reasoning (arXiv 2505.18116).
 
@@ -47,12 +47,12 @@ class Config(LanguageConfig):
     """Settings of NFT."""
 
     correct_above: float | None = None
-    """An attempt with a larger return is right; None = one that the environment calls a success."""
+    """Return above which an attempt counts as correct; None = where the environment reports success."""
     floor: float = 1.0
-    """Smallest ratio of the implied wrong policy."""
+    """Least probability ratio of the implied policy of wrong answers."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The control: the frozen model alone, with as many attempts as a memory system has passes (pass@k).
+"""Control: the frozen model without memory, with as many attempts as a memory system has passes (pass@k).
 
 Not a published system. A curve of a memory system means nothing without it: cumulative success rises by itself when
 tasks are tried again, so ``attempts`` independent samples per task (temperature above 0) show what luck alone brings.
@@ -20,9 +20,9 @@ class Config(MemoryConfig):
     """Settings of the control."""
 
     passes: int = 1
-    """Passes over the stream."""
+    """Passes over the stream of tasks."""
     attempts: int = 1
-    """Attempts per task; a task counts as solved when one succeeds (pass@k). Needs temperature above 0."""
+    """Attempts at each task; it counts as solved if one succeeds (pass@k). Needs temperature above 0."""
 
 
 run, evaluate = memory_system("no_memory", Config, rule="none", attempts=lambda config: config.attempts)

@@ -1,4 +1,4 @@
-"""NTPO: every token is a step of its own, with the discount of a step. The naive baseline of POAD.
+"""NTPO: PPO with every token as a step, discounted like one. The naive baseline of POAD.
 
 Paper: Wen et al. 2024 (arXiv 2405.15821), as the baseline of naive token-level policy optimisation.
 
@@ -34,21 +34,21 @@ class Config(LanguageConfig):
     """Settings of NTPO."""
 
     gamma: float = 0.99
-    """Discount from one token to the next."""
+    """Discount factor per token."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate (lambda), at every token."""
+    """λ of GAE, at every token."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 1e-4
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     kl_stop: float = 0.02
-    """A step is discarded where the policy moved further than this from the one that sampled."""
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
     grad_clip: float = 0.5
-    """Largest norm of the gradient, of the policy and of the critic."""
+    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
     plan: CriticPlan = field(default_factory=CriticPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
+    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

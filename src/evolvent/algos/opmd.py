@@ -1,4 +1,4 @@
-"""OPMD: a step of mirror descent on the policy; no ratio, no clip, stale attempts do no harm.
+"""OPMD: policy mirror descent: policy gradient without ratio or clip, also for off-policy attempts.
 
 Paper: Pan et al. 2025, Trinity-RFT (arXiv 2505.17826), online policy mirror descent.
 
@@ -36,12 +36,12 @@ class Config(LanguageConfig):
     """Settings of OPMD."""
 
     baseline: Literal["mean", "log_avg_exp"] = "mean"
-    """What a return is compared with: the mean of its group, or its soft maximum at temperature tau."""
+    """Baseline: mean return of the group, or its log-mean-exp at temperature tau."""
     opmd: float = 1.0
-    """Temperature tau, in units of reward."""
+    """Temperature τ, in units of reward: strength of the regularisation towards the sampling policy."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""OPRL: a second model learns to tell successes from failures, and how it differs from the policy rewards each step.
+"""OPRL: a process reward model learned from successes and failures gives implicit rewards for each step.
 
 Paper: Liu et al. 2025, Agentic Reinforcement Learning with Implicit Step Rewards (iStar, arXiv 2509.19199).
 
@@ -54,17 +54,17 @@ class Config(LanguageConfig):
     """Settings of OPRL."""
 
     alpha: float = 1.0
-    """Weight of the advantage of steps."""
+    """Coefficient of the step advantage beside the advantage of the attempt."""
     beta: float = 0.05
-    """Reward per nat."""
+    """Scale β of the implicit reward, in units of reward per nat."""
     prm_lr: float = 2e-4
-    """Step size of the model of rewards; in the paper twice the policy's."""
+    """Learning rate of the process reward model; in the paper twice the policy's."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""PMAT: MAT in an order of agents that is learned from credit.
+"""PMAT: MAT with a learned order of agents.
 
 Paper: Hu et al. 2025, PMAT: Optimizing Action Generation Order in Multi-Agent Reinforcement Learning (AAMAS 2025,
 arXiv 2502.16496).
@@ -31,7 +31,7 @@ from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.critic import scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import Acted, JointPolicy
@@ -50,27 +50,27 @@ class Config(TeamConfig):
     """Settings of PMAT."""
 
     width: int = 64
-    """Width of the transformer."""
+    """Embedding width of the transformer."""
     blocks: int = 1
-    """Blocks of encoder and decoder."""
+    """Transformer blocks of the encoder and of the decoder."""
     heads: int = 1
-    """Attention heads."""
+    """Attention heads in each block."""
     mask_dead: bool = False
-    """Take dead agents out of attention."""
+    """Mask dead agents out of attention."""
     epochs: int = 15
-    """Passes over a rollout."""
+    """Epochs over a rollout."""
     minibatches: int = 1
-    """Parts of a rollout; a joint step is never split."""
+    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
     lr: float = 5e-4
-    """Step size of Adam (eps 1e-5)."""
+    """Learning rate (Adam, eps 1e-5)."""
     clip: float = 0.05
-    """Clip range of ratios (of actions and of orders) and values."""
+    """Clip range of probability ratios (of actions and of agent orders) and of values."""
     entropy: float = 0.01
-    """Weight of the entropy of actions."""
+    """Coefficient of the entropy bonus over actions."""
     grad_clip: float = 10.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
     rank_weight: float = 1e-4
-    """Weight of the loss of the order (c_rank)."""
+    """Coefficient of the loss of the agent order (c_rank)."""
 
 
 class Orderly(nn.Module):
@@ -160,8 +160,7 @@ def learn(
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=net.policy.standardise(seen.obs))  # once for all passes
-    rule = agent_gae.Config(config.gamma, config.gae_lambda)
-    target, old_value = own_targets(norm, batch, rule, [net.policy.critic.last])
+    target, old_value, _ = scaled_targets(norm, batch, ledger, [net.policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     order, old_order_logp = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)

@@ -1,4 +1,4 @@
-"""POAD: credit for every token of an action, discounted between actions and not inside them.
+"""POAD: PPO per token, with GAE that discounts between actions and not inside them.
 
 Paper: Wen et al. 2024, Reinforcing Language Agents via Policy Optimization with Action Decomposition, arXiv 2405.15821.
 
@@ -48,7 +48,7 @@ class PoadPlan(CriticPlan):
     """What the released settings leave open."""
 
     gae_lambda_inside: float = 0.0
-    """Trace decay from token to token of one action; 0 = that of --gae-lambda. 1 is ours: see Deviations."""
+    """λ of GAE between tokens of one action; 0 = the same as --gae-lambda. 1 is ours: see Deviations."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,21 @@ class Config(LanguageConfig):
     """Settings of POAD."""
 
     gamma: float = 0.99
-    """Discount from one action to the next."""
+    """Discount factor per action."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate (lambda): from one action to the next, and at every token as released."""
+    """λ of GAE, from one action to the next and, as released, at every token."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 1e-4
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     kl_stop: float = 0.02
-    """A step is discarded where the policy moved further than this from the one that sampled."""
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
     grad_clip: float = 0.5
-    """Largest norm of the gradient, of the policy and of the critic."""
+    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
     plan: PoadPlan = field(default_factory=PoadPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
+    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Policy gradient: any credit rule with any objective, in the loop that language systems share.
+"""Policy gradient: any credit rule with any policy loss, in the loop that language systems share.
 
 Paper: Williams 1992; Sutton et al. 2000, Policy Gradient Methods for Reinforcement Learning.
 
@@ -47,23 +47,23 @@ class Config(LanguageConfig):
     """Settings of the policy gradient."""
 
     rule: str = "step_leave_one_out_to_go"
-    """Who earned what: a rule of `evolvent list credit`, or file.py:assign."""
+    """Credit rule that computes the advantages: a name of `evolvent list credit`, or file.py:assign."""
     rule_options: tuple[str, ...] = ()
-    """Settings of the rule, key=value each."""
+    """Settings of the credit rule, as key=value."""
     objective: str = "rloo"
-    """What is minimised: that of a published system, or file.py:NAME."""
+    """Policy loss: the name of a published system, or file.py:NAME."""
     objective_options: tuple[str, ...] = ()
-    """Settings of the objective, key=value each, e.g. clip_high=0.28."""
+    """Settings of the policy loss, as key=value, e.g. clip_high=0.28."""
     agents: tuple[str, ...] = ()
-    """Agents that speak in turn, each NAME or NAME:what it is told; the last one acts. Empty = one agent."""
+    """Agents in speaking order: NAME, or NAME:PROMPT; the last one acts. Empty = one agent."""
     critic: Literal["auto", "always"] = "auto"
-    """Whether a critic learns: where the rule says that it needs one, or always."""
+    """Train a critic: auto = where the credit rule needs one, or always."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient, of the policy and of the critic."""
+    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
     plan: CriticPlan = field(default_factory=CriticPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
+    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Similarity only: the k most similar memories, whatever became of them (RAG, the baseline of the MemRL paper).
+"""Control: the k most similar memories, without values (RAG, the baseline of the MemRL paper).
 
 The same memories, the same text and the same k as the learning systems, so that a difference is due to values alone.
 ``shuffled`` shows k memories drawn without regard to the task instead: the control for prompt length.
@@ -22,11 +22,11 @@ class Config(MemoryConfig):
     """Settings of similarity only (RAG); the defaults are the main job."""
 
     k: int = Rule.k
-    """Memories shown."""
+    """Memories retrieved into the prompt, at most (top k)."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance
-    """Cosine of the keys, or its mean with how much of the task's rare words a key covers."""
+    """Relevance: cosine similarity of the keys, or its mean with the share of the task's rare words in a key."""
     shuffled: bool = False
-    """Show k random memories instead (control for the length of the prompt)."""
+    """Show k random memories instead, to control for the length of the prompt."""
 
 
 run, evaluate = memory_system("rag", Config, rule=lambda config: "random" if config.shuffled else "rag")

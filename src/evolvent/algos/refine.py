@@ -1,4 +1,4 @@
-"""Clip and Delta: scores of steps as rewards that cannot be farmed by taking more steps.
+"""Clip and Delta: process rewards refined so that more steps do not earn more.
 
 Paper: Gao et al. 2024, On Designing Effective RL Reward at Training Time (arXiv 2410.15115).
 
@@ -39,19 +39,19 @@ class Config(LanguageConfig):
     """Settings of Clip and Delta."""
 
     how: Literal["delta", "clip"] = "delta"
-    """Which refinement."""
+    """Refinement of the process scores: clip or delta."""
     eta: float = 0.75
-    """Clip: the score from which on a step is good enough."""
+    """Threshold of clip: process scores above it earn 0."""
     process_weight: float = 1.0
-    """Of the refined scores beside the task's own reward."""
+    """Coefficient of the refined process scores beside the task's reward."""
     process_kind: str = "process"
-    """Kind of reward that holds the scores."""
+    """Kind of reward that holds the process scores."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

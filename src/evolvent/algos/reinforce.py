@@ -1,4 +1,4 @@
-"""REINFORCE: what was earned after a decision pushes its tokens, with nothing to compare it with.
+"""REINFORCE: policy gradient with reward to go and no baseline.
 
 Paper: Williams 1992, Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning.
 
@@ -37,12 +37,12 @@ class Config(LanguageConfig):
     """Settings of REINFORCE."""
 
     gamma: float = 1.0
-    """Discount from one decision to the next."""
+    """Discount factor per decision."""
     normalise: Literal["none", "minibatch"] = "none"
-    """minibatch: credit to mean 0 and deviation 1 in each optimiser step."""
+    """Normalise advantages to mean 0 and standard deviation 1: none, or minibatch = in each optimiser step."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""RLOO: REINFORCE in which the other attempts at the same task are the baseline.
+"""RLOO: REINFORCE with a leave-one-out baseline: the mean return of the other attempts at the same task.
 
 Paper: Ahmadian et al. 2024, Back to Basics (arXiv 2402.14740), after Kool et al. 2019.
 
@@ -41,10 +41,10 @@ class Config(LanguageConfig):
     """Settings of RLOO."""
 
     kl_reward: float = 0.05
-    """What a nat away from the reference costs an attempt, in units of reward; 0 = nothing, and no reference."""
+    """KL coefficient inside the reward, in units of reward per nat; 0 = no KL term and no reference model."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

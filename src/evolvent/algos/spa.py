@@ -1,4 +1,4 @@
-"""SPA-RL: an estimator learns which turns brought the outcome about, and PPO is paid turn by turn.
+"""SPA-RL: an estimator splits the outcome over the turns, and PPO learns from these rewards.
 
 Paper: Wang et al. 2025, SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution (arXiv 2505.20732).
 
@@ -43,23 +43,23 @@ class Config(LanguageConfig):
     """Settings of SPA-RL."""
 
     gamma: float = 0.99
-    """Discount from turn to turn."""
+    """Discount factor per turn."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate (lambda)."""
+    """λ of GAE."""
     grounding: float = 0.5
-    """Reward of an action that could be carried out."""
+    """Reward of an action that could be executed."""
     progress_lr: float = 1e-3
-    """Step size of the estimator."""
+    """Learning rate of the progress estimator."""
     progress_passes: int = 4
-    """Its passes over the attempts of an update, eight steps each."""
+    """Epochs of the progress estimator over the attempts of an update, eight optimiser steps each."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
 
     clip: float = 0.2
-    """Clip range of the ratio."""
+    """Clip range of the probability ratio (PPO's epsilon)."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""SPEAR: explore with tools first, then imitate what went well, by a replay whose weight rises while a bonus fades.
+"""SPEAR: PPO with a group baseline, a bonus for tool calls that fades, and self-imitation from a growing replay weight.
 
 Paper: Qin et al. 2025, Learn the Ropes, Then Trust the Wins (arXiv 2509.22601).
 
@@ -52,22 +52,22 @@ class Config(LanguageConfig):
     """Settings of SPEAR."""
 
     clip_high: float = 0.28
-    """How far above 1 a ratio counts."""
+    """Upper clip range: the ratio is clipped above 1 + clip_high."""
     length: int = 3000
-    """The most tokens an attempt can have."""
+    """Length that the summed loss is divided by: the largest number of tokens of an attempt."""
     keep_groups: float = 0.75
-    """Share of the groups, those with the largest spread, that is learned from."""
+    """Share of the groups that is trained on: those with the largest standard deviation of returns."""
     bonus: float = 0.1
-    """Reward of a turn at the start, up to 1 an attempt."""
+    """Initial bonus for each turn with a tool call, up to 1 for an attempt."""
     period: float = 200.0
-    """Updates in which the bonus fades and the replay rises."""
+    """Updates over which the bonus falls to 0 and the weight of the replay rises to 1."""
     replay_size: int = 2048
-    """Attempts that are kept for replay."""
+    """Capacity of the replay, in attempts."""
     stale: int = 10
-    """Updates after which one is forgotten."""
+    """Age in updates after which an attempt leaves the replay."""
 
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

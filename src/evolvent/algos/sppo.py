@@ -1,4 +1,4 @@
-"""SPPO: every attempt moves as far from the first model as its chance to win against its group is above one half.
+"""SPPO: self-play preference learning: log-ratios move towards an attempt's win rate in its group minus one half.
 
 Paper: Wu et al. 2024, Self-Play Preference Optimization for Language Model Alignment (arXiv 2405.00675).
 
@@ -41,11 +41,11 @@ class Config(LanguageConfig):
     """Settings of SPPO."""
 
     pairs: str = ""
-    """Recorded attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
+    """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
     beta: float = 0.001
-    """How dear it is to move away from the first model."""
+    """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

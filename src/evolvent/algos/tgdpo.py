@@ -1,4 +1,4 @@
-"""TGDPO: DPO whose margin counts each token by the reward that a model trained by DPO gives it.
+"""TGDPO: DPO whose margin weights each token by the reward of a model trained with DPO.
 
 Paper: Zhu et al. 2025, TGDPO: Harnessing Token-Level Reward Guidance for Enhancing Direct Preference Optimization
 (arXiv 2506.14574).
@@ -49,17 +49,17 @@ class Config(LanguageConfig):
     """Settings of TGDPO."""
 
     pairs: str = ""
-    """Recorded pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = made on the way."""
+    """File of pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = own attempts."""
     reward_from: str = ""
-    """Run folder (or adapter folder) of a model trained by DPO; empty = trained in the first updates of this run."""
+    """Run or adapter folder of a reward model trained by DPO; empty = trained in the first updates."""
     reward_updates: int = 10
-    """Updates of the first stage."""
+    """Updates of the first stage, which trains the reward model."""
     alpha: float = 0.5
-    """How much the reward of a token counts."""
+    """Coefficient α of the token rewards in the margin."""
     beta: float = 0.1
-    """How dear it is to move away from the first model."""
+    """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     grad_clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

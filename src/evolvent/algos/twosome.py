@@ -1,4 +1,4 @@
-"""TWOSOME: PPO over whole actions, chosen by their likelihood a word among those that are allowed.
+"""TWOSOME: PPO over whole actions, scored by log-probability per word among those that are allowed.
 
 Paper: Tan et al. 2024, True Knowledge Comes from Practice (arXiv 2401.14151).
 
@@ -40,23 +40,23 @@ class Config(LanguageConfig):
     """Settings of TWOSOME."""
 
     act: Way = "word"
-    """How whole actions are chosen: by likelihood a word, a token, or in sum."""
+    """How whole actions are scored: log-probability per word, per token, or summed."""
     gamma: float = 0.99
-    """Discount from one action to the next."""
+    """Discount factor per action."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate (lambda)."""
+    """λ of GAE."""
     clip: float = 0.2
-    """Clip range of ratios and values."""
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
     entropy: float = 1e-4
-    """Weight of the entropy."""
+    """Coefficient of the entropy bonus."""
     kl_stop: float = 0.02
-    """A step is discarded where the policy moved further than this from the one that sampled."""
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
     critic_lr: float = 1e-4
-    """Step size of the critic."""
+    """Learning rate of the critic."""
     grad_clip: float = 0.5
-    """Largest norm of the gradient, of the policy and of the critic."""
+    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
     plan: CriticPlan = field(default_factory=CriticPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, what the critic does."""
+    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

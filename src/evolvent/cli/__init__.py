@@ -17,18 +17,18 @@ USAGE = f"""\
 evolvent {__version__} - agents that get better from what happens to them
 
   evolvent run ALGO|file.py [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--...]
-  evolvent list [algos|envs|models|credit]      what there is: paper, levels, status, one line
-  evolvent eval DIR [--episodes N] [--env ENV]  evaluate what a run learned, frozen
-  evolvent compare DIR ... [--html FILE]        runs against one another, with intervals and paired tests
-  evolvent credit DIR --rule NAME|file.py ...   who earned what in a run's recorded attempts, by any credit rule
-  evolvent check {{env,credit}} NAME|file.py      what is wrong with an environment or a credit rule of yours
-  evolvent memory {{audit,explain,verify}} STORE  what a memory holds, what earned its place, what does harm, and why
-  evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   mend it; each act can be undone
-  evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another engine, whole and verified
-  evolvent export verl DIR --out FILE           recorded attempts with their credit, for verl to train on
-  evolvent bench NAME [--json FILE]             performance measured as ratios in one run
+  evolvent list [algos|envs|models|credit]      algorithms, environments, models and credit rules, one line each
+  evolvent eval DIR [--episodes N] [--env ENV]  evaluate a run on held-out tasks, without learning
+  evolvent compare DIR ... [--html FILE]        compare runs, with confidence intervals and paired tests
+  evolvent credit DIR --rule NAME|file.py ...   credit of a run's recorded attempts, by any credit rule
+  evolvent check {{env,credit}} NAME|file.py      test whether your environment or credit rule keeps its contract
+  evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
+  evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   repair it; every change can be undone
+  evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another database, verified
+  evolvent export verl DIR --out FILE           recorded attempts with their advantages, for training with verl
+  evolvent bench NAME [--json FILE]             measure speed, as ratios within one run
 
-`evolvent run memlift` is the place to start; `evolvent run ALGO --help` shows every setting of an algorithm.
+Start with `evolvent run memlift`. `evolvent run ALGO --help` shows every setting of an algorithm.
 """
 
 _COMMANDS = {
@@ -38,7 +38,7 @@ _COMMANDS = {
     "compare": "evolvent.cli.evaluate",
     "credit": "evolvent.cli.credit",
     "check": "evolvent.testing.command",
-    "memory": "evolvent.cli.memory.look",
+    "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
     "bench": "evolvent.cli.evaluate",
 }

@@ -34,18 +34,18 @@ def credit(
     json: Path | None = None,
     plain: bool = False,
 ) -> None:
-    """Who earned what in the recorded attempts of a run, by any credit rule.
+    """Credit of the recorded attempts of a run, computed by one or more credit rules.
 
     Args:
-        folder: a run folder with episodes.jsonl.
-        rule: credit rules: a name of `evolvent list credit`, file.py:assign or package.module:assign; settings may
+        folder: run folder with episodes.jsonl.
+        rule: credit rules: names of `evolvent list credit`, file.py:assign or package.module:assign; settings may
             follow, e.g. step_gae:gamma=0.95 or my_rule.py:assign,scale=2.
-        rule_options: settings of every rule named, key=value.
-        top: units shown that earned most, and as many that earned least.
-        last: only the attempts of the last update or pass that were recorded.
+        rule_options: settings for every named rule, as key=value.
+        top: how many units with the most credit to show, and as many with the least.
+        last: read only the recorded attempts of the last update or pass.
         html: also write a page to this file.
-        json: also write every unit's credit to this file.
-        plain: plain lines even on a terminal.
+        json: also write the credit of every unit to this file.
+        plain: plain text output even on a terminal.
     """
     chosen = [(text, *_with_options(text, rule_options)) for text in rule]
     if not chosen:

@@ -21,14 +21,14 @@ from evolvent.evaluate.live import Live
 def evaluate(
     folder: Annotated[Path, Positional], *, episodes: int | None = None, env: str = "", plain: bool = False
 ) -> None:
-    """Evaluate what a run learned, frozen: nothing is learned from these tasks.
+    """Evaluate a run on held-out tasks, without learning from them.
 
     Args:
-        folder: a run folder.
-        episodes: number of held-out tasks, or of a team's attempts; as many as the run had by default.
-        env: of teams: another environment than the run's, e.g. spread:n=5 for a team that was trained with 3; its
-            result is kept beside the run's own, as eval-ENV.json.
-        plain: plain lines even on a terminal.
+        folder: run folder.
+        episodes: number of held-out tasks, or of episodes of a team; default: as in the run.
+        env: teams only: evaluate on another environment, e.g. spread:n=5 for a team trained with 3; the result is
+            written to eval-ENV.json in the run folder.
+        plain: plain text output even on a terminal.
     """
     opened = RunFolder.open(folder)
     found = catalogue.of_run(opened)
@@ -53,9 +53,9 @@ def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | No
     """Compare runs; the first folder is the reference. A folder of run folders is one arm with several seeds.
 
     Args:
-        folders: run folders, or folders of run folders; pages among them are passed over.
+        folders: run folders, or folders of run folders; HTML pages among them are ignored.
         html: also write a page with curves to this file.
-        plain: plain lines even on a terminal.
+        plain: plain text output even on a terminal.
     """
     with Live(plain=True if plain else None) as live:
         running.compare_folders(folders, html, live)
@@ -70,15 +70,15 @@ def bench(
     json: Path | None = None,
     plain: bool = False,
 ) -> None:
-    """Measure performance as ratios within one run, so that machines can be compared.
+    """Measure speed as ratios within one run, which can be compared across machines.
 
     Args:
-        name: the benchmark; an unknown name answers with those there are.
-        seed: of its inputs.
-        sizes: how large its inputs are, where the benchmark leaves the choice (memories; agents); its own by default.
-        device: where networks run, where there are any (marl): cpu, cuda.
-        json: also write the result with versions and machine to this file.
-        plain: plain lines even on a terminal.
+        name: benchmark; an unknown name lists the benchmarks.
+        seed: random seed of the inputs.
+        sizes: input sizes (number of memories, or of agents), for benchmarks with a choice; default: their own.
+        device: torch device of the networks, for benchmarks with networks (marl): cpu, cuda.
+        json: also write the result, with versions and machine, to this file.
+        plain: plain text output even on a terminal.
     """
     module = catalogue.benchmark(name)
     accepted = inspect.signature(module.run).parameters

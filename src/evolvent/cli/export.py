@@ -41,16 +41,16 @@ def verl(
     last: bool = False,
     plain: bool = False,
 ) -> None:
-    """Recorded attempts of a run with the credit of every token, as the content of a verl.DataProto (docs/verl.md).
+    """Recorded attempts of a run with the advantage of every token, as the content of a verl.DataProto (docs/verl.md).
 
     Args:
-        folder: a run folder of a language model.
-        out: the file to write, e.g. batch.safetensors.
-        rule: a credit rule with its settings, e.g. step_group_std or token_bad:gamma=0.95,gae_lambda=1.0; the one that
-            trained the run by default, where it has no settings.
-        agent: whose decisions, where several agents decided.
-        last: only the attempts of the last update, which are recorded whole.
-        plain: plain lines even on a terminal.
+        folder: run folder of a language model.
+        out: file to write, e.g. batch.safetensors.
+        rule: credit rule with its settings, e.g. step_group_std or token_bad:gamma=0.95,gae_lambda=1.0; default: the
+            rule that trained the run, if it has no settings.
+        agent: the agent whose decisions are exported, where there are several.
+        last: only the attempts of the last update, which are all recorded.
+        plain: plain text output even on a terminal.
     """
     opened = RunFolder.open(folder)
     manifest = opened.manifest()

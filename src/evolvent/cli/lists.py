@@ -16,11 +16,11 @@ _Table = tuple[list[str], list[list[object]], list[str]]
 
 
 def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool = False) -> None:
-    """What there is to run.
+    """List algorithms, environments, models and credit rules.
 
     Args:
-        what: algos, envs, models, credit, or all of them.
-        plain: plain lines even on a terminal.
+        what: algos, envs, models, credit, or all.
+        plain: plain text output even on a terminal.
     """
     kinds = ("algos", "envs", "models", "credit")
     if what not in (*kinds, "all"):

@@ -22,7 +22,7 @@ class RunOptions(Where):
     """Where a run goes, and how it is shown."""
 
     plain: bool = False
-    """Plain lines even on a terminal."""
+    """Plain text output even on a terminal."""
 
 
 def main(words: list[str]) -> None:

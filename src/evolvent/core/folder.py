@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -63,6 +64,7 @@ class RunFolder:
         env: str,
         seed: int,
         command: str | Sequence[str],
+        kind: str = "",
     ) -> RunFolder:
         """Make a new run folder and write its ``config.json``.
 
@@ -73,6 +75,7 @@ class RunFolder:
             env: name of the environment.
             seed: root of the seed tree.
             command: the command line, as text or as its words.
+            kind: of run: language, team, memory, or one of your own; ``""`` = as its lines say.
 
         Raises:
             BadInput: the folder holds something already.
@@ -90,6 +93,7 @@ class RunFolder:
         words = command if isinstance(command, str) else " ".join(command)
         content = {
             "schema": SCHEMA,
+            **({"kind": kind} if kind else {}),
             "algo": algo,
             "env": env,
             "seed": seed,
@@ -129,6 +133,11 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """The content of ``config.json``: algo, env, seed, config, command, commit, versions, machine."""
         return read_object(self.path / "config.json", "a run folder made by `evolvent run`")
+
+    @property
+    def kind(self) -> str:
+        """What kind of run it is: ``config.json`` says so; where it does not, the first lines of the metrics do."""
+        return self.manifest().get("kind") or kind_of(islice(lines(self.path / "metrics.jsonl"), 8))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -234,6 +243,14 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def kind_of(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The kind of a run that does not say it (an earlier version's, or one of your own), by its first lines."""
+    rows = list(rows)
+    if not any("update" in row or row.get("phase") == "random" for row in rows):
+        return "memory"
+    return "language" if any("sampled_per_s" in row or "cut_mean" in row for row in rows) else "team"
 
 
 class Interrupted(Exception):

@@ -2,6 +2,7 @@
 
 Two levels: ``"step"``, what each agent earned at each of its steps, ``[T, B, A]``, and ``"agent"``, what it earned in
 all, ``[A]``. A step belongs to an agent, so credit goes up by summing, and the total is kept. NaN is "not scored".
+A rule that reads a critic also says what it should have said: ``targets``, as in ``Ledger``.
 """
 
 from __future__ import annotations
@@ -30,12 +31,19 @@ class AgentCredit(NamedTuple):
 
 
 class RolloutLedger:
-    """Credit of the steps and agents of one rollout; nothing scored when made."""
+    """Credit of the steps and agents of one rollout; nothing scored when made.
 
-    __slots__ = ("_values", "rollout")
+    Attributes:
+        rollout: whose credit it is.
+        targets: what a critic should have said before each step, by level: ``"step"`` ``[T, B, A]``, in units of
+            reward, of absent agents too.
+    """
+
+    __slots__ = ("_values", "rollout", "targets")
 
     def __init__(self, rollout: Rollout) -> None:
         self.rollout = rollout
+        self.targets: dict[str, np.ndarray] = {}
         self._values: dict[str, np.ndarray] = {}
 
     @classmethod

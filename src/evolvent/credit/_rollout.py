@@ -1,4 +1,4 @@
-"""What rules over rollouts share: the rewards, and a target for each action minus a baseline that does not know it."""
+"""What rules over rollouts share: rewards, GAE with its critic's targets, and returns over a baseline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.formulas.returns import lambda_returns
+from evolvent.formulas.returns import gae, lambda_returns
 
 Target = Literal["q", "return"]
 
@@ -19,6 +19,31 @@ def rewards(rollout: Rollout, *, pooled: bool) -> np.ndarray:
     """Rewards float64 ``[T, B, A]``, those of absent agents too (0 where not finite); pooled: the mean of the team."""
     reward_TBA: np.ndarray = np.where(rollout.active_TBA | np.isfinite(rollout.reward_TBA), rollout.reward_TBA, 0.0)
     return np.broadcast_to(reward_TBA.mean(axis=2, keepdims=True), rollout.shape) if pooled else reward_TBA
+
+
+def gae_and_targets(
+    rollout: Rollout, *, gamma: float, gae_lambda: float, pooled: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Advantages float64 and the critic's targets, in the dtype of its values, both ``[T, B, A]``.
+
+    Both of steps that an agent took no part in too: values of those steps stand in the advantages of the steps before,
+    so a critic for each agent must learn them.
+
+    Raises:
+        BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).
+    """
+    value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
+    assert value_TBA is not None  # the value of what follows was there
+    adv_TBA = gae(
+        rewards(rollout, pooled=pooled),
+        value_TBA,
+        next_TBA,
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+        terminated_T=rollout.terminated_TB,
+        truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+    )
+    return adv_TBA, adv_TBA.astype(value_TBA.dtype) + value_TBA
 
 
 def choices(rollout: Rollout, x: ArrayLike, name: str) -> np.ndarray:
@@ -42,7 +67,11 @@ def over_baseline(
     gae_lambda: float,
     pooled: bool,
 ) -> RolloutLedger:
-    """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline."""
+    """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline.
+
+    Where lambda-returns are read, they are the critic's targets.
+    """
+    ledger = RolloutLedger.for_rollout(rollout)
     if target == "q":
         if q_TBAN is None:
             raise BadInput("no Q of the action taken", expected='q_TBAN, or target="return"', where="credit.agent_*")
@@ -56,6 +85,6 @@ def over_baseline(
             terminated_T=rollout.terminated_TB,
             truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
         )
-    ledger = RolloutLedger.for_rollout(rollout)
+        _, ledger.targets["step"] = gae_and_targets(rollout, gamma=gamma, gae_lambda=gae_lambda, pooled=pooled)
     ledger.set("step", ahead - baseline_TBA)
     return ledger

@@ -1,4 +1,4 @@
-"""The counterfactual baseline: what would the team have earned had this agent acted as usual, the others as they did?
+"""Counterfactual baseline: Q of the action taken, minus the mean Q over the agent's other actions (COMA).
 
 Paper: Foerster et al. 2018, Counterfactual Multi-Agent Policy Gradients (COMA, arXiv 1705.08926, eq. 4).
 
@@ -33,13 +33,13 @@ class Config:
     """Settings of the counterfactual baseline."""
 
     target: Target = "q"
-    """What the baseline is subtracted from: the critic's Q of the action taken, or the lambda-return."""
+    """What the baseline is subtracted from: the critic's Q of the action taken (q), or the λ-return (return)."""
     gamma: float = 0.99
-    """Discount per step of the lambda-return."""
+    """Discount factor per step of the λ-return."""
     gae_lambda: float = 0.8
-    """Trace decay of the lambda-return."""
+    """λ of the λ-return."""
     pooled: bool = False
-    """Every agent earns the mean reward of the team."""
+    """Give every agent the mean reward of the team."""
 
 
 CLAIMS = ((Config(target="return", gamma=1.0, gae_lambda=1.0), True),)

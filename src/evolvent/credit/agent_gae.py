@@ -1,4 +1,4 @@
-"""Generalised advantage estimation for every agent of a rollout, each with its own rewards and values.
+"""Generalised advantage estimation (GAE) for every agent of a rollout, from its own rewards and values.
 
 Paper: Schulman et al. 2016 (arXiv 1506.02438); in teams: MAT (Wen et al. 2022, arXiv 2205.14953) with a value for each
 agent, MAPPO and HAPPO with one value of the shared state, repeated for the agents.
@@ -19,13 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.credit._rollout import rewards
-from evolvent.formulas.returns import gae
+from evolvent.credit._rollout import gae_and_targets
 
 LEVEL = "agent"
 RECORD = "rollout"
@@ -37,11 +33,11 @@ class Config:
     """Settings of GAE."""
 
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor per step."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
+    """λ of GAE: 1 = rewards only (Monte Carlo), 0 = one-step TD error of the critic."""
     pooled: bool = False
-    """Every agent earns the mean reward of the team: for one critic of the shared state."""
+    """Give every agent the mean reward of the team, for one critic of the shared state."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False), (Config(1.0, 1.0, pooled=True), True))
@@ -49,32 +45,14 @@ CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(), False))
 
 
 def assign(rollout: Rollout, config: Config = Config()) -> RolloutLedger:
-    """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward.
-
-    The critic's target is this plus ``runs.value_TBA``.
+    """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward; the critic's targets.
 
     Raises:
         BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).
     """
     ledger = RolloutLedger.for_rollout(rollout)
-    ledger.set("step", estimate(rollout, config))
-    return ledger
-
-
-def estimate(rollout: Rollout, config: Config = Config()) -> np.ndarray:
-    """What ``assign`` scores, float64 ``[T, B, A]``, of steps that an agent took no part in too.
-
-    Values of those steps stand in the advantages of the steps before, so a critic for each agent must learn them.
-    """
-    value_TBA, next_TBA = rollout.value_TBA, rollout.next_value_TBA
-    if value_TBA is None:
-        raise BadInput("no values were recorded", where="credit.agent_gae", do="record the critic when acting")
-    return gae(
-        rewards(rollout, pooled=config.pooled),
-        value_TBA,
-        next_TBA,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
-        terminated_T=rollout.terminated_TB,
-        truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+    adv_TBA, ledger.targets["step"] = gae_and_targets(
+        rollout, gamma=config.gamma, gae_lambda=config.gae_lambda, pooled=config.pooled
     )
+    ledger.set("step", adv_TBA)
+    return ledger

@@ -1,4 +1,4 @@
-"""The baseline of least variance for each agent's policy gradient, the others' actions held at what they did.
+"""Baseline of least variance for each agent's policy gradient, given the others' actions.
 
 Paper: Kuba et al. 2021, Settling the Variance of Multi-Agent Policy Gradients (arXiv 2108.08612).
 
@@ -38,15 +38,15 @@ class Config:
     """Settings of the optimal baseline."""
 
     target: Target = "return"
-    """What the baseline is subtracted from: the lambda-return, or the critic's Q of the action taken (COMA)."""
+    """What the baseline is subtracted from: the λ-return, or the critic's Q of the action taken (COMA)."""
     gamma: float = 0.99
-    """Discount per step of the lambda-return."""
+    """Discount factor per step of the λ-return."""
     gae_lambda: float = 1.0
-    """Trace decay of the lambda-return."""
+    """λ of the λ-return."""
     pooled: bool = False
-    """Every agent earns the mean reward of the team."""
+    """Give every agent the mean reward of the team."""
     floor: float = 1e-4
-    """Smallest probability of an available choice in the weights."""
+    """Least probability of an available action in the weights."""
 
 
 CLAIMS = ((Config(gamma=1.0), True), (Config(target="q"), False))

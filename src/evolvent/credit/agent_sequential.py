@@ -1,4 +1,4 @@
-"""GAE that walks from agent to agent inside a turn, and from turn to turn (MARFT-A).
+"""GAE from agent to agent inside a turn, and from turn to turn (MARFT-A).
 
 Paper: Liao et al. 2025 (MARFT), arXiv 2504.16129: a turn of a workflow is a sequence of decisions, the next state of
 agent i is that of agent i + 1, which has seen what i wrote. For the i-th of n decisions of turn t:
@@ -45,13 +45,13 @@ class Config:
     """Settings of MARFT's action-level advantage."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each decision ``[T]``, or ``[T + 1]`` with the one after the last; ``None`` reads the notes."""
+    """Values before each decision ``[T]``, or ``[T + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
-    """Discount from turn to turn."""
+    """Discount factor per turn."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda) from decision to decision."""
+    """λ of GAE from decision to decision."""
     kappa: float = 1.0
-    """Discount from agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
+    """Discount factor from agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False))

@@ -1,4 +1,4 @@
-"""Omission credit: what a memory adds, from leaving it out at random (our own; no paper).
+"""Omission credit: effect of a memory, from leaving it out at random (our own).
 
 A selected memory is left out with a logged probability. Over the episodes given, its credit is
 
@@ -35,9 +35,9 @@ class Config:
     """Settings of omission credit."""
 
     prior: float = 0.0
-    """Effect assumed of a memory without evidence, in units of reward."""
+    """Prior mean of a memory's effect, in units of reward."""
     strength: float = 4.0
-    """Weight of the prior in outcomes."""
+    """Weight of the prior, as a number of outcomes."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -1,4 +1,4 @@
-"""Anchor states: attempts are compared as wholes, and step by step wherever they stood in the same state (GiGPO).
+"""Anchor states: z-score of the return within the group, and of each step among visits of the same state (GiGPO).
 
 Paper: Feng et al. 2025 (*Group-in-Group Policy Optimization*, arXiv 2505.10978).
 
@@ -43,13 +43,13 @@ class Config:
     """Settings of GiGPO's advantage."""
 
     weight: float = 1.0
-    """Of the credit among attempts in one state."""
+    """Coefficient of the advantage among attempts in the same state."""
     gamma: float = 0.95
-    """Discount per step of the returns compared there."""
+    """Discount factor per step of the returns compared in one state."""
     scale: bool = True
-    """Divide both parts by their standard deviation (ddof 1)."""
+    """Divide both advantages by their standard deviation (ddof 1)."""
     eps: float = 1e-6
-    """Added to the standard deviations."""
+    """Added to the standard deviations, against division by zero."""
 
 
 CLAIMS = ((Config(weight=0.0, scale=False), "up to scale"), (Config(scale=False, gamma=1.0), False))

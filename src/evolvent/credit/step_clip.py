@@ -1,4 +1,4 @@
-"""Clip: a step that scores well earns nothing, one that scores badly pays for it, so that more steps never earn more.
+"""Clip: process scores above a threshold earn 0 and lower ones cost, so that more steps never earn more.
 
 Paper: Gao et al. 2024 (*On Designing Effective RL Reward at Training Time*, arXiv 2410.15115).
 
@@ -35,9 +35,9 @@ class Config:
     """Settings of Clip."""
 
     eta: float = 0.75
-    """Score from which on a step is good enough."""
+    """Threshold: process scores above it earn 0."""
     weight: float = 1.0
-    """Of the refined scores beside the task's reward."""
+    """Coefficient of the refined scores beside the task's reward."""
     kind: str = "process"
     """Kind of reward that holds the scores."""
 

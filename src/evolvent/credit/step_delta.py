@@ -1,4 +1,4 @@
-"""Delta: a step is paid the difference between its process score and the next one's, so that repeating earns nothing.
+"""Delta: a step earns its process score minus the next one's, so that repeating steps earns nothing.
 
 Paper: Gao et al. 2024 (*On Designing Effective RL Reward at Training Time*, arXiv 2410.15115).
 
@@ -35,7 +35,7 @@ class Config:
     """Settings of Delta."""
 
     weight: float = 1.0
-    """Of the refined scores beside the task's reward."""
+    """Coefficient of the refined scores beside the task's reward."""
     kind: str = "process"
     """Kind of reward that holds the scores."""
 

@@ -1,4 +1,4 @@
-"""Flow-GRPO: the outcome of a whole workflow for every decision of the agents that learn, and for no other.
+"""Flow-GRPO: the outcome of a workflow as advantage of every decision of the trained agents, and of no other.
 
 Paper: Li et al. 2025 (*In-the-Flow Agentic System Optimization*, AgentFlow, arXiv 2510.05592).
 
@@ -33,9 +33,9 @@ class Config:
     """Settings of Flow-GRPO's advantage."""
 
     agents: tuple[str, ...] = ()
-    """Who learns, such as ``("planner",)`` in AgentFlow; empty = every agent."""
+    """Agents that are trained, such as ``("planner",)`` in AgentFlow; empty = every agent."""
     eps: float = 1e-6
-    """Added to the standard deviation."""
+    """Added to the standard deviation, against division by zero."""
     ddof: int = 1
     """1: sample standard deviation, 0: population."""
 

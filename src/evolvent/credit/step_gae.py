@@ -1,4 +1,4 @@
-"""Generalised advantage estimation: temporal-difference errors of a critic, summed with a decaying trace.
+"""Generalised advantage estimation (GAE): TD errors of a critic, summed with decay γλ.
 
 Paper: Schulman et al. 2016 (arXiv 1506.02438); the defaults are those of PPO (Schulman et al. 2017).
 
@@ -38,11 +38,11 @@ class Config:
     """Settings of GAE."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last observation's; ``None`` reads the notes."""
+    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last one's; ``None`` = as recorded."""
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor per step."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda): 1 trusts the rewards, 0 the critic."""
+    """λ of GAE: 1 = rewards only (Monte Carlo), 0 = one-step TD error of the critic."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False))

@@ -1,4 +1,4 @@
-"""Gated accumulation: rewards for good manners count only once what matters was achieved (G-RA).
+"""Gated accumulation: lower-level rewards count only where the outcome exceeds a gate (G-RA).
 
 Paper: Gated Reward Accumulation for long-horizon agents (arXiv 2508.10548).
 
@@ -43,9 +43,9 @@ class Config:
     levels: tuple[tuple[str, ...], ...] = (("format",),)
     """Kinds of reward below the outcome, the level that matters most first."""
     gates: tuple[float, ...] = (0.0,)
-    """What each level, from the outcome on, must exceed for the next to count; one for each of ``levels``."""
+    """Thresholds of ``levels``: a level counts where the reward of the one above it is larger."""
     eps: float = 1e-6
-    """Added to the standard deviation."""
+    """Added to the standard deviation, against division by zero."""
 
     def __post_init__(self) -> None:
         if len(self.gates) != len(self.levels):

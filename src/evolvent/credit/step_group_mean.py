@@ -1,4 +1,4 @@
-"""Group mean: the return of an attempt against the mean of its group, itself included (Dr. GRPO).
+"""Group mean: return minus the mean return of the group, itself included (Dr. GRPO).
 
 Paper: Liu et al. 2025 (*Understanding R1-Zero-like training*, arXiv 2503.20783): GRPO without the division by std.
 
@@ -30,7 +30,7 @@ class Config:
     """Settings of the group mean."""
 
     kinds: tuple[str, ...] = ("return",)
-    """What is added up and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
+    """Rewards that are summed and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -1,4 +1,4 @@
-"""Group mean and standard deviation: the z-score of a return within its group (GRPO).
+"""Group z-score: return minus the group mean, divided by the standard deviation (GRPO).
 
 Paper: Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300), outcome supervision.
 
@@ -32,11 +32,11 @@ class Config:
     """Settings of GRPO's advantage."""
 
     eps: float = 1e-6
-    """Added to the standard deviation."""
+    """Added to the standard deviation, against division by zero."""
     ddof: int = 1
     """1: sample standard deviation, 0: population."""
     kinds: tuple[str, ...] = ("return",)
-    """What is added up and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
+    """Rewards that are summed and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

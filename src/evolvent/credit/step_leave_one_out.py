@@ -1,4 +1,4 @@
-"""Leave-one-out: the return of an attempt against the mean return of the other attempts at the same task (RLOO).
+"""Leave-one-out: return minus the mean return of the other attempts at the same task (RLOO).
 
 Paper: Kool et al. 2019 (*Buy 4 REINFORCE samples, get a baseline for free*); Ahmadian et al. 2024 (arXiv 2402.14740).
 
@@ -36,9 +36,9 @@ class Config:
     """Settings of leave-one-out."""
 
     drop_below: float = 0.0
-    """Advantages smaller than this in size count 0; 0.01 in LOOP."""
+    """Advantages smaller than this in size are set to 0; 0.01 in LOOP."""
     kinds: tuple[str, ...] = ("return",)
-    """What is added up and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
+    """Rewards that are summed and compared: the task's own return, and kinds of reward (``core.reward_kinds``)."""
 
 
 CLAIMS = ((Config(drop_below=0.5), False),)

@@ -1,4 +1,4 @@
-"""Reward to go against the others' reward to go at the same turn, where attempts that have ended count 0.
+"""Leave-one-out per turn: reward to go minus the others' at the same turn; ended attempts count 0.
 
 Source: leave-one-out (Kool et al. 2019) applied turn by turn; our combination.
 

@@ -1,4 +1,4 @@
-"""Credit of some attempts only: the others are in no batch and in no denominator.
+"""Filter: the credit of some attempts only; the others are in no batch and in no denominator.
 
 Source: our own form of what DAPO (arXiv 2503.14476), LOOP (arXiv 2502.01600), NFT (arXiv 2505.18116), EVOL-RL
 (arXiv 2509.15194) and SPEAR (arXiv 2509.22601) do to their batches.
@@ -38,9 +38,9 @@ class Config:
     """Whose credit, and who is left out."""
 
     base: Callable[[Sequence[Episode]], Ledger] = step_group_std.assign
-    """The rule for those that are learned from; all are shown to it, so that they count in baselines."""
+    """Credit rule for the attempts that are trained on; it sees all attempts, so that all count in baselines."""
     out: Callable[[Sequence[Episode]], ArrayLike] | None = None
-    """Which attempts are left out, bool ``[E]``; ``None`` = those without effect."""
+    """Attempts to leave out, bool ``[E]``; ``None`` = those with zero advantage everywhere."""
 
 
 def _below_nothing(episodes: Sequence[Episode]) -> ArrayLike:

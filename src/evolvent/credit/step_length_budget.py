@@ -1,4 +1,4 @@
-"""Length budgets: a correct answer earns by how it kept to the tokens it was granted (HBPO).
+"""Length budgets: a correct answer earns by how well it keeps its token budget (HBPO).
 
 Paper: Lyu et al. 2025 (*Hierarchical Budget Policy Optimization*, arXiv 2507.15844).
 
@@ -39,13 +39,13 @@ class Config:
     """Settings of HBPO; the paper's budgets are 512, 1024, 2048 and 2560 tokens."""
 
     alpha: float = 1e-4
-    """Cost of a token over the budget."""
+    """Penalty per token over the budget."""
     beta: float = 1.0
-    """Reward of a correct answer of no length."""
+    """Reward of a correct answer of length 0."""
     limit: int = 4096
-    """L: most tokens of an answer."""
+    """Largest number of tokens of an answer (L)."""
     correct_above: float | None = None
-    """An attempt with a larger return is correct; None = one that its environment calls a success."""
+    """Return above which an attempt counts as correct; None = where the environment reports success."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -1,4 +1,4 @@
-"""Length-weighted mean: long attempts count more in the baseline, in proportion to their tokens (OPO).
+"""Length-weighted mean: return minus the group mean weighted by the number of tokens (OPO).
 
 Paper: Hao et al. 2025 (*On-Policy RL with Optimal Reward Baseline*, arXiv 2505.23585).
 
@@ -33,7 +33,7 @@ class Config:
     """Settings of OPO's baseline."""
 
     without_own: bool = False
-    """Whether an attempt stays out of its own baseline."""
+    """Leave an attempt out of its own baseline."""
 
 
 CLAIMS = ((Config(without_own=True), True),)

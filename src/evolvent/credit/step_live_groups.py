@@ -1,4 +1,4 @@
-"""Live groups: the group mean, scaled up by how many attempts stand in groups that say nothing (GPG).
+"""Live groups: return minus the group mean, scaled up to make up for groups whose returns are all equal (GPG).
 
 Paper: Chu et al. 2025 (*GPG: A Simple and Strong Reinforcement Learning Baseline for Model Reasoning*,
 arXiv 2504.02546), equations as in the authors' code.

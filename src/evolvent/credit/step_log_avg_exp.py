@@ -1,4 +1,4 @@
-"""Log-average-exp: the return of an attempt against a soft maximum over its group (OPMD).
+"""Log-mean-exp: return minus a soft maximum over the group (OPMD).
 
 Paper: Trinity-RFT, Pan et al. 2025 (arXiv 2505.17826), online policy mirror descent.
 
@@ -32,7 +32,7 @@ class Config:
     """Settings of OPMD's baseline."""
 
     tau: float = 1.0
-    """Temperature, in units of reward, above 0."""
+    """Temperature τ of the soft maximum, in units of reward, above 0."""
 
     def __post_init__(self) -> None:
         if not self.tau > 0.0:

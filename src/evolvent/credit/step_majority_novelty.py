@@ -1,4 +1,4 @@
-"""Majority and novelty: rewards without labels, from what the group itself answered and how it got there (EVOL-RL).
+"""Majority and novelty: rewards without labels, from the group's answers and the novelty of reasoning (EVOL-RL).
 
 Paper: Zhou et al. 2025 (*Evolving Language Models without Labels*, arXiv 2509.15194).
 
@@ -44,7 +44,7 @@ class Config:
     embed: Callable[[Sequence[str]], ArrayLike] | None = None
     """Texts to vectors ``[N, D]``, such as ``Embedder.embed``; scaled to length 1 here."""
     eps: float = 1e-6
-    """Added to the standard deviation."""
+    """Added to the standard deviation, against division by zero."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

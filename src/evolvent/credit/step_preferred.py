@@ -1,4 +1,4 @@
-"""The best and the worst attempt of a group, as a pair: what DPO, its variants and TGDPO learn from.
+"""Preference pair: +1 for the best attempt of a group, -1 for the worst (DPO and its variants, TGDPO).
 
 Paper: Rafailov et al. 2023, Direct Preference Optimization (arXiv 2305.18290).
 

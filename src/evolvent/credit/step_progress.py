@@ -1,4 +1,4 @@
-"""Progress attribution: a learned estimator splits the outcome over the turns; actions that worked earn a little more.
+"""Progress attribution: GAE over a learned split of the outcome, with a reward for actions that could be executed.
 
 Paper: Wang et al. 2025 (SPA-RL, *Stepwise Progress Attribution*, arXiv 2505.20732).
 
@@ -42,15 +42,15 @@ class Config:
     critic: Callable[[Episode], ArrayLike] | None = None
     """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the value of the last observation."""
     weight: float = 0.5
-    """Of an action that could be carried out."""
+    """Coefficient of the reward for an action that could be executed."""
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor per step."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda)."""
+    """λ of GAE."""
     kind: str = "progress"
     """Kind of reward that holds the contributions."""
     executed: str = "executed"
-    """Kind of reward that says which actions could be carried out; not read where ``weight`` is 0."""
+    """Kind of reward that says which actions could be executed; not read where ``weight`` is 0."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

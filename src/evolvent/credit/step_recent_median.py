@@ -1,4 +1,4 @@
-"""Recent median: what an old success is still worth, judged by how groups have done lately (SPEAR's replay).
+"""Recent median: return above the median of recent group means, at least 0 (SPEAR's replay).
 
 Paper: Qin et al. 2025 (*Learn the Ropes, Then Trust the Wins*, SPEAR, arXiv 2509.22601), self-imitation.
 
@@ -33,7 +33,7 @@ class Config:
     """Settings of SPEAR's replay advantage."""
 
     recent: tuple[float, ...] = ()
-    """Mean returns of the latest groups; empty = each group's own."""
+    """Mean returns of the latest groups; empty = each group's own mean."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

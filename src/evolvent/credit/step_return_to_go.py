@@ -1,4 +1,4 @@
-"""Reward to go: a step is credited with what came after it.
+"""Reward to go: the sum of rewards after a decision.
 
 Paper: Williams 1992 (REINFORCE), with the causality argument of Sutton et al. 2000 (policy gradient theorem).
 
@@ -31,7 +31,7 @@ class Config:
     """Settings of reward to go."""
 
     gamma: float = 1.0
-    """Discount per step."""
+    """Discount factor per step."""
 
 
 CLAIMS = ((Config(gamma=0.9), False),)

@@ -1,4 +1,4 @@
-"""Shifted mean: the return of an attempt against a baseline held below the mean of its group (AsymRE).
+"""Shifted mean: return minus a baseline below the mean of the group (AsymRE).
 
 Paper: Arnal et al. 2025 (*Asymmetric REINFORCE for off-Policy Reinforcement Learning*, arXiv 2506.20520).
 
@@ -31,7 +31,7 @@ class Config:
     """Settings of AsymRE's baseline."""
 
     shift: float = -0.1
-    """Added to the mean, in units of reward."""
+    """Added to the mean return to form the baseline, in units of reward."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -1,4 +1,4 @@
-"""Weighted tests: a turn earns for the tests it passes, hard and distinctive ones more than those everybody passes.
+"""Weighted tests: a turn earns for the tests it passes; hard and distinctive tests count more.
 
 Paper: VeRPO (arXiv 2601.03525), dense verifiable rewards for code in several turns.
 
@@ -42,15 +42,15 @@ class Config:
     """Settings of VeRPO's advantage."""
 
     alpha: float = 2.0
-    """How much more hard tests count."""
+    """How strongly hard tests (low pass rate) count more."""
     width: float = 0.1
-    """Pass rates closer than this are alike and share their weight."""
+    """Pass rates closer than this count as alike and share their weight."""
     beta: float = 0.5
-    """Of the turn's own part."""
+    """Coefficient of the turn's own reward."""
     gamma: float = 0.9
-    """Discount of the outcome per turn taken."""
+    """Discount factor of the outcome per turn."""
     prefix: str = "test:"
-    """Kinds of reward that are tests."""
+    """Prefix of the kinds of reward that are tests."""
 
 
 CLAIMS = ((Config(beta=0.0, gamma=1.0), "up to scale"),)

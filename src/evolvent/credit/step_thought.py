@@ -1,4 +1,4 @@
-"""Thoughts: steps that a judge finds alike are one thought, and each thought is praised or blamed once (TP-GRPO).
+"""Thoughts: steps that a judge finds alike form one thought, scored once (TP-GRPO).
 
 Paper: TP-GRPO, *Good Learners Think Their Thinking* (arXiv 2507.23317), of which only the abstract was read: the judge
 gives a verdict on each step, steps in a row with one verdict are merged, rewards adapt to how capable the policy is.
@@ -40,11 +40,11 @@ class Config:
     """Settings of the credit of thoughts."""
 
     weight: float = 0.5
-    """Of a thought beside the outcome."""
+    """Coefficient of a thought's reward beside the outcome."""
     correct_above: float | None = None
-    """An attempt with a larger return is correct; None = one that its environment calls a success."""
+    """Return above which an attempt counts as correct; None = where the environment reports success."""
     eps: float = 1e-6
-    """Added to the standard deviation."""
+    """Added to the standard deviation, against division by zero."""
     kind: str = "verdict"
     """Kind of reward that holds the verdicts."""
 

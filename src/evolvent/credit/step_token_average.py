@@ -1,4 +1,4 @@
-"""Token average: the z-score of a return among all *tokens* of its group, each with the return of its attempt (HAPO).
+"""Token average: z-score of a return, with mean and deviation over the *tokens* of the group (HAPO).
 
 Paper: Liu et al. 2025 (*From Uniform to Heterogeneous*, arXiv 2509.16591), token-level group average.
 
@@ -36,9 +36,9 @@ class Config:
     """Settings of HAPO's group average."""
 
     limit: float = 5.0
-    """A group in which any |A| reaches this is scored as GRPO does."""
+    """Largest |A| of a group from which on the group is scored as in GRPO."""
     eps: float = 1e-6
-    """Added to the standard deviation."""
+    """Added to the standard deviation, against division by zero."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -1,4 +1,4 @@
-"""Advantage of an utterance under two critics, the lower of each pair: the actor's weight in ArCHer.
+"""Utterance advantage: min Q minus min V of two critics (ArCHer).
 
 Paper: Zhou et al. 2024, "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL", arXiv 2402.19446.
 
@@ -37,7 +37,7 @@ class Config:
     """Settings of ArCHer's advantage."""
 
     critics: Callable[[Episode], ArrayLike] | None = None
-    """Q1, Q2, V1, V2 of every decision, ``[4, T]``; ``None`` reads the notes."""
+    """Q1, Q2, V1, V2 of every decision, ``[4, T]``; ``None`` = those recorded in the episode."""
 
 
 _WHERE = "credit.step_utterance_critic"

@@ -1,4 +1,4 @@
-"""Wanted or not, attempt by attempt and without pairs: what KTO learns from, and a model of successes.
+"""Desirable or not: +1 for a success and -1 for a failure, without pairs (KTO).
 
 Paper: Ethayarajh et al. 2024, KTO: Model Alignment as Prospect Theoretic Optimization (arXiv 2402.01306).
 

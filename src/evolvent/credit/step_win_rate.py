@@ -1,4 +1,4 @@
-"""How often an attempt beats the others of its group, less one half: what SPPO moves towards.
+"""Win rate: share of its group that an attempt beats, minus one half (SPPO).
 
 Paper: Wu et al. 2024, Self-Play Preference Optimization (arXiv 2405.00675).
 

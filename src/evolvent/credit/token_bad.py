@@ -1,4 +1,4 @@
-"""Bellman backup with action decomposition: GAE over tokens that discounts between actions, not inside them (POAD).
+"""Bellman backup with action decomposition: GAE over tokens that discounts between actions only (POAD).
 
 Paper: Wen et al. 2024, "Reinforcing Language Agents via Policy Optimization with Action Decomposition" (POAD),
 arXiv 2405.15821; equations of the backup, GAE as in the released buffer. For token j of n in turn t, V of the prefix
@@ -44,13 +44,13 @@ class Config:
     """Settings of POAD's advantage (Overcooked in the paper's scripts; the other tasks have gamma 0.95)."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` reads the notes."""
+    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
-    """Discount from one action to the next."""
+    """Discount factor per action."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda) from one action to the next."""
+    """λ of GAE from one action to the next."""
     gae_lambda_inside: float | None = None
-    """Trace decay from token to token of one action; ``None`` = ``trace``, as released."""
+    """λ of GAE between tokens of one action; ``None`` = ``gae_lambda``, as released."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0, gae_lambda=1.0, gae_lambda_inside=0.5), False))

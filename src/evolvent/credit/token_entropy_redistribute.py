@@ -1,4 +1,4 @@
-"""Advantages moved towards tokens where the course forks, away from certain ones (HAPO's redistribution).
+"""Entropy redistribution: advantages moved towards uncertain tokens, away from certain ones (HAPO).
 
 Paper: Liu et al. 2025, "From Uniform to Heterogeneous" (HAPO), arXiv 2509.16591; token-level group average and
 advantage redistribution.
@@ -46,15 +46,15 @@ class Config:
     """Settings of HAPO's redistribution."""
 
     base: Callable[[Sequence[Episode]], Ledger] = step_token_average.assign
-    """The rule for steps whose advantage is redistributed."""
+    """Credit rule of the steps whose advantage is redistributed."""
     quantile: float = 0.8
-    """Which entropy is neither high nor low."""
+    """Quantile of the entropy that separates high from low."""
     low: float = 0.2
-    """Clip range below, half of which is neutral."""
+    """Lower clip range; half of it is neutral."""
     high: float = 0.2
-    """Clip range above, half of which is neutral."""
+    """Upper clip range; half of it is neutral."""
     released: bool = False
-    """The sign of h below the pivot as in the released code."""
+    """Use the sign of h below the pivot as in the released code."""
 
 
 CLAIMS = ((Config(base=step_leave_one_out.assign), False),)

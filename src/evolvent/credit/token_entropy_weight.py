@@ -1,4 +1,4 @@
-"""Any advantage of steps, weighted by how uncertain each token was (AEPO's entropy-aware advantage).
+"""Entropy weight: any step advantage, multiplied by a weight that grows with the token's entropy (AEPO).
 
 Paper: Dong et al. 2025, "Agentic Entropy-Balanced Policy Optimization" (AEPO), arXiv 2510.14545, as released.
 
@@ -39,9 +39,9 @@ class Config:
     """Settings of AEPO's advantage."""
 
     base: Callable[[Sequence[Episode]], Ledger] = step_group_std.assign
-    """The rule for steps whose advantage is weighted."""
+    """Credit rule of the steps whose advantage is weighted."""
     alpha: float = 0.2
-    """How much a token one standard deviation more uncertain counts."""
+    """Weight of entropy: a token one standard deviation above the mean entropy counts 1 + alpha times."""
 
 
 CLAIMS = (

@@ -1,4 +1,4 @@
-"""The side of an answer, times what a model of preferences thinks of each of its tokens: the weights of TGDPO.
+"""Guided preference: the label of an answer, weighted by a reward model's log-ratio at each token (TGDPO).
 
 Paper: Zhu et al. 2025, TGDPO: Harnessing Token-Level Reward Guidance for Enhancing DPO (arXiv 2506.14574).
 
@@ -35,9 +35,9 @@ class Config:
     """Settings of TGDPO's weights."""
 
     alpha: float = 0.5
-    """How much the reward of a token counts."""
+    """Coefficient α of the token rewards in the margin."""
     beta: float = 0.1
-    """Of the loss."""
+    """KL coefficient β of DPO."""
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

@@ -1,4 +1,4 @@
-"""Implicit step rewards: how much more a model of preferred attempts likes a step than the policy that took it (OPRL).
+"""Implicit step rewards: log-ratio of a model of preferred attempts to the policy, per step (OPRL).
 
 Paper: Liu et al. 2025, "Agentic Reinforcement Learning with Implicit Step Rewards" (OPRL, iStar), arXiv 2509.19199.
 
@@ -47,15 +47,15 @@ class Config:
     """Settings of OPRL's advantage."""
 
     alpha: float = 1.0
-    """Weight of the advantage of steps."""
+    """Coefficient of the step advantage beside the advantage of the attempt."""
     beta: float = 0.05
-    """Reward per nat."""
+    """Scale β of the implicit reward, in units of reward per nat."""
     normalise: bool = True
-    """Divide the implicit rewards by the scale; without it groups do not know of each other."""
+    """Divide the implicit rewards by their scale over the batch; otherwise groups are independent."""
     resolution: float = 1e-4
-    """Nats to which a noted log-probability of a token is right: float32 at length."""
+    """Precision of recorded log-probabilities in nats; implicit rewards below it are not scaled up."""
     unit: Literal["step", "token"] = "step"
-    """What gets one implicit reward: a decision, or each token."""
+    """Unit of the implicit reward: a decision (step), or each token."""
 
 
 CLAIMS = ((Config(alpha=0.0), True), (Config(normalise=False), False))

@@ -1,4 +1,4 @@
-"""Naive token-level advantage: every token is a step, discounted like one (NTPO).
+"""Naive token-level GAE: every token is a step, discounted like one (NTPO).
 
 Paper: the baseline "NTPO" of Wen et al. 2024, arXiv 2405.15821.
 
@@ -38,11 +38,11 @@ class Config:
     """Settings of the naive token-level advantage; those of ``token_bad`` with which it is compared."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` reads the notes."""
+    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
-    """Discount from token to token."""
+    """Discount factor per token."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda) from token to token."""
+    """λ of GAE from token to token."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True),)

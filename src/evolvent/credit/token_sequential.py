@@ -1,4 +1,4 @@
-"""GAE that walks tokens inside agents inside turns (MARFT-T).
+"""GAE over tokens, inside agents, inside turns (MARFT-T).
 
 Paper: Liao et al. 2025 (MARFT), arXiv 2504.16129, token level. One chain through all tokens of all agents:
 
@@ -42,13 +42,13 @@ class Config:
     """Settings of MARFT's token-level advantage."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` reads the notes."""
+    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
     gamma: float = 0.99
-    """Discount from turn to turn."""
+    """Discount factor per turn."""
     gae_lambda: float = 0.95
-    """Trace decay (lambda) from token to token."""
+    """λ of GAE from token to token."""
     kappa: float = 1.0
-    """Discount from token to token and agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
+    """Discount factor from token to token and agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False))

@@ -1,4 +1,4 @@
-"""Targets of the soft Bellman backup, token by token: reward minus the KL divergence from the first policy (ETPO).
+"""Targets of the soft Bellman backup per token: reward minus the KL divergence from the initial model (ETPO).
 
 Paper: Wen et al. 2024, "Entropy-Regularized Token-Level Policy Optimization" (ETPO), arXiv 2402.06700.
 
@@ -47,11 +47,11 @@ class Config:
     """Settings of ETPO's targets."""
 
     critic: Callable[[Episode], ArrayLike] | None = None
-    """Soft values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` reads the notes."""
+    """Soft values before each token ``[K]``, or ``[K + 1]`` with the last one; ``None`` = as recorded."""
     beta: float = 0.01
-    """Price of divergence, in units of reward per nat."""
+    """KL coefficient β, in units of reward per nat."""
     gamma: float = 0.99
-    """Discount from action to action."""
+    """Discount factor per action."""
 
     def __post_init__(self) -> None:
         if not self.beta > 0.0:

@@ -21,7 +21,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import compare_team, series
-from evolvent.evaluate.learning import Learning, is_team, learning
+from evolvent.evaluate.learning import Learning, learning
 from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.pages.page import page, section, table, text
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
@@ -206,7 +206,7 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
         str(scores[0]["name"]),
         bool(scores[0].get("higher_is_better", True)),
         tuple(series.valid(rows)),
-        tuple(learning(run.read_metrics()) for run in runs) if is_team(rows) else (),
+        tuple(learning(run.read_metrics(), run.kind) for run in runs if run.kind != "memory"),
     )
 
 

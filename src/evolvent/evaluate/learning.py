@@ -65,19 +65,13 @@ class Learning:
         return max((int(row["step"]) for row in (*self.updates, *self.evaluations)), default=0)
 
 
-def is_team(rows: Sequence[Row]) -> bool:
-    """Whether these are the lines of a run with updates: a team's, or a language model's."""
-    return any("update" in row or row.get("phase") == "random" for row in rows[:8])
+def learning(rows: Iterable[Row], kind: str) -> Learning:
+    """The lines of a run, sorted; of several lines about the same step and phase the last one counts.
 
-
-def is_language(rows: Sequence[Row]) -> bool:
-    """Whether these are the lines of a run that trains a language model; its first line says so already."""
-    return is_team(rows) and any("sampled_per_s" in row or "cut_mean" in row for row in rows[:8])
-
-
-def learning(rows: Iterable[Row]) -> Learning:
-    """The lines of a run, sorted; of several lines about the same step and kind the last one counts."""
-    rows = list(rows)
+    Args:
+        rows: lines of the metrics.
+        kind: of the run (``RunFolder.kind``).
+    """
     updates: dict[int, Row] = {}
     evaluations: dict[int, Row] = {}
     chance: Row | None = None
@@ -95,7 +89,7 @@ def learning(rows: Iterable[Row]) -> Learning:
         tuple(updates[step] for step in sorted(updates)),
         tuple(evaluations[step] for step in sorted(evaluations)),
         chance,
-        ATTEMPTS if is_language(rows) else STEPS,
+        ATTEMPTS if kind == "language" else STEPS,
         idle,
     )
 

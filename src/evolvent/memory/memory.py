@@ -21,7 +21,8 @@ from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.maintenance.verify import Finding
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
-from evolvent.memory.store.engine import Progress, Search, open_store
+from evolvent.memory.store.engine import Progress, Search
+from evolvent.memory.store.opening import open_store
 from evolvent.memory.text import clean_word
 
 

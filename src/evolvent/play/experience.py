@@ -18,6 +18,7 @@ from evolvent.memory.policies import preset
 from evolvent.memory.recall import Recall, Recalled
 from evolvent.play.by_value import choose_by_value, command_values
 
+LESSONS = ("corrections", "successes", "failures", "procedures")
 PROCEDURE = "The same in general terms, as three short steps that would solve similar questions:\n1."
 
 
@@ -44,6 +45,11 @@ class Use:
     """Per step: a memory shown at step t earns the discounted reward from t on."""
     budget_chars: int = 6000
     """Characters of memory text allowed in a prompt; what does not fit is neither shown nor credited."""
+
+    def __post_init__(self) -> None:
+        if wrong := [word for word in self.lessons if word not in LESSONS]:
+            expected = f"some of {', '.join(LESSONS)}"
+            raise BadInput("no such kind of lesson", got=", ".join(wrong), expected=expected, where="--lessons")
 
 
 @dataclass

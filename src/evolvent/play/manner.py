@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Renderer
 from evolvent.play.workflow import SOLO, Workflow
 
@@ -20,6 +21,11 @@ class Budget:
     """Tokens of context and answer together; 0 = no limit."""
     answer: int = 0
     """Tokens of one free answer; 0 = what the environment asks for."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 0:
+                raise BadInput("a setting is too small", got=value, expected=">= 0", where=f"--{name}")
 
     def spent(self, turns: int, tokens: int) -> str:
         """The limit that is reached, or nothing."""

@@ -1,4 +1,4 @@
-"""`evolvent check`: what is wrong with an environment or a credit rule of yours."""
+"""`evolvent check`: whether your environment or credit rule keeps its contract."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def check(
     seed: int = 0,
     plain: bool = False,
 ) -> None:
-    """Whether an environment or a credit rule keeps its promises; names the first that it breaks.
+    """Test whether an environment or a credit rule keeps its contract; reports the first violation.
 
     Args:
         kind: env or credit.
-        name: as for --env or --rule: a name, file.py:make or file.py:assign, options after it.
-        n: tasks of each split that are tried, or copies of a team environment.
-        seed: of tasks and attempts.
-        plain: plain lines even on a terminal.
+        name: as for --env or --rule: a name, file.py:make or file.py:assign, with options after it.
+        n: tasks to try from each split, or copies of a team environment.
+        seed: random seed of tasks and attempts.
+        plain: plain text output even on a terminal.
     """
     if kind not in ("env", "credit"):
         hint = closest(kind, ["env", "credit"])

@@ -7,7 +7,8 @@ rule credits it, and
 
     expected = sum_pairs P(pair) 1/2 sum_b sum_t sum_i credit_{t,b,i} grad log pi^i(a^i_t | s_t)
 
-is compared with the true gradient of the expected return, over the logits of both agents.
+is compared with the true gradient of the expected return, over the logits of both agents. Where a rule gives targets
+for a critic, their expectation in each state is compared with the true value of the state.
 """
 
 from __future__ import annotations
@@ -162,6 +163,24 @@ def exact_team_gradient(rule: Any, config: Any = None, *, seed: int = 0, critic:
         cosine=float(expected @ true) / (norm * length) if length else 0.0,
         variance=float(weight @ (estimate_ND**2).sum(axis=1)) - length**2,
     )
+
+
+def target_error(rule: Any, config: Any = None, *, seed: int = 0, critic: Critic = "wrong") -> float | None:
+    """Largest distance of a rule's expected targets from the true values, over states and agents.
+
+    ``None`` where it gives no targets.
+    """
+    game = team_game(seed)
+    call = with_columns(rule, config)
+    total_AS, weight_S = np.zeros((AGENTS, STATES)), np.zeros(STATES)
+    for course in game.courses:
+        ledger, p = call(*columns(game, [course], critic)), game.probability(course)
+        if "step" not in ledger.targets:
+            return None
+        for t, s in enumerate(game.states(course)):
+            total_AS[:, s] += p * ledger.targets["step"][t, 0]
+            weight_S[s] += p
+    return float(np.abs(total_AS / weight_S - game.value_S()).max())
 
 
 def measure_team(

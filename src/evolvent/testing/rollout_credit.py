@@ -11,7 +11,7 @@ from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.testing._broken import broken
 from evolvent.testing.exact import finding
-from evolvent.testing.exact_team import Critic, measure_team, with_columns
+from evolvent.testing.exact_team import Critic, measure_team, target_error, with_columns
 
 
 def sample_rollout(steps: int = 7, batch: int = 3, agents: int = 2, seed: int = 0) -> tuple[Rollout, dict[str, Any]]:
@@ -45,6 +45,10 @@ def check_rollout_rule(rule: Any, config: Any = None) -> list[str]:
                 worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
                 told = f"{claim} ({settings}, {critic} critic)"
                 broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", told)
+            off = target_error(rule, settings, critic=critic) if found is True else None
+            if off is not None and off > 1e-9:
+                told = f"the values of the states, where the gradient is exact ({settings}, {critic} critic)"
+                broken(rule, "the critic's targets are not true on average", f"off by {off:.3g}", told)
         done.append("exact gradient")
     return done
 
@@ -56,6 +60,10 @@ def _pure(rule: Any, config: Any) -> None:
     first, again = call(rollout, more), call(rollout, more)
     if not isinstance(first, RolloutLedger) or first.rollout is not rollout:
         broken(rule, "assign must return a ledger of the rollout it was given", first, "RolloutLedger")
+    for level, target in first.targets.items():
+        if np.shape(target) != first.shape(level) or not np.isfinite(target).all():
+            told = f"finite {first.shape(level)}, of absent agents too"
+            broken(rule, f"targets of level {level} do not fit", np.shape(target), told)
     if not np.array_equal(first.values("step"), again.values("step"), equal_nan=True):
         broken(rule, "two calls with one input differ", "different credit", "a pure function")
     same = [np.array_equal(a, b) for a, b in zip(_arrays(rollout, more), _arrays(kept, kept_more), strict=True)]

@@ -202,8 +202,8 @@ def test_the_temperature_is_higher_where_the_course_forks():
 
 
 def test_hapo_samples_at_a_temperature_of_its_own_and_records_without_it(model, tmp_path):
-    _, cold, _ = start("hapo", settings("hapo", model, temperature_schedule=0.0), tmp_path / "cold")
-    folder, warm, _ = start("hapo", settings("hapo", model, temperature_schedule=0.9), tmp_path / "warm")
+    _, cold, _ = start("hapo", settings("hapo", model, adapt_temperature=0.0), tmp_path / "cold")
+    folder, warm, _ = start("hapo", settings("hapo", model, adapt_temperature=0.9), tmp_path / "warm")
     assert rows(folder)[1]["gap"] < 1e-4
     assert [e.total_reward for e in cold[0][1]] == [e.total_reward for e in warm[0][1]], "the first update is at T"
     assert cold[1][1] != warm[1][1]

@@ -7,10 +7,10 @@ import re
 import pytest
 from test_report import NASTY, Page
 
-from evolvent.core.folder import RunFolder
+from evolvent.core.folder import RunFolder, kind_of
 from evolvent.evaluate import compare_team
 from evolvent.evaluate.compare import compare, load, write_html
-from evolvent.evaluate.learning import is_language, is_team, learning, success_interval
+from evolvent.evaluate.learning import learning, success_interval
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import tell
 from evolvent.evaluate.pages import report_language
@@ -77,13 +77,15 @@ def test_what_models_and_tasks_say_is_never_markup(tmp_path):
     assert "<script>alert(1)</script>" in Page(page).words and "שלום" in page and "\ud800" not in page
 
 
-def test_runs_are_told_apart_by_their_lines(folder, tmp_path):
-    rows = RunFolder.open(folder).read_metrics()
-    assert is_language(rows) and is_language(rows[:1]) and is_team(rows)
-    teams = RunFolder.open(sample_team_run(tmp_path / "t", updates=12)).read_metrics()
-    assert is_team(teams) and not is_language(teams)
-    assert not is_language([{"step": 1, "phase": "stream", "success": 1}]) and not is_language([])
-    assert learning(rows).unit == "attempts" and learning(teams).unit == "environment steps"
+def test_runs_that_do_not_say_their_kind_are_told_apart_by_their_lines(folder, tmp_path):
+    """Those of earlier versions."""
+    language, team = RunFolder.open(folder), RunFolder.open(sample_team_run(tmp_path / "t", updates=12))
+    assert (language.kind, team.kind) == ("language", "team")
+    assert kind_of(language.read_metrics()[:1]) == "language", "its first line says so already"
+    assert kind_of([{"step": 0, "phase": "random", "value": 0.0}]) == kind_of([{"step": 9, "update": 1}]) == "team"
+    assert kind_of([{"step": 1, "phase": "stream", "success": 1}]) == kind_of([]) == "memory"
+    assert learning(language.read_metrics(), language.kind).unit == "attempts"
+    assert learning(team.read_metrics(), team.kind).unit == "environment steps"
 
 
 def test_samples_are_the_first_and_the_extremes_of_the_last_update():
@@ -151,14 +153,14 @@ def test_what_the_learner_tells_is_apart_from_what_the_environment_tells(tmp_pat
     assert "<h3>ratio</h3>" in learner and "<h3>loss</h3>" in learner and "<h3>reward overlong</h3>" in learner
     assert "<h3>reward format</h3>" in world and "ratio" not in world and "overlong" not in world
     rows = RunFolder.open(tmp_path / "run").read_metrics()
-    assert learning(rows).env_metrics() == [
+    assert learning(rows, "language").env_metrics() == [
         "success_mean",
         "tokens_mean",
         "cut_mean",
         "flat_mean",
         "reward_format_mean",
     ]
-    assert not set(learning(rows).env_metrics()) & set(learning(rows).losses())
+    assert not set(learning(rows, "language").env_metrics()) & set(learning(rows, "language").losses())
 
 
 def test_where_nothing_but_success_is_told_there_is_no_such_part(tmp_path):

@@ -15,7 +15,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate import compare_team
 from evolvent.evaluate.compare import compare, load, show, write_html
-from evolvent.evaluate.learning import credit, is_team, learning, smoothed, thinned, window
+from evolvent.evaluate.learning import credit, learning, smoothed, thinned, window
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.evaluate.pages.report import write_report
@@ -79,14 +79,9 @@ def test_attempts_that_never_end_and_numbers_that_are_missing_leave_gaps(tmp_pat
 
 
 # ------------------------------------------------------------------------------------------------ columns
-def test_memory_runs_are_not_taken_for_teams():
-    assert not is_team([{"step": 1, "phase": "stream", "success": 1}]) and not is_team([])
-    assert is_team([{"step": 0, "phase": "random", "value": 0.0}]) and is_team([{"step": 9, "update": 1}])
-
-
 def test_a_resumed_run_that_says_a_line_twice_counts_it_once():
     rows = [{"step": 10, "update": 1, "return": 1.0}, {"step": 10, "phase": "eval", "value": 1.0}] * 2
-    run = learning(rows)
+    run = learning(rows, "team")
     assert len(run.updates) == len(run.evaluations) == 1
 
 
@@ -104,7 +99,7 @@ def test_thinning_keeps_the_mean():
 
 
 def test_shares_of_credit_sum_to_one_whatever_the_size_of_the_advantages(tmp_path):
-    run = learning(RunFolder.open(sample_team_run(tmp_path / "r", agents=3)).read_metrics())
+    run = learning(RunFolder.open(sample_team_run(tmp_path / "r", agents=3)).read_metrics(), "team")
     total, steps, over = credit(run, ["a", "b", "c"], 7)
     assert sum(total.values()) == pytest.approx(1, abs=1e-3) and len(steps) == 7 == len(over["a"])
     assert over["a"][-1] > over["a"][0] and total["a"] > total["b"]

@@ -67,7 +67,7 @@ def test_no_credit_is_not_there_and_zero_credit_is():
     assert batch.units.adv.tolist() == [0, 2, 0, 0]
     assert batch.units.at.tolist() == [0, 2, 0, 1]
     assert batch.sampled == 6
-    logp, entropy = batch.judged(echo)
+    logp, entropy = batch.logprobs(echo)
     assert logp.tolist() == [-5, -7, -5, -5] and entropy.tolist() == [50, 70, 50, 50]
 
 
@@ -100,8 +100,8 @@ def test_whole_actions_are_one_unit_each():
     noted = token_batch([ep], step_credit([ep], 1.0), level="step", unit="action")
     assert noted.units.old_logp.tolist() == pytest.approx([-0.1, -0.2, -0.3])
     assert noted.units.entropy is None
-    with pytest.raises(ModelError, match="judge"):
-        noted.judged(echo)
+    with pytest.raises(ModelError, match="log-probabilities do not fit"):
+        noted.logprobs(echo)
 
 
 def test_rows_carry_the_allowed_actions_where_tokens_are_judged_among_them():
@@ -152,7 +152,7 @@ def test_selecting_rows_takes_their_units_along():
     assert [row.tokens.tolist() for row in part.rows] == [[8], [5, 6, 7]]
     assert part.units.adv.tolist() == [5, 1, 1, 1] and part.units.row.tolist() == [0, 1, 1, 1]
     assert part.where().tolist() == [0, 1, 2, 3]
-    assert part.judged(echo)[0].tolist() == [-8, -5, -6, -7]
+    assert part.logprobs(echo)[0].tolist() == [-8, -5, -6, -7]
 
 
 def test_looking_up_gives_the_same_in_portions():

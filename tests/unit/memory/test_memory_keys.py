@@ -6,7 +6,7 @@ import pytest
 from evolvent.memory import keys
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
-from evolvent.memory.store.engine import open_store
+from evolvent.memory.store.opening import open_store
 
 ANGLES = {"north": 0.0, "a little east": 8.0, "east of north": 30.0, "north-east": 50.0, "east": 90.0}
 

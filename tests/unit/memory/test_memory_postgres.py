@@ -15,7 +15,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
-from evolvent.memory.store.engine import open_store
+from evolvent.memory.store.opening import open_store
 from evolvent.memory.store.postgres import split_url
 from evolvent.memory.store.postgres_errors import explained
 

@@ -10,7 +10,8 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
-from evolvent.memory.store.engine import open_store, put_text
+from evolvent.memory.store.engine import put_text
+from evolvent.memory.store.opening import open_store
 
 HASH = {"policy": "memlift", "embedder": "hash:32"}
 

@@ -83,8 +83,8 @@ def test_inside_the_allowed_actions_it_draws_as_the_sampler_does(model, temperat
 @pytest.mark.parametrize("way", ["trie", "word"])
 def test_a_situation_is_asked_about_once_until_the_weights_move(model, way, monkeypatch):
     rows = []
-    judge = model.judge
-    monkeypatch.setattr(model, "judge", lambda some, **how: rows.extend(some) or judge(some, **how))
+    logprobs = model.logprobs
+    monkeypatch.setattr(model, "logprobs", lambda some, **how: rows.extend(some) or logprobs(some, **how))
     acting = Acting(model, way)
     first = acting(asks(model))
     assert len(rows) == 2 * 3  # two places, three actions

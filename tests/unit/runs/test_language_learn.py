@@ -80,7 +80,7 @@ def test_rules_beside_the_one_that_trained_have_its_discount():
     episode.note("value", np.zeros(4))
 
     found = {rule.name: rule for rule in standard_rules([episode], step_gae.Config(gamma=0.5, gae_lambda=1.0))}
-    assert "discount 0.5" in found["ntpo"].summary and "trace 1" in found["turn_gae"].summary
+    assert "discount 0.5" in found["ntpo"].summary and "lambda 1" in found["turn_gae"].summary
     np.testing.assert_allclose(found["ntpo"].assign([episode]).values("token"), [0.125, 0.25, 0.5, 1.0])
     np.testing.assert_allclose(found["poad"].assign([episode]).values("token"), [0.5, 0.5, 1.0, 1.0])
 

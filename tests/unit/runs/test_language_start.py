@@ -48,6 +48,10 @@ CASES = [
     ("marft", {**FULL, "agents": ("solver",)}, "frozen model is needed"),
     ("marft", FULL, "need adapters"), ("oprl", FULL, "need adapters"), ("etpo", FULL, "need adapters"),
     ("tgdpo", FULL, "need adapters"),
+    # the memory beside the weights
+    ("grpo", {"plan": {"memory": "memlft"}}, "unknown policy[^?]*memlift"),
+    ("grpo", {"plan": {"memory": "none"}}, "shows nothing"),
+    ("grpo", {"plan": {"memory": "memlift", "lessons": ("successes", "wisdom")}}, "no such kind of lesson[^?]*wisdom"),
     # how actions are chosen
     ("twosome", {"act": "trie"}, "not trained as wholes"),
     ("marft", {"act": "trie"}, "not trained as wholes"),

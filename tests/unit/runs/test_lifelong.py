@@ -8,6 +8,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from evolvent import models
+from evolvent.algos import memlift
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Completion, Correction, Task, Turn
@@ -18,7 +20,8 @@ from evolvent.models.served.acting import Served
 from evolvent.play.experience import Use
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, run_stream
-from run_folders import stable
+from evolvent.runs.memory.run import Plan
+from run_folders import begin, stable
 
 CODES = {"alpha": "A1", "bravo": "B2", "charlie": "C3", "delta": "D4", "echo": "E5", "foxtrot": "F6"}
 
@@ -243,3 +246,22 @@ def test_free_text_without_a_model_is_refused_clearly(tmp_path):
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory, pytest.raises(BadInput, match="only a model can write"):
         attempt(CodeBook(), CodeBook().tasks("train", 1, 0)[0], agent_of(None), memory, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"lessons": ("wisdom",)}, "no such kind of lesson"), ({"plan": Plan(turns=-1)}, "--turns"),
+        ({"plan": Plan(agents=("a", "a"))}, "a"), ({"plan": Plan(answer=-5)}, "--answer"),
+        ({"env": "nowhere"}, "unknown environment"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_before_the_model_is_loaded(tmp_path, monkeypatch, given, says):
+    def load(*args, **options):
+        raise AssertionError("the model was loaded before the settings were checked")
+
+    monkeypatch.setattr(models, "load", load)
+    config = memlift.Config(**given)
+    folder = begin(tmp_path / "run", "memlift", config)
+    with folder, Live(plain=True) as live, pytest.raises(BadInput, match=says):
+        memlift.run(config, folder, live)

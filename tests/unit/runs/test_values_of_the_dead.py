@@ -10,7 +10,7 @@ from evolvent.core.rollout import Rollout
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.credit import agent_gae
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import own_targets
+from evolvent.learn.team.critic import scaled_targets
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Critic
 from evolvent.models.team.joint import JointPolicy
@@ -53,25 +53,40 @@ def by_hand():
 
 def test_targets_do_not_end_with_a_life():
     norm = ValueNorm()
-    target, old = own_targets(norm, rolled_out(), RULE, [])
+    batch = rolled_out()
+    target, old, mask = scaled_targets(norm, batch, agent_gae.assign(batch.rollout, RULE), [])
+    assert mask is None
     torch.testing.assert_close(norm.denormalise(target).view(T, B, A), by_hand())
     torch.testing.assert_close(norm.denormalise(old), torch.full((T * B, A), 0.5))
     assert norm.mean == pytest.approx(by_hand().mean().item())
 
 
+def test_one_critic_of_the_team_learns_where_anybody_lives():
+    batch, norm = rolled_out(), ValueNorm()
+    batch.view.active[-1, 0] = False  # nobody: what stands there is not learned
+    target, old, mask = scaled_targets(norm, batch, agent_gae.assign(batch.rollout, RULE), [], shared=True)
+    torch.testing.assert_close(norm.denormalise(target).view(T, B), by_hand()[..., 0])
+    assert old.shape == (T * B,)
+    assert mask is not None
+    assert mask.view(T, B).sum() == T * B - 1
+    assert not mask.view(T, B)[-1, 0]
+    assert norm.mean == pytest.approx(by_hand()[..., 0].flatten()[mask].mean().item())
+
+
 def learned(algo, batch, generator):
     """What the critic says of every step after many passes over one rollout."""
-    norm, view = ValueNorm(), batch.view.flat()
+    norm, view, ledger = ValueNorm(), batch.view.flat(), agent_gae.assign(batch.rollout, RULE)
     common = {"gamma": RULE.gamma, "gae_lambda": RULE.gae_lambda, "grad_clip": 100.0}
     if algo == "ippo":
         critics = nn.ModuleList([Critic(D, hidden=(32,))])
         config = ippo.Config(**common, critic_epochs=200, clip=100.0)
-        ippo.learn_values(config, critics, torch.optim.Adam(critics.parameters(), lr=0.01), norm, batch, generator)
+        adam = torch.optim.Adam(critics.parameters(), lr=0.01)
+        ippo.learn_values(config, critics, adam, norm, batch, ledger, generator)
         return norm.denormalise(ippo.values_of(critics, view.obs))
     if algo == "coma":
         q = JointQ(TEAM, A * D, D, hidden=(32,))
         rms, config = torch.optim.RMSprop(q.parameters(), lr=0.003), coma.Config(**common, critic_steps=1)
-        target, _ = own_targets(norm, batch, RULE, [q.head])
+        target, _, _ = scaled_targets(norm, batch, ledger, [q.head])
         for _ in range(300):
             coma.learn_values(config, q, rms, target, batch, generator)
         return norm.denormalise(q.taken(view.state, view.obs, batch.action.flatten(0, 1)))
@@ -79,7 +94,7 @@ def learned(algo, batch, generator):
     net = policy if algo == "mat" else pmat.Orderly(policy)
     config = module.Config(**common, width=16, epochs=120, clip=100.0, entropy=0.0)
     adam = torch.optim.Adam(net.parameters(), lr=0.005)
-    module.learn(config, net, adam, norm, batch, agent_gae.assign(batch.rollout, RULE), generator)
+    module.learn(config, net, adam, norm, batch, ledger, generator)
     return norm.denormalise(policy.value(view.obs, view.active))
 
 

@@ -1,23 +1,18 @@
-"""`evolvent memory`: what a memory holds, what earned its place and what does harm; mending it; moving it."""
+"""`evolvent memory audit|explain|verify`: what a memory holds, what earned its place and what does harm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional
 
-from evolvent.cli.memory import mend as memory_mend
-from evolvent.cli.memory import move as memory_move
+from evolvent.cli.memory.opening import open_memory
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
-
-if TYPE_CHECKING:
-    from evolvent.memory.memory import Memory
 
 _TEXT_LIMIT = 60
 # what the audit names one by one, in this order
@@ -31,17 +26,17 @@ def audit(
     store: Annotated[str, Positional], *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
     near: float = 0.95, scope: str = "default", json: bool = False, plain: bool = False,
 ) -> None:  # fmt: skip
-    """Health of a memory, what is most and least valuable, harmful, double, of doubtful descent, never tried.
+    """Health of a memory: which memories are most and least valuable, harmful, duplicate, untrusted or never used.
 
     Args:
-        store: a memory (file, or postgresql://…), or a run folder that holds one.
-        html: also write a page: value over time, provenance, what was shown when.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        html: also write a page with values over time, provenance and usage to this file.
         top: rows in each table.
-        untrusted: sources of memories that are not to be trusted, with all that came of them.
-        near: keys count as near duplicates when their cosine reaches this.
-        scope: which part of the store.
-        json: as JSON.
-        plain: plain lines even on a terminal.
+        untrusted: sources that are not trusted; memories from them, and memories derived from these, are listed.
+        near: cosine similarity of keys from which memories count as near duplicates.
+        scope: namespace within the store.
+        json: print JSON.
+        plain: plain text output even on a terminal.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True if plain or json else None) as live:
         data = memory.audit(top=top, untrusted=untrusted, near=near)
@@ -63,13 +58,13 @@ def explain(
     scope: str = "default",
     json: bool = False,
 ) -> None:
-    """The ledger of a memory (m3) or of a receipt (r7): who paid, when, and why.
+    """How a memory (m3) got its value, or what a recall (receipt r7) retrieved and why: every outcome and change.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        subject: id of a memory or of a receipt.
-        scope: which part of the store.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        subject: id of a memory, or of the receipt of a recall.
+        scope: namespace within the store.
+        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
@@ -77,11 +72,11 @@ def explain(
 
 
 def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
-    """Check a store against itself: hashes, vectors, values against their events. Exit code 2 when something is wrong.
+    """Check the integrity of a store: hashes, vectors, values against logged events. Exit code 2 if a check fails.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        embed: also embed every key again and compare (slow; needs the embedder).
+        store: memory (file, or postgresql://…), or a run folder with one.
+        embed: also embed every key again and compare (slow; needs the embedding model).
     """
     with closing(open_memory(store, None)) as memory, Live(plain=True) as live:
         found = memory.verify(embed=embed)
@@ -90,40 +85,6 @@ def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
         if found:
             raise BadInput("the store is not as it was written", got=f"{len(found)} findings", where=store)
         live.note("every check passed")
-
-
-def open_memory(store: str, scope: str | None) -> Memory:
-    """The memory at a path, in a run folder or at a URL; never made new. ``None``: any scope that it has.
-
-    Raises:
-        BadInput: there is none, or it has no such scope.
-    """
-    from evolvent.memory.memory import Memory
-    from evolvent.memory.store.engine import open_store
-
-    path = store_path(store)
-    with closing(open_store(path, create=False)) as opened:
-        names = [row[0] for row in opened.rows("SELECT name FROM scope ORDER BY scope_id")]
-    chosen = scope if scope is not None else (names or ["default"])[0]
-    if chosen not in names:
-        raise BadInput("there is no such scope", got=chosen, expected=", ".join(names) or "none: the store is empty",
-                       where=store, do="give one with --scope")  # fmt: skip
-    return Memory(path, scope=chosen)
-
-
-def store_path(store: str) -> str:
-    """The path or URL of a memory, also of the one in a run folder.
-
-    Raises:
-        BadInput: there is none.
-    """
-    if "://" in store:
-        return store
-    path = str(Path(store) / "memory.db") if Path(store).is_dir() else store
-    if not Path(path).is_file():
-        expected = "a memory file, or a run folder that holds one"
-        raise BadInput("there is no memory", got=store, expected=expected, where="evolvent memory")
-    return path
 
 
 # ---------------------------------------------------------------------------------------------------- the audit
@@ -183,9 +144,4 @@ def _short(text: str) -> str:
     return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
 
 
-def _main(words: list[str]) -> None:
-    commands = {"audit": audit, "explain": explain, "verify": verify, **memory_move.COMMANDS, **memory_mend.COMMANDS}
-    tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="evolvent memory")
-
-
-COMMANDS = {"memory": _main}
+COMMANDS = {"audit": audit, "explain": explain, "verify": verify}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
+from evolvent.cli.memory.opening import open_memory
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, mask_secrets
 from evolvent.evaluate.live import Live
 
 if TYPE_CHECKING:
     from evolvent.memory.maintenance.act import Mended
-    from evolvent.memory.memory import Memory
 
 _ROWS = 40
 _REASON = "asked for on the command line"
@@ -25,17 +25,17 @@ def rollback(
     store: Annotated[str, Positional], *, to: str, reason: str = _REASON, scope: str = "default",
     dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Back to what a receipt or a time saw: later memories are archived, later value events no longer count.
+    """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        to: a receipt (r12: what it saw, before what it led to), or a time (2026-11-20, 2026-11-20T18:30).
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        to: receipt of a recall (r12: the state that it saw), or a time (2026-11-20, 2026-11-20T18:30).
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json)
 
 
@@ -43,18 +43,18 @@ def quarantine(
     store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = True,
     reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Take memories out of recall that are not to be trusted, with all that was written under their influence.
+    """Exclude untrusted memories from recall, with the memories written under their influence.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        ids: the memories (m3 m7).
-        descendants: also what was written while they were shown, and so on, and later versions of it.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        ids: ids of memories (m3 m7).
+        descendants: also quarantine memories written while these were shown, their descendants and later versions.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
         _tell(done, store, scope, dry_run, json)
 
@@ -63,18 +63,18 @@ def restore(
     store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = False,
     reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Put memories back into recall, whatever took them out.
+    """Include memories in recall again, whatever excluded them.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        ids: the memories (m3 m7).
-        descendants: also what came of them.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        ids: ids of memories (m3 m7).
+        descendants: also restore memories derived from them.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
         _tell(done, store, scope, dry_run, json)
 
@@ -83,17 +83,17 @@ def undo(
     store: Annotated[str, Positional], act: Annotated[str, Positional], *, reason: str = _REASON,
     scope: str = "default", dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Take back one act: archive, quarantine, restore, supersede, rollback, compact, or an undo.
+    """Undo one change: archive, quarantine, restore, supersede, rollback, compact, or an undo.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        act: its number in the log (a17); `evolvent memory audit` lists the latest.
-        reason: for the log.
-        scope: which part of the store.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        act: id of the change in the log (a17); `evolvent memory audit` lists the latest.
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         _tell(memory.undo(act, reason, dry_run=dry_run), store, scope, dry_run, json)
 
 
@@ -101,24 +101,18 @@ def compact(
     store: Annotated[str, Positional], *, keep: int = 1000, file: Path | None = None, scope: str = "default",
     dry_run: bool = False, json: bool = False,
 ) -> None:  # fmt: skip
-    """Take out rows that nothing needs, after writing them to a file beside the store, and shrink the store.
+    """Remove rows that are no longer needed, after saving them to a file, and shrink the store.
 
     Args:
-        store: a memory, or a run folder that holds one.
-        keep: so many of the newest receipts keep the candidates that they did not select.
-        file: where to write what is removed; default: beside the store.
-        scope: whose receipts are trimmed.
-        dry_run: change nothing, tell exactly what would change.
-        json: as JSON.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        keep: number of newest receipts that keep their unselected candidates.
+        file: file for the removed rows; default: beside the store.
+        scope: namespace whose receipts are trimmed.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
     """
-    with closing(_open(store, scope)) as memory:
+    with closing(open_memory(store, scope)) as memory:
         _tell(memory.compact(keep=keep, file=file, dry_run=dry_run), store, scope, dry_run, json)
-
-
-def _open(store: str, scope: str) -> Memory:
-    from evolvent.cli.memory.look import open_memory
-
-    return open_memory(store, scope)
 
 
 def _named(ids: tuple[str, ...]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
+from evolvent.cli.memory.opening import open_memory, store_path
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
@@ -29,13 +30,13 @@ def export(
     scope: str = "default",
     status: str = "active",
 ) -> None:
-    """A whole memory as JSON lines, with all its history: what `import` reads. Or a readable list of its memories.
+    """Export a memory with its whole history as JSON lines, for `import`; or only a readable list of its memories.
 
     Args:
-        store: a memory (file, or postgresql://…), or a run folder that holds one.
-        out: the file to write; standard output by default.
-        items: only the memories, one object a line, with key, body and value; this cannot be imported.
-        scope: which part of the store, for --items; an export is always whole.
+        store: memory (file, or postgresql://…), or a run folder with one.
+        out: file to write; default: standard output.
+        items: only the memories, one JSON object per line with key, body and value; cannot be imported.
+        scope: namespace within the store, for --items; otherwise everything is exported.
         status: active, archived, … or all, for --items.
     """
     if items:
@@ -52,15 +53,15 @@ def export(
 
 
 def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional], *, dry_run: bool = False) -> None:
-    """Read an export into a store that does not exist yet, or is empty: all of it, compared by digest, or nothing.
+    """Import an export into a new or empty store. It is verified by its digest; on an error nothing is written.
 
     Args:
-        store: the memory to make (file, or postgresql://…).
-        file: what `export` wrote.
-        dry_run: make nothing; read it all into a temporary store, and tell.
+        store: memory to create (file, or postgresql://…).
+        file: file written by `export`.
+        dry_run: import into a temporary store only, and report.
     """
     from evolvent.memory.maintenance import transfer
-    from evolvent.memory.store.engine import open_store
+    from evolvent.memory.store.opening import open_store
 
     if dry_run:
         _tell(_rehearsed(store, lambda target: _import(target, file)), f"{file} → {store}", dry_run=True)
@@ -73,16 +74,16 @@ def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional]
 
 
 def migrate(source: Annotated[str, Positional], target: Annotated[str, Positional], *, dry_run: bool = False) -> None:
-    """Copy a memory into another file or engine (postgresql://…): all of it, compared by digest, or nothing.
+    """Copy a memory to a new file or database (postgresql://…). Verified by its digest; on an error nothing is written.
 
     Args:
-        source: the memory to copy; it stays as it is.
-        target: a file or URL that does not exist yet, or is empty.
-        dry_run: make nothing; copy it all into a temporary store, and tell.
+        source: memory to copy; it is not changed.
+        target: file or URL that does not exist yet, or is empty.
+        dry_run: copy into a temporary store only, and report.
     """
     from evolvent.memory.maintenance import transfer
 
-    path = _path(source)
+    path = store_path(source)
     if dry_run:
         told = _rehearsed(target, lambda temporary: transfer.migrate(path, temporary))
         _tell(told, f"{source} → {target}", dry_run=True)
@@ -91,10 +92,10 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
 
 
 def digest(store: Annotated[str, Positional]) -> None:
-    """One line that is equal for equal memories, in whichever engine: the SHA-256 of its export.
+    """SHA-256 of a memory's export: equal for equal memories, whatever the database.
 
     Args:
-        store: a memory, or a run folder that holds one.
+        store: memory (file, or postgresql://…), or a run folder with one.
     """
     from evolvent.memory.maintenance import transfer
 
@@ -103,8 +104,6 @@ def digest(store: Annotated[str, Positional]) -> None:
 
 
 def _list(store: str, out: Path | None, scope: str, status: str) -> None:
-    from evolvent.cli.memory.look import open_memory
-
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         lines = [dump(dataclasses.asdict(item)) for item in memory.items(None if status == "all" else status)]
         if out is None:
@@ -115,21 +114,15 @@ def _list(store: str, out: Path | None, scope: str, status: str) -> None:
             live.note(f"{len(lines)} memories → {out}")
 
 
-def _path(store: str) -> str:
-    from evolvent.cli.memory.look import store_path
-
-    return store_path(store)
-
-
 def _existing(store: str) -> Store:
-    from evolvent.memory.store.engine import open_store
+    from evolvent.memory.store.opening import open_store
 
-    return open_store(_path(store), create=False)
+    return open_store(store_path(store), create=False)
 
 
 def _import(target: Path, file: Path) -> Moved:
     from evolvent.memory.maintenance import transfer
-    from evolvent.memory.store.engine import open_store
+    from evolvent.memory.store.opening import open_store
 
     with closing(open_store(target)) as opened:
         return transfer.import_jsonl(opened, file)
@@ -137,7 +130,8 @@ def _import(target: Path, file: Path) -> Moved:
 
 def _rehearsed(target: str, run: Callable[[Path], Moved]) -> Moved:
     """What a copy into a temporary store gives, and the refusal that the real target would meet."""
-    from evolvent.memory.store.engine import NoMemory, open_store
+    from evolvent.memory.store.engine import NoMemory
+    from evolvent.memory.store.opening import open_store
 
     # a place that is still free is what is wanted
     with suppress(NoMemory), closing(open_store(target, create=False)) as opened:

@@ -12,7 +12,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import series
-from evolvent.evaluate.learning import is_language, is_team, learning
+from evolvent.evaluate.learning import learning
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.pages import credit_book, report_language, report_team
 from evolvent.evaluate.pages.page import fold, page, section, table, text
@@ -60,13 +60,13 @@ def write_report(folder: Path) -> Path:
     opened, path = RunFolder.open(folder), Path(folder) / "report.html"
     manifest, rows = opened.manifest(), opened.read_metrics()
     summary = opened.summary() if opened.finished else {}
-    if is_language(rows):
+    if opened.kind == "language":
         samples = report_language.first_and_last(opened.read_episodes())
-        html = report_language.render(manifest, summary, learning(rows), _credit(path), samples)
-    elif is_team(rows):
+        html = report_language.render(manifest, summary, learning(rows, "language"), _credit(path), samples)
+    elif opened.kind != "memory":
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""
-        html = report_team.render(manifest, summary, learning(rows), picture)
+        html = report_team.render(manifest, summary, learning(rows, opened.kind), picture)
     else:
         html = render(Run(manifest, summary, series.valid(rows), dict(_attempts(opened.read_episodes()))))
     write_atomic(path, html)

@@ -7,54 +7,36 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from evolvent.credit import agent_gae
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.learn.losses import masked_mean, value_loss
 from evolvent.learn.team.batch import Batch
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 
 
-def own_targets(
-    norm: ValueNorm, batch: Batch, rule: agent_gae.Config, heads: Sequence[nn.Linear]
-) -> tuple[Tensor, Tensor]:
-    """What a critic for each agent should say and what it said, ``[T*B, A]``, on its own scale.
-
-    Of agents that are not alive too: what the team earns after their death is owed to them, and the credit of their
-    steps is bootstrapped from these values.
-
-    Args:
-        norm: takes in the targets, the agents' lambda-returns.
-        batch: the rollout.
-        rule: discount and trace.
-        heads: last layers of the critics; rescaled with ``norm``.
-    """
-    value = norm.denormalise(batch.value)
-    target = batch.tensor(agent_gae.estimate(batch.rollout, rule)) + value
-    norm.update(target, head=heads)
-    return norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
-
-
-def team_targets(
-    norm: ValueNorm, value_TB: Tensor, adv_TBA: Tensor, active_TBA: Tensor | None, heads: Sequence[nn.Linear]
+def scaled_targets(
+    norm: ValueNorm, batch: Batch, ledger: RolloutLedger, heads: Sequence[nn.Linear], *, shared: bool = False
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """What one critic of a team should say, what it said and which steps count, flat ``[T*B]``, on its own scale.
+    """What critics should say, what they said, and which steps count, on their own scale: ``[T*B, A]`` each.
 
-    The targets are the lambda-returns of the team; the normaliser takes them in and the heads are rescaled with it.
+    All steps count for critics of single agents, also those after an agent's death: what the team earns then is owed
+    to it, and the credit of its steps is bootstrapped from these values.
 
     Args:
-        norm: of the critic's values.
-        value_TB: what it said when acting, on its scale.
-        adv_TBA: advantages in units of reward, the same for all who were alive, 0 for the others.
-        active_TBA: who was alive; ``None`` = everybody.
-        heads: last layers of the critics on this scale.
+        norm: takes in the targets.
+        batch: the rollout.
+        ledger: its credit, by a rule that gives targets.
+        heads: last layers of the critics; rescaled with ``norm``.
+        shared: one critic for the team, whose target is the same for every agent: ``[T*B]`` each; steps count in which
+            anybody was alive.
     """
-    value = norm.denormalise(value_TB)
-    adv = adv_TBA.mean(-1) if active_TBA is None else adv_TBA.sum(-1) / active_TBA.sum(-1).clamp(min=1)
-    mask = None if active_TBA is None else active_TBA.any(-1)
-    target = value + adv
+    target, value = batch.tensor(ledger.targets["step"]), norm.denormalise(batch.value)
+    mask = batch.view.active if shared else None
+    if shared:
+        target, value, mask = target[..., 0], value[..., 0], None if mask is None else mask.any(-1)
     norm.update(target, mask=mask, head=heads)
-    old = norm.normalise(value).flatten()
-    return norm.normalise(target).flatten(), old, None if mask is None else mask.flatten()
+    target, value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
+    return target, value, None if mask is None else mask.flatten()
 
 
 def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:

@@ -10,8 +10,7 @@ import numpy as np
 from evolvent.memory.index.cache_files import Files, Saved, new_tag
 from evolvent.memory.index.graph import Graph, Graphs
 from evolvent.memory.index.shadow import Shadow
-from evolvent.memory.store.engine import Progress, marks
-from evolvent.memory.store.sqlite import SQLite
+from evolvent.memory.store.engine import Progress, Store, marks
 
 _CHECKED = 64
 
@@ -28,7 +27,7 @@ class Cache:
             fortieth of what is there, when that is more): it is read, or searched, one by one.
     """
 
-    def __init__(self, store: SQLite, scope_id: int, file_from: int, graph_from: int | None, tail: int) -> None:
+    def __init__(self, store: Store, scope_id: int, file_from: int, graph_from: int | None, tail: int) -> None:
         self._store, self._scope_id = store, scope_id
         self._file_from, self._graph_from, self._tail = file_from, graph_from, tail
         self._files = Files(store.path, scope_id)

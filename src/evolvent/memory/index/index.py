@@ -19,8 +19,7 @@ from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
 from evolvent.memory.index.shadow import Shadow
-from evolvent.memory.store.engine import Progress, Search, marks
-from evolvent.memory.store.sqlite import SQLite
+from evolvent.memory.store.engine import Progress, Search, Store, marks
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6
@@ -48,7 +47,7 @@ class Index:
         MissingExtra: approximate search without usearch.
     """
 
-    def __init__(self, store: SQLite, scope_id: int, search: Search = "auto") -> None:
+    def __init__(self, store: Store, scope_id: int, search: Search = "auto") -> None:
         self._store, self._scope_id, self._search = store, scope_id, search
         if search == "approximate":
             graph.require()
@@ -59,7 +58,7 @@ class Index:
         self._waiting: list[tuple[int, str, np.ndarray]] = []  # appended one by one, taken in together when needed
         self._loaded = False
         self._seen_audit = self._safe_audit = 0
-        self._data_version = -1
+        self._data_version: tuple | None = None
         self._undone = store.undone
         self._progress: Progress | None = None
 
@@ -102,13 +101,13 @@ class Index:
         if self._undone != self._store.undone:
             self._waiting.clear()  # what of it was not undone is read again
             self._known.rewind()
-            self._seen_audit, self._data_version, self._undone = self._safe_audit, -1, self._store.undone
+            self._seen_audit, self._data_version, self._undone = self._safe_audit, None, self._store.undone
         if not self._loaded:
             self._loaded = True
             if self._cache is not None:
                 self._seen_audit = self._safe_audit = self._cache.load(self._shadow)
         self._settle()
-        version = self._store.data_version()
+        version = self._store.row("PRAGMA data_version")  # changes when another connection has committed; microseconds
         if version == self._data_version:
             return False
         before = self.n

@@ -20,7 +20,8 @@ from typing import Any, BinaryIO
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.store import schema
-from evolvent.memory.store.engine import Progress, Store, open_store
+from evolvent.memory.store.engine import Progress, Store
+from evolvent.memory.store.opening import open_store
 from evolvent.memory.store.schema import Table
 
 FORMAT = "evolvent memory"

@@ -1,4 +1,4 @@
-"""memlift, our own and the default: relevance, then what a memory is measured to add; credit by use and by leaving out.
+"""memlift, our own and the default: ranked by relevance and measured effect; credit by use and by omission.
 
     score(m) = (1 - weight) z(relevance) + weight z(c lift + (1 - c) (value - mean value))
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
@@ -41,26 +41,27 @@ class Config(Policy):
     margin: float = 0.15
     q_init: float | Literal["low", "middle", "high"] = "high"
     weight: float = 0.5
-    """Share of the value in the score: 0 relevance only, 1 value only."""
+    """Weight of the value in the score: 0 = relevance only, 1 = value only."""
     alpha: float = 0.3
-    """Floor of the step size of the value."""
+    """Least learning rate of the value."""
     gamma: float = 1.0
-    """Discount of each link back."""
+    """Discount of credit per link back to the memories that a memory was made from."""
     trace: float = 0.3
-    """Trace decay of each link back."""
+    """λ: decay of credit per link back."""
     omit: float = 0.2
-    """Probability of leaving out a selected memory (not the best one); falls as ``omit n0 / (n0 + omissions)``."""
+    """Probability of leaving out a selected memory, to measure what it adds; not the best one; falls as ``omit n0 / (n0
+    + omissions)``."""
     omit_n0: float = 20.0
-    """Omissions at which the omission rate has halved."""
+    """Omissions after which the omission probability has halved."""
     omit_harmful: float = 0.9
-    """Probability of leaving out a selected memory that is known to harm, and the most for one that may harm. A frozen
+    """Probability of leaving out a selected memory known to harm, and upper bound for one that may harm. A frozen
     recall shows neither."""
     strength: float = 4.0
-    """Pseudo-outcomes behind a source's prior."""
+    """Weight of a source's prior, as a number of outcomes."""
     decay: float = 1.0
-    """Factor on a memory's older lift statistics at each new outcome: below 1 old evidence fades (drift)."""
+    """Factor on older lift statistics at each new outcome; below 1 old evidence fades, for drifting tasks."""
     spread_floor: float = 0.1
-    """Smallest spread of values (share of the reward range) that is scaled up to 1 when ranking."""
+    """Smallest spread of values, as a share of the reward range, that is scaled up to 1 when ranking."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

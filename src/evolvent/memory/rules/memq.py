@@ -1,4 +1,4 @@
-"""MemQ: ranked by similarity and value, and credit flows back to the memories that a shown one was made from.
+"""MemQ: ranked by similarity and value; TD(λ) over the memories that a shown one was made from.
 
 Paper: MemQ, arXiv 2605.08374 (TD(lambda) over the provenance graph).
 
@@ -40,13 +40,13 @@ class Config(Policy):
     epsilon: float = 0.1
     q_init: float | Literal["low", "middle", "high"] = 0.0
     weight: float = 0.5
-    """Share of the value in the score: 0 similarity only, 1 value only."""
+    """Weight of the value in the score: 0 = similarity only, 1 = value only."""
     alpha: float = 0.3
-    """Step size of the value."""
+    """Learning rate of the value."""
     gamma: float = 0.5
-    """Discount of the new memory's value, and of each link back."""
+    """Discount of the new memory's value, and of credit per link back."""
     trace: float = 0.5
-    """Trace decay of each link back (lambda)."""
+    """λ: decay of credit per link back."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""MemRL: ranked by a blend of z-scores, and every memory that was shown moves a step towards the outcome.
+"""MemRL: ranked by z-scores of similarity and value; every memory shown moves towards the outcome.
 
 Paper: MemRL, arXiv 2601.03192: two-phase retrieval, and the single-step update that all its results use.
 
@@ -37,9 +37,9 @@ class Config(Policy):
 
     name: str = "memrl"
     weight: float = 0.5
-    """Share of the value in the score: 0 similarity only, 1 value only."""
+    """Weight of the value in the score: 0 = similarity only, 1 = value only."""
     alpha: float = 0.3
-    """Step size of the value."""
+    """Learning rate of the value."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,7 +22,7 @@ class Config(Policy):
     k: int = 32
     pool: int = 32
     alpha: float = memrl.Config.alpha
-    """Step size of the value."""
+    """Learning rate of the value."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

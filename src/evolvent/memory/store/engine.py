@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, StoreError, missing_extra
+from evolvent.core.errors import StoreError
 from evolvent.memory.store.schema import Table
 
 BUSY_TIMEOUT_S = 60.0
@@ -266,39 +265,6 @@ class Store(ABC):
                     self.meta_set(name, value)
                     found = value
         return found
-
-
-def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) -> Store:
-    """Open a store.
-
-    Args:
-        path: file, ``":memory:"``, or ``postgresql://…``.
-        sync: "full" waits for the disk at each commit (nothing acknowledged is ever lost); "normal" may lose the last
-            commits when the machine loses power, never when the process dies; the store stays consistent either way.
-        create: make it when it is new.
-
-    Raises:
-        NoMemory: there is none, and it is not to be made.
-        BadInput: not a path or URL of an engine.
-        StoreError: the store cannot be opened, is damaged, or is not a memory of this version.
-    """
-    if not isinstance(path, str | Path) or not str(path):
-        raise BadInput("not a path", got=path, expected="a file, ':memory:' or postgresql://…", where="Memory(path)")
-    if sync not in ("full", "normal"):
-        raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store")
-    scheme = str(path).partition("://")[0] if "://" in str(path) else ""
-    if scheme in ("postgresql", "postgres"):
-        try:
-            from evolvent.memory.store.postgres import Postgres
-        except ImportError as error:
-            raise missing_extra("psycopg", "postgres", "a memory at postgresql://…") from error
-        return Postgres(str(path), sync=sync, create=create)
-    if scheme:
-        expected = "a file path, ':memory:' or postgresql://…"
-        raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
-    from evolvent.memory.store.sqlite import SQLite
-
-    return SQLite(path, sync=sync, create=create)
 
 
 def damaged(got: object, where: str) -> StoreError:

@@ -37,7 +37,7 @@ class Postgres(Store):
             (default "evolvent", made when new), ``index=hnsw`` (approximate search of large stores, see pgvector) and
             ``connections=N``: how many threads may be inside at once, others wait (default 4; writers take turns).
         sync: "full" commits to the server's disk; "normal" may lose the last commits when the server crashes.
-        create: see ``open_store``.
+        create: see ``opening.open_store``.
 
     Raises:
         BadInput: the URL names an unknown index or a schema that would have to be quoted.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.index.index import Index
 from evolvent.memory.store import schema
 from evolvent.memory.store.engine import (
     BUSY_TIMEOUT_S,
@@ -31,8 +32,8 @@ class SQLite(Store):
 
     Args:
         path: file, or ``":memory:"``.
-        sync: see ``open_store``.
-        create: see ``open_store``.
+        sync: see ``opening.open_store``.
+        create: see ``opening.open_store``.
 
     Raises:
         StoreError: the file cannot be opened, is damaged, or is not a memory of this version.
@@ -130,11 +131,6 @@ class SQLite(Store):
             while piece := cursor.fetchmany(size):
                 yield piece
 
-    def data_version(self) -> int:
-        """A number that changes when another connection has committed; microseconds."""
-        with self.lock, self.translated("reading"):
-            return int(self.db.execute("PRAGMA data_version").fetchone()[0])
-
     def load(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:
         """Insert whole rows."""
         with self.session() as db, self.translated("writing"):
@@ -144,8 +140,6 @@ class SQLite(Store):
 
     def index(self, scope_id: int, search: Search = "auto") -> Any:
         """A shadow of the file: in memory, of large scopes in files beside it."""
-        from evolvent.memory.index.index import Index
-
         self._indexes.append(Index(self, scope_id, search))
         return self._indexes[-1]
 

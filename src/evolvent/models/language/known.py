@@ -15,6 +15,9 @@ import torch
 from evolvent.core.protocols import Request
 from evolvent.models.language.model import LanguageModel, Row
 
+SITUATIONS = 20_000
+"""How many are remembered at most."""
+
 
 class Opinion(NamedTuple):
     """Of one action: log-probability and entropy of each of its tokens, float32 ``[K]``, nats."""
@@ -64,7 +67,10 @@ class Known:
             for key, request in new.items():
                 self._found[key] = found[at : at + len(request.choices)]
                 at += len(request.choices)
-        return [self._found[key] for key in keys]
+        opinions = [self._found[key] for key in keys]
+        while len(self._found) > SITUATIONS:  # the oldest first: a long stream does not come back to them
+            del self._found[next(iter(self._found))]
+        return opinions
 
 
 def walk(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], seed: int, *, greedy: bool) -> int:

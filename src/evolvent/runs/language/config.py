@@ -17,98 +17,97 @@ from evolvent.models.language.load import dtype_of
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes about it: nothing here belongs to an algorithm."""
+    """Settings of a run that do not belong to an algorithm."""
 
     minutes: float = 0.0
-    """Stop after the update in which these minutes have passed; 0 = no limit."""
+    """Time limit in minutes, checked after each update; 0 = no limit."""
     sampled: int = 0
-    """Stop after the update in which so many tokens were sampled in all; 0 = no limit."""
+    """Limit on sampled tokens in total, checked after each update; 0 = no limit."""
     lora_rank: int = 8
-    """Rank of the LoRA adapter; 0 trains all weights."""
+    """Rank of the LoRA adapter; 0 = train all weights."""
     device: str = "cpu"
-    """Where the model lives: cpu, cuda."""
+    """Torch device: cpu, cuda."""
     dtype: str = "auto"
-    """Of the weights: float32, bfloat16, or auto (bfloat16 where the processor computes in it)."""
+    """Data type of the weights: float32, bfloat16, or auto (bfloat16 where the processor supports it)."""
     sampler: Literal["own", "vllm"] = "own"
-    """What draws free text: the model itself, or vLLM in the same process (docs/vllm.md)."""
+    """Sampler of free text: the model itself, or vLLM in the same process (docs/vllm.md)."""
     threads: int = 0
-    """Threads of torch; 0 = its own choice."""
+    """Threads of torch; 0 = torch's default."""
     workers: int = 0
-    """Threads on which environments work while others wait for the model; 0 = in lockstep."""
+    """Threads that step environments while others wait for the model; 0 = all environments in lockstep."""
     style: Literal["plain", "chat"] = "plain"
-    """Prompts as plain text to be completed, or in the model's chat template."""
+    """Prompt format: plain text to continue, or the model's chat template."""
     transcript: bool = False
-    """A conversation that goes on from turn to turn; otherwise each decision gets a fresh prompt."""
+    """Keep the conversation of earlier turns in the prompt; otherwise each decision has a fresh prompt."""
     answer: int = 0
-    """Tokens of one answer; 0 = what the environment asks for."""
+    """Largest number of tokens of an answer; 0 = the environment's limit."""
     turns: int = 0
-    """Decisions of one attempt; 0 = as many as the environment allows."""
+    """Largest number of decisions of an attempt; 0 = the environment's limit."""
     tokens: int = 0
-    """Sampled tokens of one attempt; 0 = no limit."""
+    """Largest number of sampled tokens of an attempt; 0 = no limit."""
     truncated: Truncated = "count"
-    """Answers cut off for length: trained on like others (count), left out, or with their whole attempt
-    (leave_out_episode); how many were cut off is told as ``cut_mean`` in any case."""
+    """Answers cut off by the token limit: train on them (count), drop the answer, or drop its whole attempt."""
     micro_tokens: int = 512
-    """Tokens of one forward and backward pass; bounds the memory and changes no number beyond rounding. A LoRA step of
-    a 135M model in float32 takes 1.2 GB besides the model with 512, 1.7 with 768. More is faster where all
-    weights are trained, or where many attempts share a long beginning, which each pass computes again."""
+    """Tokens of one forward and backward pass (gradient accumulation): bounds the memory, and changes results by
+    rounding only. A LoRA step of a 135M model in float32 takes 1.2 GB besides the model at 512, 1.7 GB at 768. More is
+    faster with all weights trained, or where attempts share long prompts."""
     checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, more time."""
+    """Gradient checkpointing: recompute activations in the backward pass, for less memory and more time."""
     eval_every: int = 10
-    """Updates between evaluations on held-out tasks; 0 = only before and after."""
+    """Updates between evaluations on held-out tasks; 0 = only before and after training."""
     eval_tasks: int = 32
-    """Held-out tasks of an evaluation."""
+    """Held-out tasks in an evaluation."""
     save_every: int = 1
     """Updates between checkpoints."""
     record: int = 2
-    """Attempts of each update that are kept in episodes.jsonl; those of the last update are all kept."""
+    """Attempts of each update that are written to episodes.jsonl; those of the last update are all written."""
     memory: str = ""
     """A memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = none."""
     memories: int = 3
-    """Memories shown at most."""
+    """Memories retrieved into the prompt, at most (top k)."""
     lessons: tuple[str, ...] = ("successes", "corrections")
     """What is written into the memory: successes, corrections, failures, procedures (in the model's words)."""
 
 
 @dataclass(frozen=True)
 class CriticPlan(Plan):
-    """The same where a critic learns beside the policy."""
+    """Settings of a run with a critic."""
 
     critic_epochs: int = 0
-    """Passes of the critic over an update; 0 = as many as the policy's. Its features are frozen: they cost little."""
+    """Epochs of the critic over an update (cheap: its features are frozen); 0 = as many as the policy's."""
     warmup: int = 0
-    """First updates in which the critic learns alone: one that knows nothing leads astray. Fewer where half of the
-    minutes or tokens are spent before."""
+    """Number of first updates that train only the critic; fewer if half of the minutes or tokens are spent before."""
 
 
 @dataclass(frozen=True)
 class LanguageConfig:
     """Settings that every learner of language models has."""
 
+    KIND = "language"
     EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
 
     env: str = "arithmetic:largest"
-    """Environment with its options, e.g. babyai:GoToRedBallNoDists or overcooked:tomato-salad."""
+    """Environment with its options, e.g. overcooked:tomato-salad or babyai:GoToRedBallNoDists."""
     model: str = "smollm2-135m"
-    """What is trained: a name, a Hugging Face id, or a folder."""
+    """Language model to train: a name, a Hugging Face id, or a folder."""
     seed: int = 0
-    """Root of the seed tree: tasks, draws and minibatches follow from it."""
+    """Random seed of tasks, sampling and minibatches."""
     updates: int = 100
-    """Updates in all."""
+    """Number of updates; each one samples attempts and then trains on them."""
     prompts: int = 8
-    """Tasks of an update."""
+    """Tasks per update."""
     group: int = 4
-    """Attempts at each task (G)."""
+    """Group size: attempts at each task (G)."""
     act: Way = "trie"
-    """Among allowed actions: token by token inside them (trie), or whole by likelihood a word, a token, or in sum."""
+    """How to choose a listed action: trie = token by token; word, token, sum = whole, by its log-probability."""
     temperature: float = 1.0
-    """Sampling temperature while learning."""
+    """Sampling temperature during training."""
     lr: float = 1e-4
-    """Step size of AdamW."""
+    """Learning rate of AdamW."""
     epochs: int = 1
-    """Passes over the attempts of an update."""
+    """Epochs: passes over the attempts of an update."""
     minibatches: int = 1
-    """Optimiser steps of a pass."""
+    """Minibatches in an epoch: optimiser steps for each pass over the attempts."""
     plan: Plan = Plan()
     """Device, prompts, budgets, evaluations, checkpoints."""
 

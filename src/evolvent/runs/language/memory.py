@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Engine, Env, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import preset
+from evolvent.memory.policies import Policy, preset, rule_of
 from evolvent.play.attempt import play
 from evolvent.play.experience import Experience, Use
 from evolvent.play.manner import Manner
@@ -31,6 +32,19 @@ from evolvent.runs.memory.account import top_memories
 
 BUDGET_CHARS = 2000
 """Characters of memory text allowed in a prompt."""
+
+
+def chosen(plan: Plan) -> tuple[Policy, Use]:
+    """The memory that ``plan`` asks for, and how it is used.
+
+    Raises:
+        BadInput: no such policy or lesson, or a policy that never shows anything.
+    """
+    policy = preset(plan.memory, k=plan.memories)
+    if rule_of(policy).candidates == "none":
+        do = "leave --memory out"
+        raise BadInput("a memory that shows nothing", got=plan.memory, where="--memory", do=do)
+    return policy, Use(how="context", lessons=plan.lessons, budget_chars=BUDGET_CHARS)
 
 
 class LanguageMemory:
@@ -45,8 +59,7 @@ class LanguageMemory:
 
     def __init__(self, plan: Plan, path: Path, seed: int, reward_range: tuple[float, float]) -> None:
         self._path, self._seed, self._range = path, seed, reward_range
-        self._policy = preset(plan.memory, k=plan.memories)
-        self._use = Use(how="context", lessons=plan.lessons, budget_chars=BUDGET_CHARS)
+        self._policy, self._use = chosen(plan)
         self._pending: list[tuple[Episode, Experience]] = []
         self._opened: Memory | None = None
 
@@ -82,7 +95,7 @@ class LanguageMemory:
 
     def state_dict(self) -> dict[str, Any]:
         """The whole store, as it stands between two updates."""
-        assert self._memory is not None  # it is there before it is read
+        _ = self._memory  # opening it makes the file, where nobody has used it yet
         with closing(sqlite3.connect(self._path)) as store:
             return {"store": np.frombuffer(store.serialize(), np.uint8).copy()}
 

@@ -12,6 +12,7 @@ from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng
 from evolvent.runs.language.baselines import random_command
 from evolvent.runs.language.config import LanguageConfig, check
+from evolvent.runs.language.memory import chosen
 from evolvent.runs.language.tasks import run_tasks
 from evolvent.runs.sources import pinned
 
@@ -61,6 +62,8 @@ def start(
     """
     check(config, adapters)
     _check_settings(config, needs)
+    if config.plan.memory:
+        chosen(config.plan)
     spec = pinned(folder, config.env)
     env = envs.load(spec)
     try:

@@ -50,6 +50,8 @@ class Plan:
 class MemoryConfig:
     """Settings that every memory system has; the defaults are the main job."""
 
+    KIND = "memory"
+
     env: str = "analyst"
     """Environment, with options after a colon: analyst:reviewer_wrong=0.2,drift=0.5."""
     model: str = "qwen2.5-coder-1.5b"
@@ -158,6 +160,14 @@ def _evaluate(
 def _opened(
     config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, model: Model | None
 ) -> Iterator[tuple[Env, Agent, Memory]]:
+    plan = config.plan
+    # all of it before the model is loaded
+    team = workflow(plan.agents) if plan.agents else SOLO
+    budget = Budget(turns=plan.turns, tokens=plan.tokens, answer=plan.answer)
+    how = "none" if rule_of(policy).candidates == "none" else config.use
+    if config.model == "none" and model is None and how == "both":  # nobody reads
+        how = "values"
+    use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
     with ExitStack() as stack:
         env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
         if model is None and config.model != "none":
@@ -171,14 +181,7 @@ def _opened(
                 )
             )
         )  # fmt: skip
-        how = "none" if rule_of(policy).candidates == "none" else config.use
-        if model is None and how == "both":  # nobody reads
-            how = "values"
         engine, renderer = answering(model, config.temperature)
-        plan = config.plan
-        team = workflow(plan.agents) if plan.agents else SOLO
-        budget = Budget(turns=plan.turns, tokens=plan.tokens, answer=plan.answer)
-        use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
         manner = Manner(renderer, team, budget, plan.transcript)
         agent = Agent(engine, "none" if model is None else model.name, use, manner)
         yield env, agent, memory

@@ -85,6 +85,7 @@ class Plan:
 class TeamConfig:
     """Settings that every team learner has."""
 
+    KIND = "team"
     EXTENDABLE = (("steps", "step"),)
 
     env: str = "spread:n=3"

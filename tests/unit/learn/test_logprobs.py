@@ -132,7 +132,7 @@ class Scored(language.LanguageModel):
     def __init__(self):
         self.device = torch.device("cpu")
 
-    def judge(self, rows, *, adapter="policy", temperature=1.0, want=()):
+    def logprobs(self, rows, *, adapter="policy", temperature=1.0, want=()):
         known = {4: [-1.0, -2.0], 6: [-0.5] * 4, 8: [-2.5]}
         flat = torch.tensor([x for row in rows for x in known[int(row.tokens[0])]])
         return language.Logprobs(flat, torch.zeros_like(flat))
