@@ -17,12 +17,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from memory_trial import policy_for, run_bandit, run_chain
+
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.envs.text.memory_worlds import Bandit, BanditOptions, Chain, ChainOptions
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.memory.policies import to_dict
-from evolvent.runs.memory.trial import policy_for, run_bandit, run_chain
 
 HERE = Path(__file__).parent
 DOC = HERE.parent / "docs" / "results" / "memory-worlds.md"

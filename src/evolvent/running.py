@@ -180,7 +180,7 @@ def _run_one(
         kind = getattr(config, "KIND", "")
         folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind)
         if found.file is not None:
-            sources.keep(folder.path / catalogue.KEPT, found.file, system=found.asked)
+            sources.save_copy(folder.path / catalogue.KEPT, found.file, system=found.asked)
     else:
         folder = RunFolder.open(resume)
         _check_same(folder, found)

@@ -26,7 +26,7 @@ from evolvent.core.protocols import Request
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_utterance_critic
 from evolvent.evaluate.live import Live
-from evolvent.learn.critics.utterance import Settings, Situation, UtteranceCritics
+from evolvent.learn.critics.utterance import Situation, UtteranceCriticConfig, UtteranceCritics
 from evolvent.learn.tokens.objectives_of_papers import ARCHER
 from evolvent.models.language.acting import Acting
 from evolvent.runs.language.config import LanguageConfig, check_stages
@@ -66,7 +66,7 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    settings = Settings(config.critic_lr, config.gamma, config.tau, config.capacity, config.grad_clip)
+    settings = UtteranceCriticConfig(config.critic_lr, config.gamma, config.tau, config.capacity, config.grad_clip)
     unit = "token" if config.act == "trie" else "action"
     check_stages(config.updates, config.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:

@@ -28,7 +28,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_soft_bellman
 from evolvent.evaluate.live import Live
-from evolvent.learn.critics.soft_q_net import SLOW, Q, Settings, SoftQ
+from evolvent.learn.critics.soft_q_net import SLOW, Q, SoftQ, SoftQConfig
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
@@ -64,7 +64,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             "a soft backup needs a policy over tokens", got=f"--act {config.act}", expected="trie", where="--act"
         )
     rule = token_soft_bellman.Config(beta=config.beta, gamma=config.gamma)
-    settings = Settings(
+    settings = SoftQConfig(
         beta=config.beta, gamma=config.gamma, polyak=config.polyak, temperature=config.temperature,
         delta=config.huber, grad_clip=config.grad_clip, micro_tokens=config.plan.micro_tokens,
     )  # fmt: skip

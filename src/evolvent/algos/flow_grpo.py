@@ -6,9 +6,8 @@ arXiv 2510.05592).
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)          on every turn of the planner in attempt i, on no other
     L   = - mean_tokens min(r A, clip(r, 1 - .2, 1 + high) A) + kl KL(pi || ref)
 
-In every turn the planner says in free words what to do next, and the executor, the frozen base, reads it and acts.
-Both see what was shown and said before: the memory of the attempt. Each turn of the planner is a decision with a
-prompt of its own.
+In every turn the planner writes in free text what to do next; the executor, the frozen base, reads it and acts. Both
+see the observations and answers of earlier turns. Each turn of the planner is a decision with a prompt of its own.
 
 Deviations: of AgentFlow's four modules the verifier is the environment, which says when an attempt is over, and the
 generator of the answer is the executor. Statistics are over attempts, the released ones over turns. 8 tasks x 4

@@ -6,12 +6,12 @@ Paper: Lyu et al. 2025, Hierarchical Budget Policy Optimization (arXiv 2507.1584
     A_i = (mean of R under budget b - beta cos(pi b / 2L)) + (R_i - mean R) / std R
     L   = - mean_i mean_t min(r A, clip(r, 1 +- eps) A)
 
-The attempts of a group are told their budgets in the prompt, each budget equally often; held-out tasks are attempted
-without one. Right is what the environment calls a success, however it pays, unless ``correct_above`` is set. ``beta``
-is 1.
+The prompt of each attempt states its budget; a group has each budget equally often, held-out tasks have none. An
+attempt is right if the environment reports success, whatever its reward, unless ``correct_above`` is set. ``beta`` is
+1.
 
-Deviations: the budget stands under the situation; the paper lets the answer begin with it. With G = 4 each budget has
-one attempt, the paper has 4. LoRA instead of all weights, and a learning rate that suits it.
+Deviations: the budget is stated below the observation; in the paper the answer begins with it. With G = 4 each budget
+has one attempt, the paper has 4. LoRA instead of all weights, and a learning rate that suits it.
 """
 
 from __future__ import annotations

@@ -2,23 +2,23 @@
 
 Paper: Liao et al. 2025, MARFT: Multi-Agent Reinforcement Fine-Tuning (arXiv 2504.16129).
 
-In a turn agents speak in order, each reading those before it; the last one's words are the action, and the reward is
-its. A shared critic values what each is about to see; the advantage walks back from agent to agent (``--level action``,
-MARFT-A) or from token to token (``--level token``, MARFT-T):
+In each turn the agents answer in order, each reading those before it; the last one's answer is the action and gets the
+reward. A shared critic predicts the value of each agent's prompt. GAE runs backwards from agent to agent (``--level
+action``, MARFT-A) or from token to token (``--level token``, MARFT-T):
 
     A = delta + g lambda A',   delta = r + g V' - V,      g = gamma at the end of a turn, kappa inside it
     L = mean max(-r A, -clip(r, 1 +- eps) A) - c H       one ratio a decision (the product over its tokens), or a token
 
 over the decisions of one agent at a time, the next one after ``interval`` updates (0: all in every update). A single
-agent is ``--agents solver``: with ``--group`` times the number of agents it may spend the same tokens.
+agent is ``--agents solver``; multiply ``--group`` by the number of agents for the same token budget.
 
-Deviations: kappa = 1, so that a workflow's worth does not depend on how many speak; ``--kappa 0.99`` is the released
-code. One threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first.
-Advantages are normalised over the decisions of the agent in its turn, not over those of all agents: its step then has
-the same size whatever the others' advantages are. Agents share one base and one critic's features; no warm-up of the
-critic. ``interval`` counts updates, the released one 1,000 environment steps; a run in which an agent's turn never
-comes is refused. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is that of
-the released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no agent is
+Deviations: kappa = 1, so that values do not depend on the number of agents; ``--kappa 0.99`` is the released code. One
+threshold for discarding a step at both levels: the released 1.7e-6 for tokens discards all but the first. Advantages
+are normalised over the decisions of the agent in its turn, not over those of all agents: its step then has the same
+size whatever the others' advantages are. Agents share one base and one critic's features; no warm-up of the critic.
+``interval`` counts updates, the released one 1,000 environment steps; a run in which an agent's turn never comes is
+refused. Temperature 1 over all tokens (released .5 among the 50 likeliest). One pass of one step is that of the
+released script, its defaults are 5 passes of 4. Rates for LoRA on a small model. A workflow is fixed: no agent is
 absent, the order does not change with t, layers speak one after another, and only the last agent is graded.
 """
 

@@ -42,7 +42,7 @@ class Config(MemoryConfig):
     alpha: float = Rule.alpha
     """Learning rate of the value."""
     omit: float = Rule.omit
-    """Probability of leaving out a selected memory (not the best one), to measure its effect; falls with use."""
+    """Probability of leaving out a selected memory (never the best), to measure its effect; falls with omissions."""
     trace: float = Rule.trace
     """λ: decay of credit per link back to the memories that a memory was made from."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance

@@ -7,9 +7,9 @@ Paper: Chen et al. 2025, Bridging Supervised Learning and Reinforcement Learning
 
 If the old policy is a mixture of one that is right with probability q and one that is wrong, raising the first lowers
 the second: wrong answers are fitted by their share of the mixture. ``max_v`` bounds the value and leaves the gradient.
-On policy the gradient is that of GRPO. Groups that are all right or all wrong are left out. Right is what the
-environment calls a success, however it pays: shaped rewards and penalties are not read, unless ``correct_above`` is
-set. q is the share within the attempts that were judged, and the loss reads it off the advantage ``c - q``.
+On policy the gradient is that of GRPO. Groups that are all right or all wrong are left out. An attempt is right if the
+environment reports success, whatever its reward (shaped rewards and penalties are ignored), unless ``correct_above`` is
+set. q is the share among attempts whose success is known; the loss derives it from the advantage ``c - q``.
 
 Deviations: one optimiser step an update of 8 tasks x 4 attempts by default, the paper does 16 (``--minibatches``) on
 16 x 512 attempts. LoRA instead of all weights, and a learning rate that suits it.

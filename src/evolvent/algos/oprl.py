@@ -8,8 +8,8 @@ Paper: Liu et al. 2025, Agentic Reinforcement Learning with Implicit Step Reward
 
 The model is a second adapter on the same base. In each update it learns first and then scores; its reference is the
 policy that sampled. Groups without both a success and a failure teach it nothing. Implicit rewards are divided by the
-largest sum to go of the batch, as released, but never scaled up from less than rounding; both models are judged in
-float32 for them.
+largest sum to go of the batch, as released, but never scaled up from less than rounding; the log-probabilities of both
+models are computed in float32 for them.
 
 Deviations: sums over steps as in the paper, the released code takes means; all steps enter the step baseline, the
 released code lets only the first of each attempt in. The penalty for invalid actions is the environment's business. 8

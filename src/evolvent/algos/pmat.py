@@ -10,10 +10,10 @@ arXiv 2502.16496).
 Orders are drawn while learning; an evaluation plays in the likeliest one. The gradient of L_rank reaches the encoder.
 Agents that look alike have equal scores: an order can be learned only where observations or numbers tell them apart.
 
-Deviations from the released code, which judges actions in the order of their numbers although they were taken in the
-drawn one (ratios are not 1 before the first step, and the permutation game is not learned): the drawn order holds for
-representations, masks and actions in acting and in learning. Hidden layers of the scorer have their own weights. Those
-of MAT (``algos/mat.py``) apply.
+Deviations from the released code, which computes log-probabilities in the order of agent indices although actions were
+taken in the sampled order (ratios are not 1 before the first step, and the permutation game is not learned): the drawn
+order holds for representations, masks and actions in acting and in learning. Hidden layers of the scorer have their own
+weights. Those of MAT (``algos/mat.py``) apply.
 """
 
 from __future__ import annotations

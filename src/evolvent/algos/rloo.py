@@ -6,9 +6,9 @@ Paper: Ahmadian et al. 2024, Back to Basics (arXiv 2402.14740), after Kool et al
     A_i = R_i - 1/(G-1) sum_{j != i} R_j
     L   = - mean_i A_i sum_t log pi(w_t)
 
-Unbiased: the baseline does not know attempt i. The divergence from the model without its adapter is part of what is
-earned, not of the loss; both sides of it are judged in float32, after sampling (``runs.language.notes``). There is
-no ratio: with more than one optimiser step an update the later ones are off policy and not corrected.
+Unbiased: the baseline does not depend on attempt i. The KL divergence from the model without its adapter is part of the
+reward, not of the loss; its log-probabilities are computed in float32, after sampling (``runs.language.notes``). There
+is no ratio: with more than one optimiser step an update the later ones are off policy and not corrected.
 
 Deviations: LoRA instead of all weights, and a learning rate that suits it.
 """

@@ -35,7 +35,7 @@ from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_groups
 from evolvent.learn.tokens.imitation import WithReplay
 from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
-from evolvent.learn.tokens.replay import Replay, side_by_side
+from evolvent.learn.tokens.replay import Replay
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.frozen import evaluate_language
@@ -88,18 +88,19 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 out_E = ~wide | bad
                 base = partial(step_group_mean.assign, config=RULE)
                 ledger = step_left_out.assign(episodes, step_left_out.Config(base, out=lambda _, out=out_E: out))
-                old = replay.draw(len(episodes), t)
                 recent = step_recent_median.Config(recent=tuple(replay.means))
-                both = side_by_side(ledger, step_recent_median.assign(old, recent))
-                replay.add([e for e, w in zip(episodes, wide, strict=True) if w], t, faulty=bad[wide].tolist())
+                old = replay.draw(len(episodes), t, partial(step_recent_median.assign, config=recent))
+                both = ledger.followed_by(old, "step")
+                better = step_group_mean.assign([e for e, w in zip(episodes, wide, strict=True) if w])
+                replay.add(better, t, faulty=bad[wide].tolist())
             with run.clock("learn"):  # LEARN
-                objective = WithReplay(own, replayed, len(episodes), rising(t, config.period))
+                objective, n = WithReplay(own, replayed, len(episodes), rising(t, config.period)), len(old.episodes)
                 metrics = run.improve(
-                    objective, both.episodes, both, level="step", grad_clip=config.grad_clip, replayed=len(old)
+                    objective, both.episodes, both, level="step", grad_clip=config.grad_clip, replayed=n
                 )
-                if old and "gap" in metrics:  # an older policy sampled: that says nothing of sampler and trainer
+                if n and "gap" in metrics:  # an older policy sampled: that says nothing of sampler and trainer
                     metrics["replay_gap"] = metrics.pop("gap")
-            counts = {"left_out": left_out(ledger), "faulty": float(bad.mean()), "replayed": float(len(old))}
+            counts = {"left_out": left_out(ledger), "faulty": float(bad.mean()), "replayed": float(n)}
             run.log(episodes, ledger, **counts, replay_weight=objective.weight, **metrics)
         summary = "the return and the bonus for turns, against the mean of the group"
         return run.finish("spear", Rule.of(step_group_mean, "spear", summary, RULE))

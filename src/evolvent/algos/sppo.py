@@ -7,8 +7,8 @@ Paper: Wu et al. 2024, Self-Play Preference Optimization for Language Model Alig
 P is the share of the others of its group that an attempt beats, a tie being half a win; in a recorded pair 1 and 0. The
 policy is repeated on its own attempts, update by update; or attempts are recorded (``--pairs``, as in ``dpo``).
 
-Deviations: P is counted within the group by what attempts earned, not asked of a preference model; every attempt of a
-group takes part, not two; the reference stays the first model (released: the policy of the iteration before). With the
+Deviations: P is computed from the returns within the group, not by a preference model; every attempt of a group takes
+part, not two; the reference stays the first model (released: the policy of the iteration before). With the
 published beta of 0.001 a win asks for a move of 500 nats, so the gradient is clipped all the time and the size of a
 step is the learning rate's; rates suit LoRA.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +17,11 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import credit_units, page
 from evolvent.evaluate.pages.credit_units import Book
+from evolvent.runs.team.record import stored
 
 _WHERE = "evolvent credit"
 
@@ -37,7 +40,7 @@ def credit(
     """Credit of the recorded attempts of a run, computed by one or more credit rules.
 
     Args:
-        folder: run folder with episodes.jsonl.
+        folder: run folder with episodes.jsonl, or of a team with rollout.json.
         rule: credit rules: names of `evolvent list credit`, file.py:assign or package.module:assign; settings may
             follow, e.g. step_gae:gamma=0.95 or my_rule.py:assign,scale=2.
         rule_options: settings for every named rule, as key=value.
@@ -67,10 +70,15 @@ def credit(
                 if len(chosen) > 1:
                     live.note(f"! {text}: {error}")
                 continue
-            books.append(credit_units.book(text, one.LEVEL, ledger))
+            books.append(
+                credit_units.team_book(text, ledger)
+                if isinstance(ledger, RolloutLedger)
+                else credit_units.book(text, one.LEVEL, ledger)
+            )
         if not books:
             raise refused[0]
-        _show(books, f"{folder}: {len(episodes)} attempts", top, live)
+        what = f"{len(episodes)} attempts" if episodes else "the newest rollout that was stored"
+        _show(books, f"{folder}: {what}", top, live)
         if json is not None:
             told = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
             write_atomic(json, dump(told, indent=2) + "\n")
@@ -90,7 +98,7 @@ def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
     if not records:
         raise BadInput(
             "the run has recorded no attempts", got=str(folder.path), expected="lines in episodes.jsonl", where=_WHERE,
-            do="language models: --record N keeps N attempts of each update; teams over arrays record no attempts",
+            do="language models: --record N keeps N attempts of each update; teams in lockstep: agent_gae, …",
         )  # fmt: skip
     newest = max(int(record.get("step", 0)) for record in records)
     return [Episode.from_dict(record) for record in records if not last or int(record.get("step", 0)) == newest]
@@ -103,11 +111,7 @@ def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: 
         BadInput: what the record lacks for this rule.
     """
     if rule.RECORD == "rollout":
-        raise BadInput(
-            "the run has recorded no rollout", got=str(folder.path), where=f"credit rule {rule.name}",
-            expected="the arrays of a team (time x copies x agents), which runs keep in memory only",
-            do=f"from Python: credit_rule({rule.name!r}).assign(rollout, …)",
-        )  # fmt: skip
+        return _of_team(rule, config, folder)
     if config is not None and any(f.name == "embed" and config.embed is None for f in dataclasses.fields(config)):
         from evolvent.memory import embedders
 
@@ -119,6 +123,20 @@ def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: 
             expected=_NEEDED[rule.LEVEL], where=f"credit rule {rule.name}", do="take a run that records them",
         )  # fmt: skip
     return ledger
+
+
+def _of_team(rule: CreditRule, config: Any, folder: RunFolder) -> RolloutLedger:
+    """The ledger of a rule over the rollout that a team has stored, given those columns beside it that it asks for."""
+    rollout, columns = stored(folder.path)
+    asked = [p for p in inspect.signature(rule.function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    missing = [p.name for p in asked if p.default is p.empty and p.name not in columns]
+    if missing:
+        raise BadInput(
+            "the run has stored no column that the rule asks for", got=", ".join(columns) or "none besides the rollout",
+            expected=", ".join(missing), where=f"credit rule {rule.name}",
+            do="take a run with a critic of joint actions: coma, or mappo with --optimal-baseline surrogate",
+        )  # fmt: skip
+    return rule.assign(rollout, config, **{p.name: columns[p.name] for p in asked if p.name in columns})
 
 
 _NEEDED = {

@@ -136,6 +136,12 @@ class Ledger:
             raise BadInput("mask does not fit", got=got, expected=f"bool ({n},)", where=f"Ledger.set({level!r})")
         self._values[level] = np.where(chosen, new, self.values(level))
 
+    def followed_by(self, other: Ledger, level: str) -> Ledger:
+        """Credit of both at ``level``, the episodes of this one first."""
+        both = Ledger.for_episodes([*self.episodes, *other.episodes])
+        both.set(level, np.concatenate([self.values(level), other.values(level)]))
+        return both
+
     def get(self, level: str, *, episode: int, unit: int | str) -> float | None:
         """Credit of one unit (index within the episode, or name), ``None`` where not scored."""
         layout = self._layout(level)

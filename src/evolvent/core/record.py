@@ -35,9 +35,9 @@ class Record:
     Attributes:
         ends: how each attempt ended; several where attempts share a beginning (``core.branches``), the first one whole.
         forks: where the nodes of each attempt stand.
-        turn: which turn of the environment the decisions from now on belong to; ``None`` = nobody says.
+        turn: turn of the environment that the following decisions belong to; ``None`` = unknown.
         offers_tools: the environment has tools, called or not.
-        budget_tokens: tokens that the attempt was granted, as it was told; ``None`` = no such promise.
+        budget_tokens: token budget stated in the prompt; ``None`` = no budget.
         rewards_by_kind: rewards besides the task's own, see ``core.reward_kinds``.
         terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``; of the
             first attempt, where several share a beginning.
@@ -128,14 +128,14 @@ class Record:
 
     @property
     def turn_T(self) -> np.ndarray:
-        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 where nobody says."""
+        """Turn of the environment that each decision belongs to: int32 ``[T]``, -1 if unknown."""
         return np.array(self._turn, dtype=np.int32)
 
     @property
     def outcomes(self) -> list[str] | None:
         """How each call of a tool went, in order; ``None`` where no tools were offered."""
-        told = [data["outcome"] for data in self._data.values() if "outcome" in data]
-        return told if told or self.offers_tools else None
+        found = [data["outcome"] for data in self._data.values() if "outcome" in data]
+        return found if found or self.offers_tools else None
 
     @property
     def step_nodes_T(self) -> np.ndarray:

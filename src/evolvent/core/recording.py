@@ -159,11 +159,11 @@ class Recording(Record):
         Args:
             terminated: by the task's own rules.
             truncated: by a limit.
-            success: ``None`` where nobody judged it.
-            source: who judged it.
+            success: whether it succeeded; ``None`` = unknown.
+            source: where ``success`` comes from.
             valid: False = not to be learned from.
             stop: why it stopped: the limit that was reached, or what the environment says; empty where not known.
-            answer: the final answer; empty where none could be read, ``None`` where nobody says.
+            answer: the final answer; empty where none could be read, ``None`` = unknown.
             choices: token ids of every action that was allowed where it was cut off; empty = any text was.
         """
         if self.ended:

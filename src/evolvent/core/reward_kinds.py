@@ -68,7 +68,7 @@ def succeeded(episode: Episode, above: float | None = None) -> bool:
     A return alone does not say it: rewards may be shaped, partial, or penalties.
 
     Raises:
-        BadInput: nobody judged the attempt and there is no bar.
+        BadInput: ``success`` is unknown and ``above`` is not given.
     """
     if above is not None:
         return episode.total_reward > above

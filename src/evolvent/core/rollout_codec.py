@@ -6,6 +6,7 @@ stored can be credited again (``RolloutLedger``), replayed, or learned from with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
@@ -22,15 +23,20 @@ SCHEMA = 1
 _COLUMNS = tuple(field.name for field in fields(Rollout) if field.name != "agents")
 
 
-def save_rollout(path: str | Path, rollout: Rollout) -> None:
+def save_rollout(path: str | Path, rollout: Rollout, more: Mapping[str, np.ndarray] | None = None) -> None:
     """Write ``rollout`` to the manifest ``path`` (``NAME.json``) and the npz that it names, replacing both atomically.
+
+    Args:
+        path: of the manifest.
+        rollout: what to write.
+        more: further columns by name, which ``load_columns`` reads.
 
     Raises:
         BadInput: a column of Python objects.
     """
     path = Path(path)
     found = {name: getattr(rollout, name) for name in _COLUMNS}
-    columns = {name: np.asarray(array) for name, array in found.items() if array is not None}
+    columns = {name: np.asarray(array) for name, array in found.items() if array is not None} | dict(more or {})
     for name, array in columns.items():
         if array.dtype.kind not in "biuf":
             raise BadInput(
@@ -39,7 +45,7 @@ def save_rollout(path: str | Path, rollout: Rollout) -> None:
     blob = blob_name(path, columns)
     manifest = {
         "kind": "rollout", "schema": SCHEMA, "agents": list(rollout.agents), "file": blob,
-        "columns": _described(columns), **provenance(),
+        "columns": _described(columns), "more": list(more or {}), **provenance(),
     }  # fmt: skip
     write_blob(path, columns)
     write_atomic(path, dump(manifest, indent=1) + "\n")
@@ -52,7 +58,19 @@ def load_rollout(path: str | Path) -> Rollout:
     Raises:
         BadInput: missing, damaged, not a rollout, or of a newer schema.
     """
-    path = Path(path)
+    columns, manifest = _read(Path(path))
+    known = {name: array for name, array in columns.items() if name in _COLUMNS}
+    return Rollout(**known, agents=tuple(manifest["agents"]))
+
+
+def load_columns(path: str | Path) -> dict[str, np.ndarray]:
+    """The further columns that ``save_rollout`` was given, by name; errors as ``load_rollout``."""
+    columns, manifest = _read(Path(path))
+    return {name: columns[name] for name in manifest.get("more", ())}
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """All columns, and the manifest."""
     read: Any = read_object(path, "the manifest of a stored rollout (core.rollout_codec.save_rollout)")
     manifest = cast("dict[str, Any]", read if isinstance(read, dict) else {})
     if manifest.get("kind") != "rollout":
@@ -69,12 +87,12 @@ def load_rollout(path: str | Path) -> Rollout:
             "the manifest of a rollout lacks a field", got=sorted(manifest), expected=sorted(lacking), where=str(path)
         )
     columns = read_blob(path.with_name(Path(str(manifest["file"])).name), str(path), "file of columns")
-    if _described(columns) != manifest["columns"] or not columns.keys() <= set(_COLUMNS):
+    if _described(columns) != manifest["columns"] or not columns.keys() <= {*_COLUMNS, *manifest.get("more", ())}:
         raise BadInput(
             "the columns are not those of the manifest", got=_described(columns), expected=manifest["columns"],
             where=str(path),
         )  # fmt: skip
-    return Rollout(**columns, agents=tuple(manifest["agents"]))
+    return columns, manifest
 
 
 def _described(columns: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -37,13 +37,15 @@ class RolloutLedger:
         rollout: whose credit it is.
         targets: what a critic should have said before each step, by level: ``"step"`` ``[T, B, A]``, in units of
             reward, of absent agents too.
+        columns: what the rule was given besides the rollout, by the name of its argument.
     """
 
-    __slots__ = ("_values", "rollout", "targets")
+    __slots__ = ("_values", "columns", "rollout", "targets")
 
     def __init__(self, rollout: Rollout) -> None:
         self.rollout = rollout
         self.targets: dict[str, np.ndarray] = {}
+        self.columns: dict[str, np.ndarray] = {}
         self._values: dict[str, np.ndarray] = {}
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -61,6 +62,7 @@ def over_baseline(
     rollout: Rollout,
     baseline_TBA: np.ndarray,
     q_TBAN: np.ndarray | None,
+    given: Mapping[str, ArrayLike | None],
     *,
     target: Target,
     gamma: float,
@@ -69,9 +71,11 @@ def over_baseline(
 ) -> RolloutLedger:
     """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline.
 
-    Where lambda-returns are read, they are the critic's targets.
+    Where lambda-returns are read, they are the critic's targets. What the rule was ``given`` besides stays with the
+    ledger.
     """
     ledger = RolloutLedger.for_rollout(rollout)
+    ledger.columns = {name: np.asarray(column) for name, column in given.items() if column is not None}
     if target == "q":
         if q_TBAN is None:
             raise BadInput("no Q of the action taken", expected='q_TBAN, or target="return"', where="credit.agent_*")

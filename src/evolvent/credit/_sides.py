@@ -1,4 +1,4 @@
-"""What rules of preference share: which answers can be compared, and a side for some of them on all their decisions."""
+"""Shared by preference rules: which answers can be compared, and a label on all decisions of some of them."""
 
 from __future__ import annotations
 

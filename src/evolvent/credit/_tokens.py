@@ -1,4 +1,4 @@
-"""What rules for tokens and for agents in turn share: values before each token or decision, and one walk back.
+"""Shared by rules for tokens and for agents in turn: values before each token or decision, and GAE over them.
 
 Values come from ``episode.notes["value"]``, one number for every sampled token: the critic's value of the prefix
 *before* the token. After an attempt that ended by the task's rules nothing follows and the value is 0; after one that
@@ -103,14 +103,14 @@ def _given(episode: Episode, critic: Critic, n: int, where: str) -> np.ndarray:
     return np.append(value[:n], after)
 
 
-def walk(
+def gae_ledger(
     episodes: Sequence[Episode],
     level: str,
     values: Callable[[Episode], np.ndarray],
     rewards: Callable[[Episode], np.ndarray],
     discounts: Callable[[Episode], tuple[np.ndarray, np.ndarray]],
 ) -> Ledger:
-    """GAE over the units of ``level`` of every valid episode, each with its own discount and trace.
+    """GAE over the units of ``level`` of every valid episode, each with its own discount and λ.
 
     The critic's target is its value plus the advantage, the lambda-return.
 
@@ -119,7 +119,7 @@ def walk(
         level: "token" or "step".
         values: ``[N + 1]`` of an episode with N units.
         rewards: ``[N]``.
-        discounts: discount and trace from each unit to the next, ``[N]`` each.
+        discounts: discount and λ from each unit to the next, ``[N]`` each.
     """
     ledger = Ledger.for_episodes(episodes)
     spans, adv, value_N = units_of(ledger, level), *(np.full(ledger.size(level), np.nan) for _ in range(2))

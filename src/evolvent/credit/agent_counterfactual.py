@@ -64,6 +64,7 @@ def assign(rollout: Rollout, config: Config = Config(), *, q_TBAN: ArrayLike, po
         rollout,
         baseline,
         q,
+        {"q_TBAN": q_TBAN, "policy_TBAN": policy_TBAN},
         target=config.target,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,

@@ -75,6 +75,7 @@ def assign(
     Raises:
         BadInput: columns that do not fit, or that are missing.
     """
+    given = {"q_TBAN": q_TBAN, "policy_TBAN": policy_TBAN, "norm_TBAN": norm_TBAN, "baseline_TBA": baseline_TBA}
     q = None if q_TBAN is None else choices(rollout, q_TBAN, "q_TBAN")
     if baseline_TBA is not None:
         baseline = np.asarray(baseline_TBA, dtype=np.float64)
@@ -84,6 +85,7 @@ def assign(
         raise BadInput(
             "nothing to make a baseline of", expected="q_TBAN and policy_TBAN, or baseline_TBA",
             where="credit.agent_optimal_baseline",
+            do="take a run with a critic of joint actions: coma has one, mappo with --optimal-baseline surrogate",
         )  # fmt: skip
     else:
         weights = optimal_weights(choices(rollout, policy_TBAN, "policy_TBAN"), norm_TBAN, floor=config.floor)
@@ -92,6 +94,7 @@ def assign(
         rollout,
         baseline,
         q,
+        given,
         target=config.target,
         gamma=config.gamma,
         gae_lambda=config.gae_lambda,

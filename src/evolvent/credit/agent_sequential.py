@@ -6,7 +6,8 @@ agent i is that of agent i + 1, which has seen what i wrote. For the i-th of n d
     i < n:  d = r_{t,i} + kappa V_{t,i+1} - V_{t,i}          A_{t,i} = d + kappa lambda A_{t,i+1}
     i = n:  d = r_{t,n} + gamma V_{t+1,1} - V_{t,n}          A_{t,n} = d + gamma lambda A_{t+1,1}
 
-so every agent is judged given what those before it really did (the sequential decomposition of the team's advantage).
+so every agent's advantage is conditional on the actions of those before it (the sequential decomposition of the team's
+advantage).
 A turn ends before an agent decides again that has already decided in it, or where ``episode.turn_T``, the
 number of the turn of every decision, says so; with kappa = gamma it makes no difference where turns end.
 
@@ -32,7 +33,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import decision_values, walk
+from evolvent.credit._tokens import decision_values, gae_ledger
 from evolvent.credit._turn_ends import turn_ends
 
 LEVEL = "agent"
@@ -71,7 +72,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         gamma_T = np.where(turn_ends(episode, _WHERE), config.gamma, config.kappa)
         return gamma_T, np.full(episode.n_steps, config.gae_lambda)
 
-    ledger = walk(
+    ledger = gae_ledger(
         episodes,
         "step",
         lambda e: decision_values(e, config.critic, _WHERE),

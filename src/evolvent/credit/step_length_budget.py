@@ -52,7 +52,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """The advantage of its episode on every step of the valid episodes.
 
     Raises:
-        BadInput: an attempt without a budget, or one that nobody judged.
+        BadInput: an attempt without a budget, or of unknown success.
     """
     rows = valid_rows(episodes)
     group, budget = labels(episodes, rows), np.array([_budget(episodes[i]) for i in rows], dtype=np.float64)

@@ -2,9 +2,9 @@
 
 Paper: Rafailov et al. 2023, Direct Preference Optimization (arXiv 2305.18290).
 
-    side = +1 for the attempt of each group that earned most, -1 for the one that earned least
+    label = +1 for the attempt of each group that earned most, -1 for the one that earned least
 
-A side is no advantage: it says preferred or not, and the loss does the rest (``learn.preference.objective``). As the
+A label is no advantage: it says preferred or not, and the loss does the rest (``learn.preference.objective``). As the
 weight of a policy gradient it is biased: it knows the order of returns and not their size. A group needs two attempts
 that earned differently; all others take no part and are not scored.
 

@@ -53,7 +53,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """Credit of every step of the valid episodes.
 
     Raises:
-        BadInput: an attempt without verdicts, or one that nobody judged.
+        BadInput: an attempt without verdicts, or of unknown success.
     """
     rows = valid_rows(episodes)
     group, ret = labels(episodes, rows), totals(episodes, rows)

@@ -2,9 +2,9 @@
 
 Paper: Ethayarajh et al. 2024, KTO: Model Alignment as Prospect Theoretic Optimization (arXiv 2402.01306).
 
-    side = +1 for an attempt that succeeded, -1 for any other; where nobody judged, a return above 0 is a success
+    label = +1 for an attempt that succeeded, -1 for any other; if success is unknown, a return above 0 counts as one
 
-A side is no advantage (``learn.preference.objective``). As the weight of a policy gradient it is biased: it knows the
+A label is no advantage (``learn.preference.objective``). As the weight of a policy gradient it is biased: it knows the
 sign of an outcome and not its size. Needs no group.
 
 Deviations: none.

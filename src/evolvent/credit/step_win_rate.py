@@ -2,12 +2,12 @@
 
 Paper: Wu et al. 2024, Self-Play Preference Optimization (arXiv 2405.00675).
 
-    side_i = P(i wins) - 1/2,     P: share of the others that earned less, a tie being half a win
+    label_i = P(i wins) - 1/2,    P: share of the others that earned less, a tie being half a win
 
-It is a distance to go, not an advantage (``learn.preference.objective``). As the weight of a policy gradient it is
-biased: it climbs the chance to win, not the return. A group needs two attempts; those alone are not scored.
+It is a target of the log-ratio, not an advantage (``learn.preference.objective``). As the weight of a policy gradient
+it is biased: it increases the win rate, not the return. A group needs two attempts; those alone are not scored.
 
-Deviations: P is counted within the group by what attempts earned, not asked of a preference model.
+Deviations: P is computed from the returns within the group, not by a preference model.
 """
 
 from __future__ import annotations

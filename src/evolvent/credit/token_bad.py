@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import last_tokens, token_rewards, token_values, walk
+from evolvent.credit._tokens import gae_ledger, last_tokens, token_rewards, token_values
 
 LEVEL = "token"
 UNBIASED = False
@@ -75,7 +75,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         last_K = last_tokens(episode, _WHERE)
         return np.where(last_K, config.gamma, 1.0), np.where(last_K, config.gae_lambda, inside)
 
-    return walk(
+    return gae_ledger(
         episodes,
         LEVEL,
         lambda e: token_values(e, config.critic, _WHERE),

@@ -4,7 +4,7 @@ Paper: Zhu et al. 2025, TGDPO: Harnessing Token-Level Reward Guidance for Enhanc
 
     A_k = 1 + alpha beta r_k in the preferred answer,    -(1 - alpha beta r_k) in the other,    r = log pi_rm / pi_ref
 
-so that the margin is ``sum_k A_k log(pi / ref)_k`` and the loss is DPO's of it. Like any side it is no advantage, and
+so that the margin is ``sum_k A_k log(pi / ref)_k`` and the loss is DPO's of it. Like any label it is no advantage, and
 biased as the weight of a policy gradient. The group is that of ``step_preferred``; what is in no pair is not scored.
 
 Needs ``notes["guide"]``, r of every token of the pairs.

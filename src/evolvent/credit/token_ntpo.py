@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import token_rewards, token_values, walk
+from evolvent.credit._tokens import gae_ledger, token_rewards, token_values
 
 LEVEL = "token"
 UNBIASED = False
@@ -56,7 +56,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: as in ``token_bad``.
     """
-    return walk(
+    return gae_ledger(
         episodes,
         LEVEL,
         lambda e: token_values(e, config.critic, _WHERE),

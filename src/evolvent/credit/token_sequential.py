@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import last_tokens, token_rewards, token_values, walk
+from evolvent.credit._tokens import gae_ledger, last_tokens, token_rewards, token_values
 from evolvent.credit._turn_ends import turn_ends
 
 LEVEL = "token"
@@ -69,7 +69,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         over_K[last_K] = turn_ends(episode, _WHERE)
         return np.where(over_K, config.gamma, config.kappa), np.full(episode.n_tokens, config.gae_lambda)
 
-    return walk(
+    return gae_ledger(
         episodes,
         LEVEL,
         lambda e: token_values(e, config.critic, _WHERE),

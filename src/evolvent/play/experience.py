@@ -40,7 +40,7 @@ class Use:
     """Similarity at which the kernels over situations and commands reach zero: a scale of the embedder's, this one
     suits all-MiniLM-L6-v2 (at .6 every situation of a small game is the same situation: LOG.md)."""
     value_start: float = 0.3
-    """Value of a command that no experience speaks about, in units of reward."""
+    """Value of a command without any experience, in units of reward."""
     discount: float = 0.9
     """Per step: a memory shown at step t earns the discounted reward from t on."""
     budget_chars: int = 6000

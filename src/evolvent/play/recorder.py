@@ -14,11 +14,11 @@ from evolvent.core.reward_kinds import keep_reward
 
 
 class Recorder:
-    """The record of an attempt that begins with ``turn``.
+    """Records an attempt that begins with ``turn``.
 
-    The answer of the attempt is the last action, as the environment read it where it tells (``info["action"]``). What
-    the environment pays besides, ``info["rewards"] = {kind: number}``, is kept by ``core.reward_kinds``; that there are
-    tools, ``info["tools"]``, and calls of them, ``info["call"]``, stand in the record.
+    The answer of the attempt is the last action, as parsed by the environment if it reports it (``info["action"]``).
+    Further rewards, ``info["rewards"] = {kind: number}``, are recorded by ``core.reward_kinds``; also whether there are
+    tools, ``info["tools"]``, and calls of them, ``info["call"]``.
     """
 
     def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
@@ -70,7 +70,7 @@ class Recorder:
             self.episode.tool(call["name"], call["arguments"], call["result"], outcome=call["outcome"], agent=agent)
 
     def _keep_notes(self) -> None:
-        """Notes are kept where every decision has them: free words and choices are not told the same of."""
+        """Record notes that every decision has; free text and listed actions have different ones."""
         known = [set(notes) for _, notes in self._notes]
         for name in set[str].intersection(*known) if known else ():
             self.episode.note(name, np.concatenate([notes[name] for _, notes in self._notes]))
@@ -84,7 +84,7 @@ class Recorder:
             self.episode.note("action_logp", np.concatenate(columns))
 
     def _keep_paid(self) -> None:
-        """Keep the kinds of reward that the environment told after each turn: those who act are paid.
+        """Record the kinds of reward that the environment reported after each turn; the acting agent gets them.
 
         A kind that comes with every turn has a number for each decision; one that comes with the last alone is the
         attempt's.
@@ -94,8 +94,8 @@ class Recorder:
             BadInput: something that is not a finite number.
         """
         paid = self._paid
-        for kind in dict.fromkeys(kind for _, told in paid for kind in told):
-            values = [(at, told[kind]) for at, told in paid if kind in told]
+        for kind in dict.fromkeys(kind for _, rewards in paid for kind in rewards):
+            values = [(at, rewards[kind]) for at, rewards in paid if kind in rewards]
             if len(values) == len(paid):
                 column_T: list[Any] = [0.0] * self.episode.n_steps
                 for at, value in values:

@@ -14,15 +14,16 @@ from evolvent.play.workflow import Member
 
 
 class Sight:
-    """A single agent goes on in the tokens of its conversation, or starts afresh with every turn.
+    """Builds the prompt of each decision.
 
-    Where several agents speak, or memories are shown, each decision has a prompt of its own in which the past is told.
+    A single agent continues the tokens of its conversation, or has a fresh prompt each turn. With several agents, or
+    with memories, each decision has a prompt of its own that contains the past as text.
 
     Args:
         env: the environment.
         manner: how attempts go.
         episode: where observations are recorded.
-        recalls: memories are shown: then situations are told as the memory's keys tell them.
+        recalls: whether memories are shown; situations are then written like the memory's keys.
     """
 
     def __init__(self, env: Env, manner: Manner, episode: Episode, *, recalls: bool) -> None:

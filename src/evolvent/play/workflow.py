@@ -18,12 +18,12 @@ PROFILES = {
     "critic": "An answer is proposed. Say what is wrong with it.",
     "planner": "Say how to find the answer.",
 }
-"""What agents of these names are told where nothing else is said; others are told nothing."""
+"""Default prompts of agents with these names; other agents have none."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """An agent: its name, whose words of this turn it reads, what it is told first, and whose weights answer for it.
+    """An agent: its name, the agents whose output of this turn it reads, its prompt, and the adapter that it uses.
 
     ``adapter`` "" is the one of its name; ``None`` is the frozen base.
     """
@@ -105,14 +105,14 @@ SOLO = Workflow((Member("agent", adapter="policy"),))
 
 
 def workflow(words: Sequence[str]) -> Workflow:
-    """Agents as they are written on the command line: ``name``, ``name<a+b`` and either with ``: what it is told``.
+    """Agents as written on the command line: ``name`` or ``name<a+b``, each with ``: prompt`` if any.
 
     Without ``<`` an agent reads all that stand before it; ``name<`` reads nobody.
     """
     members: list[Member] = []
     for word in words:
-        head, told, profile = word.partition(":")
+        head, colon, profile = word.partition(":")
         name, chosen, reads = (part.strip() for part in head.partition("<"))
         seen = tuple(r.strip() for r in reads.split("+") if r.strip()) if chosen else tuple(m.name for m in members)
-        members.append(Member(name, seen, profile.strip() if told else PROFILES.get(name, "")))
+        members.append(Member(name, seen, profile.strip() if colon else PROFILES.get(name, "")))
     return Workflow(tuple(members))

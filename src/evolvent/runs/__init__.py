@@ -1,1 +1,1 @@
-"""Environment × model × memory → ``Episode``: one attempt, and a lifelong stream of attempts."""
+"""One run from start to finish: the shell that every kind shares, and what is particular to each."""

@@ -27,7 +27,7 @@ def pinned(folder: RunFolder, spec: str) -> str:
         file = envs.source(spec)
         if file is None or (folder.path / "metrics.jsonl").exists():  # a run of an earlier version: nothing was kept
             return spec
-        sources.keep(place, file, env=spec)
+        sources.save_copy(place, file, env=spec)
         return envs.with_source(spec, file)
     if shorten_home(spec) != told["env"]:
         return spec

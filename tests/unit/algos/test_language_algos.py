@@ -16,7 +16,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
-from evolvent.credit import step_group_mean, step_left_out, step_wanted
+from evolvent.credit import step_group_mean, step_left_out, step_recent_median, step_wanted
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats
 from evolvent.learn.critics.progress import ProgressEstimator
@@ -211,20 +211,29 @@ def test_hapo_samples_at_a_temperature_of_its_own_and_records_without_it(model, 
 
 # ------------------------------------------------------------------------------------------------ spear
 def test_a_replay_keeps_what_beat_its_group_while_it_is_fresh_and_survives_a_checkpoint():
+    def drawn(replay, *when):
+        recent = step_recent_median.Config(recent=tuple(replay.means))
+        ledger = replay.draw(*when, lambda episodes: step_recent_median.assign(episodes, recent))
+        assert ledger.values("step").tolist() == [e.total_reward - np.median(replay.means) for e in ledger.episodes]
+        return list(ledger.episodes)
+
+    def beat(*attempts):
+        return step_group_mean.assign(attempts)
+
     replay = Replay(3, stale=2, recent=3, seed=1)
-    replay.add([attempt(1), attempt(0), attempt(2, group="h"), attempt(4, group="h")], 0)
+    replay.add(beat(attempt(1), attempt(0), attempt(2, group="h"), attempt(4, group="h")), 0)
     assert len(replay) == 2 and list(replay.means) == [0.5, 3.0]
-    assert replay.draw(9, 0) == [], "nothing of the same update"
-    assert [e.total_reward for e in replay.draw(9, 1)] == [4], "1 is below the median of the means"
-    replay.add([attempt(5, group="i"), attempt(3, group="i"), attempt(7, group="j"), attempt(8, group="j")], 1)
+    assert drawn(replay, 9, 0) == [], "nothing of the same update"
+    assert [e.total_reward for e in drawn(replay, 9, 1)] == [4], "1 is below the median of the means"
+    replay.add(beat(attempt(5, group="i"), attempt(3, group="i"), attempt(7, group="j"), attempt(8, group="j")), 1)
     assert list(replay.means) == [3.0, 4.0, 7.5] and len(replay) == 3, "the newest"
     again = Replay(3, stale=2, recent=3, seed=1)
     again.load_state_dict(replay.state_dict())
-    assert again.draw(2, 2) == replay.draw(2, 2) and again.means == replay.means
-    assert {e.total_reward for e in again.draw(9, 2)} == {5, 8} and len(again.draw(1, 2)) == 1
-    assert again.draw(9, 9) == []
-    again.add([attempt(9), attempt(0)], 2, faulty=[True, False])
-    assert again.means[-1] == 4.5 and all(e.total_reward < 9 for e in again.draw(9, 3))
+    assert drawn(again, 2, 2) == drawn(replay, 2, 2) and again.means == replay.means
+    assert {e.total_reward for e in drawn(again, 9, 2)} == {5, 8} and len(drawn(again, 1, 2)) == 1
+    assert drawn(again, 9, 9) == []
+    again.add(beat(attempt(9), attempt(0)), 2, faulty=[True, False])
+    assert again.means[-1] == 4.5 and all(e.total_reward < 9 for e in drawn(again, 9, 3))
     empty = Replay(3, stale=2)
     empty.load_state_dict(Replay(3, stale=2).state_dict())
     assert len(empty) == 0

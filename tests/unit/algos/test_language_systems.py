@@ -14,7 +14,7 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_preferred, step_wanted, step_win_rate, token_guided, token_soft_bellman
 from evolvent.evaluate.live import Live
-from evolvent.learn.critics.soft_q_net import SLOW, Q, Settings, SoftQ, continuations, places_of
+from evolvent.learn.critics.soft_q_net import SLOW, Q, SoftQ, SoftQConfig, continuations, places_of
 from evolvent.learn.tokens.batch import token_batch
 from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
@@ -101,7 +101,7 @@ def bandit(model, paid):
 def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
     model = language.load(folder, dtype="float32", adapters=("policy", Q, SLOW))
     beta, paid = 0.5, {"ax": 0.0, "bx": 0.6, "cy": -0.3, "cz": 0.8}
-    values = SoftQ(model, Settings(beta=beta, polyak=0.3), lr=0.03, constrained=True)
+    values = SoftQ(model, SoftQConfig(beta=beta, polyak=0.3), lr=0.03, constrained=True)
     optimizer = torch.optim.AdamW(model.trainable("policy"), lr=0.01)
     rule, generator = token_soft_bellman.Config(beta=beta), torch.Generator().manual_seed(0)
     episodes, context, actions = bandit(model, paid)
@@ -125,7 +125,7 @@ def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
 
 def test_a_forced_token_is_worth_what_it_leads_to(folder):
     model = language.load(folder, dtype="float32", adapters=("policy", Q, SLOW))
-    values = SoftQ(model, Settings(gamma=0.5), lr=0.1, constrained=True)
+    values = SoftQ(model, SoftQConfig(gamma=0.5), lr=0.1, constrained=True)
     _, context, actions = bandit(model, dict.fromkeys(("ax", "bx", "cy", "cz"), 1.0))
     two = Episode("two", group="g")
     for reward in (0.0, 3.0):
@@ -145,7 +145,7 @@ def test_a_forced_token_is_worth_what_it_leads_to(folder):
 def test_free_text_sums_over_the_whole_vocabulary(folder):
     model = language.load(folder, dtype="float32", adapters=("policy", Q, SLOW))
     tiny_language.stir(model)
-    values = SoftQ(model, Settings(beta=0.2, micro_tokens=64), lr=0.1, constrained=True)
+    values = SoftQ(model, SoftQConfig(beta=0.2, micro_tokens=64), lr=0.1, constrained=True)
     with torch.no_grad():
         for p in (*values.head.parameters(), *values.slow.parameters()):
             p.normal_(generator=torch.Generator().manual_seed(3))
@@ -199,7 +199,7 @@ def test_archer_trains_the_critics_alone_first_and_forgets_the_oldest(folder, tm
 
 
 def test_archer_learns_what_is_worth_more(folder):
-    from evolvent.learn.critics.utterance import Settings as Rates
+    from evolvent.learn.critics.utterance import UtteranceCriticConfig as Rates
     from evolvent.learn.critics.utterance import UtteranceCritics
 
     model = language.load(folder, dtype="float32")

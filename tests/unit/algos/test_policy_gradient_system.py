@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 import tiny_language
 from evolvent import catalogue
@@ -12,6 +13,7 @@ from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import CHOICES, objective_named
+from evolvent.learn.tokens.units import Units
 from evolvent.memory import embedders
 from evolvent.runs.language.config import CriticPlan
 from run_folders import begin
@@ -87,12 +89,26 @@ def test_rule_and_objective_of_your_own(model, tmp_path):
         '    ledger.set("step", [0.5 + i for i in range(ledger.size("step"))])\n    return ledger\n'
         "def soft(low=0.2):\n    return Objective(clip_low=low)\n"
         "def phi(objective, now):\n    return -now.ratio * now.adv\n"
+        "def keep(objective, now):\n    return now.adv > 0\n"
+        "def halves(trajectory, length):\n    return trajectory * 0.0 + 0.5\n"
     )
     mine = str(tmp_path / "mine.py")
     rows, _ = play(tmp_path / "run", model, rule=mine, objective=f"{mine}:soft", objective_options=("low=0.1",))
     assert all(np.isfinite(row["loss"]) and row["grad_norm"] > 0 for row in rows)
     rows, _ = play(tmp_path / "phi", model, rule=mine, objective_options=(f"surrogate={mine}:phi", "ratio=token"))
     assert all(row["grad_norm"] > 0 for row in rows), "one axis of a published objective from a file"
+    chosen = objective_named("dapo", (f"keep={mine}", f"aggregate={mine}:halves"))
+    units = Units(*(torch.tensor([0, 0, 1]) for _ in range(6)), torch.tensor([1.0, -1.0, 2.0]), torch.zeros(3))
+    seen = chosen.terms(chosen.prepare(units), torch.zeros(3), torch.zeros(3))
+    assert seen.loss.item() == -0.5 * (1.0 + 2.0), "half of what was kept"
+    assert seen.metrics["kept"].tolist() == [True, False, True]
+    wrong = {f"{tmp_path}/none.py": "no such file", f"{mine}:most": "not in the file", "most": "unknown keep"}
+    for bad, words in wrong.items():
+        with pytest.raises(BadInput, match=words):
+            objective_named("dapo", (f"keep={bad}",))
+    (tmp_path / "typo.py").write_text('SPANS = "steps"\ndef keep(objective, now):\n    return now.adv > 0\n')
+    with pytest.raises(BadInput, match="unit or trajectory or step"):
+        objective_named("dapo", (f"keep={tmp_path}/typo.py",))
     with pytest.raises(BadInput, match="not an objective"):
         objective_named(f"{mine}:LEVEL")
 

@@ -187,6 +187,27 @@ def test_a_run_with_other_tasks_than_now_is_not_resumed_by_its_numbers(tmp_path)
         assert path.read_text() == before
 
 
+@pytest.mark.parametrize("stop_after", [3, 9, 17, 23])
+def test_a_world_that_drifts_stands_in_the_same_pass_when_a_run_goes_on(tmp_path, stop_after):
+    class Drifting(CodeBook):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def reset(self, task, seed=0):
+            self.seen.append(self.passes[-1])
+            folder.interrupt.requested = self is worlds[0] and len(self.seen) == stop_after
+            return super().reset(task, seed)
+
+    worlds = Drifting(), Drifting()
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory, Live(plain=True) as live:
+        with pytest.raises(Interrupted):
+            run_stream(STREAM, worlds[0], agent_of(Copier()), memory, folder, live)
+        run_stream(STREAM, worlds[1], agent_of(Copier()), memory, folder, live, resume=True)
+    assert [pass_ for world in worlds for pass_ in world.seen] == [1] * 4 + [1] * 6 + [2] * 6 + [2] * 4 + [2] * 6
+
+
 def test_values_choose_among_admissible_commands_without_a_model(tmp_path):
     folder, memory = start(tmp_path / "run", "memrl")
     with closing(folder), memory:

@@ -1,7 +1,7 @@
 """Two synthetic worlds in which the right credit for memories is known: a bandit world and a provenance world.
 
 Both are made of prepared vectors, so that similarity is a dial and not a property of some embedder; everything else
-(store, recall, settle) is the real library. ``runs.memory.trial`` runs a policy in them.
+(store, recall, settle) is the real library. ``benchmarks/memory_trial.py`` runs a policy in them.
 
 The bandit world asks whether learned values find the memory that helps among memories that merely look right. The
 provenance world asks whether credit reaches a memory that no reward ever touches, through what was written under it.

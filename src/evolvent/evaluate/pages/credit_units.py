@@ -10,6 +10,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
+from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.evaluate.live import one_line
 
 _NAMED = ("agent", "memory", "component")
@@ -73,6 +74,19 @@ def book(rule: str, level: str, ledger: Ledger) -> Book:
     paid = math.fsum(e.total_reward for e in ledger.episodes if e.valid)
     found.sort(key=lambda one: -one.credit)
     return Book(rule, level, found, len(values) - len(scored), ledger.total(level), paid)
+
+
+def team_book(rule: str, ledger: RolloutLedger) -> Book:
+    """The agents of a team in lockstep, by the credit of their steps."""
+    rollout, earned = ledger.rollout, ledger.by_agent()
+    attempts = rollout.shape[1] + int(rollout.done_TB[:-1].sum())
+    found = [
+        Earned(agent, "", "", attempts, one.signed, one.share)
+        for i, (agent, one) in enumerate(earned.items()) if not np.isnan(ledger.values("step")[:, :, i]).all()
+    ]  # fmt: skip
+    found.sort(key=lambda one: -one.credit)
+    paid = float(rollout.reward_TBA[rollout.active_TBA].sum())
+    return Book(rule, "agent", found, len(earned) - len(found), ledger.total("step"), paid)
 
 
 def rows(made: Book, n: int) -> tuple[list[str], list[list[object]]]:

@@ -33,15 +33,23 @@ from evolvent.learn.tokens.ratios import approx_kl
 from evolvent.models.language.model import LanguageModel, Row
 
 Q, SLOW = "q", "q_slow"
-"""Adapters of the value network and of its slow copy."""
+"""Adapters of the Q network and of its target network."""
 NUMBERS = 1 << 24  # of one piece, over positions and tokens (and features, where tokens are picked)
 NOT_ALLOWED = -1e9  # finite, so that 0 times it is 0
 
 
 @dataclass(frozen=True)
-class Settings:
-    """beta: price of divergence; gamma: from action to action; polyak: how far the copy moves at each step;
-    temperature: as sampled.
+class SoftQConfig:
+    """Settings of the losses of Q.
+
+    Attributes:
+        beta: KL coefficient towards the initial model, in units of reward per nat.
+        gamma: discount factor per action.
+        polyak: soft update rate of the target network, at each step.
+        temperature: sampling temperature of the attempts.
+        delta: error above which the Huber loss is linear.
+        grad_clip: gradient norm above which the gradient is scaled down.
+        micro_tokens: tokens of one forward and backward pass.
     """
 
     beta: float = 0.01
@@ -65,16 +73,16 @@ class Places:
 
 
 class SoftQ:
-    """The value network, its slow copy and optimizer; part of a run's checkpoints.
+    """The Q network, its target network and its optimiser; part of a run's checkpoints.
 
     Args:
         model: with the adapters "policy", ``Q`` and ``SLOW``.
-        settings: of the losses.
-        lr: step size of the values.
-        constrained: sums run over the tokens that continue an allowed action.
+        settings: settings of the losses.
+        lr: learning rate of Q.
+        constrained: whether sums run only over the tokens that continue an allowed action.
     """
 
-    def __init__(self, model: LanguageModel, settings: Settings, *, lr: float, constrained: bool) -> None:
+    def __init__(self, model: LanguageModel, settings: SoftQConfig, *, lr: float, constrained: bool) -> None:
         self.model, self.settings, self.constrained = model, settings, constrained
         self.head = _Head(model.width).to(model.device)
         self.slow = copy.deepcopy(self.head)
@@ -220,7 +228,7 @@ class SoftQ:
     def _losses(
         self, part: TokenBatch, places: Places, leaves: tuple[Tensor, Tensor], base: Tensor, n: int
     ) -> dict[str, Tensor]:
-        """Backward through both losses at some positions, as shares of ``n``; sums of what there is to tell."""
+        """Backward pass of both losses at some positions, divided by ``n``; returns sums of the metrics."""
         units, beta = part.units.to(leaves[0].device)[places.at], self.settings.beta
         logp, ref, q = self._three(leaves[0][places.at], base, leaves[1].detach(), places, self.head)
         actor = soft_q_actor(logp, ref, q, beta)

@@ -28,7 +28,7 @@ Features = Callable[[Sequence[Row]], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What the critic knows of a batch: features ``[K, D]`` of all tokens, and its values when they were noted."""
+    """A batch as the critic sees it: features ``[K, D]`` of all tokens, and its values ``[K]`` before training."""
 
     episodes: Sequence[Episode]
     features_KD: Tensor
@@ -36,13 +36,13 @@ class Seen:
 
 
 class TokenCritic:
-    """Value head, its optimizer, and the episodes at hand.
+    """Value head and its optimiser.
 
     Args:
-        features: the frozen base, ``models.language.model.LanguageModel.states``.
-        width: D of the features.
-        lr: step size of Adam.
-        clip: range in which a value may move from what it was (PPO's clipped value loss); 0 = free.
+        features: hidden states of the frozen base, ``models.language.model.LanguageModel.states``.
+        width: dimension D of the features.
+        lr: learning rate of Adam.
+        clip: clip range of values (PPO's clipped value loss); 0 = no clipping.
         seed: of the head's weights.
         device: where the head lives.
         context: most tokens of a row; a longer situation is valued by its end. 0 = no limit.

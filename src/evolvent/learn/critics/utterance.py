@@ -40,8 +40,16 @@ class Situation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
-    """gamma: discount from turn to turn; tau: how far the slow copies move in a pass; capacity: decisions kept."""
+class UtteranceCriticConfig:
+    """Settings of ArCHer's critics.
+
+    Attributes:
+        lr: learning rate.
+        gamma: discount factor per turn.
+        tau: soft update rate of the target critics, in each pass.
+        capacity: capacity of the replay, in decisions.
+        grad_clip: gradient norm above which the gradient is scaled down.
+    """
 
     lr: float = 3e-4
     gamma: float = 0.95
@@ -51,17 +59,19 @@ class Settings:
 
 
 class UtteranceCritics:
-    """Critics, their slow copies, optimizer and replay; part of a run's checkpoints.
+    """Critics, target critics, optimiser and replay; part of a run's checkpoints.
 
     Args:
-        features: the frozen base, ``models.language.model.LanguageModel.states``.
-        width: D of the features.
-        limit: longest row that the base reads; contexts lose their beginning beyond it.
-        settings: of learning.
-        seed: of the first weights.
+        features: hidden states of the frozen base, ``models.language.model.LanguageModel.states``.
+        width: dimension D of the features.
+        limit: context length of the base in tokens; longer contexts lose their beginning.
+        settings: settings of learning.
+        seed: random seed of the initial weights.
     """
 
-    def __init__(self, features: Features, width: int, limit: int, settings: Settings, *, seed: int = 0) -> None:
+    def __init__(
+        self, features: Features, width: int, limit: int, settings: UtteranceCriticConfig, *, seed: int = 0
+    ) -> None:
         self._features, self._limit, self.settings = features, limit, settings
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -2,9 +2,8 @@
 
     loss = mean over pairs of - log sigma( f(success) - f(failure) ),     f = beta sum_t log(pi_phi / pi_old)
 
-The reference is the policy that sampled, judged as the model is (``reference`` of
-``learn.tokens.policy_gradient.improve``), not as it was recorded. ``credit.token_implicit`` reads its rewards off the
-tokens.
+The reference is the sampling policy. Its log-probabilities are computed like the model's (``reference`` of
+``learn.tokens.policy_gradient.improve``), not read from the record. ``credit.token_implicit`` turns them into rewards.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from evolvent.learn.tokens.batch import TokenBatch, token_batch
 
 
 def success_pairs(episodes: Sequence[Episode]) -> list[tuple[int, int]]:
-    """Every (success, failure) of one group, as positions; attempts nobody judged or without tokens are in none."""
+    """Every (success, failure) pair within a group, as positions; without attempts of unknown success or no tokens."""
     usable = [i for i, e in enumerate(episodes) if e.valid and e.success is not None and e.n_tokens]
     return [
         (i, j)

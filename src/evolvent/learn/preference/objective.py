@@ -1,12 +1,12 @@
-"""``Preference``: learning from recorded answers of which one was preferred, as a loss on a batch with credit.
+"""``Preference``: losses of preference learning (DPO and relatives) on a batch with credit.
 
-The batch's groups are pairs, its reference the frozen model, and the credit c_u of a token says which side it is on:
+The batch's groups are pairs, its reference is the frozen model, and the credit c_u of a token is its label:
 
     margin of a pair    m = sum_u c_u (log pi - log ref)_u,    c = +1 in the preferred answer, -1 in the other
     move of an answer   d = sum_u     (log pi - log ref)_u
 
 ``dpo`` (with ``flipped``: conservative), ``robust`` and ``ipo`` are functions of the margin; TGDPO is ``dpo`` with
-the credit of ``token_guided``. ``sppo`` and ``kto`` judge each answer alone, group or not: SPPO with credit
+the credit of ``token_guided``. ``sppo`` and ``kto`` take each answer alone, without pairs: SPPO with credit
 ``P(wins) - 1/2``, KTO with the sign of the credit.
 """
 

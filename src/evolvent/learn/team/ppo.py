@@ -18,8 +18,8 @@ from evolvent.learn.team.descent import Rows, descend
 from evolvent.models.team.actors import Actors
 
 
-class Settings(Protocol):
-    """What a configuration must say."""
+class PPOConfig(Protocol):
+    """Settings that a configuration must have."""
 
     @property
     def epochs(self) -> int: ...  # noqa: D102
@@ -34,7 +34,7 @@ class Settings(Protocol):
 
 
 def improve_together(
-    config: Settings, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
+    config: PPOConfig, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
 ) -> dict[str, float]:
     """Several passes over a rollout.
 

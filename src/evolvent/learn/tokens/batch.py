@@ -222,8 +222,8 @@ def portions(batch: TokenBatch, rows: Sequence[int], policy: LogprobFn, micro_to
 def micro_batches(batch: TokenBatch, rows: Sequence[int], micro_tokens: int) -> list[list[int]]:
     """``rows`` in portions of at most ``micro_tokens`` tokens; what several rows share is counted once.
 
-    Rows with the same context stand together, and among them those with the same allowed actions (or tokens): a judge
-    that packs them computes it once, however often a situation came back. A row that is larger stands alone.
+    Rows with the same context are adjacent, and among them those with the same allowed actions (or tokens), so that a
+    packed forward pass computes what they share once. A row that is larger stands alone.
     """
     alike: dict[bytes, dict[tuple[bytes, ...], list[int]]] = {}
     for i in rows:

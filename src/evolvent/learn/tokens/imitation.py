@@ -49,7 +49,7 @@ class WithReplay:
         return out
 
     def terms(self, units: Units, logp: Tensor, entropy: Tensor, generator: torch.Generator | None = None) -> Terms:
-        """The sum of both; what is told stands in the order of the units."""
+        """The sum of both losses; metrics are in the order of the units."""
         found: list[Terms] = []
         order: list[Tensor] = []
         for mine, loss, _ in self._parts(units):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from evolvent.learn.tokens.axis import Now, Part
 from evolvent.learn.tokens.ratios import segment_mean
-
-KEEPS = ("all", "clip_cov", "top_entropy", "neg_seq_kl", "nonzero")
+from evolvent.learn.tokens.units import Units
 
 
 def covariance(adv: Tensor, logp: Tensor) -> Tensor:
@@ -59,3 +61,25 @@ def neg_seq_kl(adv: Tensor, log_ratio: Tensor, trajectory: Tensor, limit: float)
 def nonzero(adv: Tensor, limit: float) -> Tensor:
     """Units with ``|A| > limit`` (LOOP drops smaller ones)."""
     return adv.abs() > limit
+
+
+def _clip_cov(o: Any, u: Now) -> Tensor:
+    low, high = o.keep_range
+    return clip_cov(covariance(u.adv, u.logp), u.cut, share=o.keep_share, low=low, high=high, generator=u.generator)
+
+
+def _top_entropy(o: Any, u: Units) -> Tensor:
+    assert u.entropy is not None
+    return top_entropy(u.entropy, o.keep_share)
+
+
+KEEPS = {
+    "all": Part(lambda _, u: torch.ones_like(u.adv, dtype=torch.bool)),
+    "clip_cov": Part(_clip_cov, spans="step"),
+    "top_entropy": Part(_top_entropy, ("entropy",), "sampled"),
+    "neg_seq_kl": Part(
+        lambda o, u: neg_seq_kl(u.adv, u.log_ratio, u.trajectory, o.keep_range[0]), ("old_logp",), "trajectory"
+    ),
+    "nonzero": Part(lambda o, u: nonzero(u.adv, o.keep_range[0]), spans="sampled"),
+}
+"""By name: a function of the ``Objective`` and of ``Now``, or of ``Units`` where it spans what was sampled."""

@@ -8,53 +8,31 @@ objective. ``learn.tokens.objectives_of_papers`` holds the choices of the publis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from evolvent.core import outside
 from evolvent.core.errors import BadInput
 from evolvent.formulas.entropy import relative_entropy
 from evolvent.learn.losses import normalised
-from evolvent.learn.tokens import keep as keeps
-from evolvent.learn.tokens import surrogates
-from evolvent.learn.tokens.adaptive_clip import adaptive_bounds, redistributed
-from evolvent.learn.tokens.ratios import LEVELS, log_ratios, ratios
+from evolvent.learn.tokens.adaptive_clip import redistributed
+from evolvent.learn.tokens.axis import Now, Part, part_of
+from evolvent.learn.tokens.keep import KEEPS, covariance, top_covariance
+from evolvent.learn.tokens.ratios import RATIOS, log_ratios, ratios
 from evolvent.learn.tokens.regularisers import KL_FORMS, kl
+from evolvent.learn.tokens.surrogates import SURROGATES, Surrogate, clipped
 from evolvent.learn.tokens.units import Terms, Units
 from evolvent.learn.tokens.weights import AGGREGATES, token_weights
 
-SURROGATES: dict[str, Callable[[Objective, surrogates.Now], Tensor]] = {
-    "pg": lambda _, u: surrogates.pg(u.logp, u.adv),
-    "is": lambda _, u: surrogates.importance(u.ratio, u.adv),
-    "ppo": lambda o, u: surrogates.ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual),
-    "log_sym": lambda o, u: surrogates.ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual),
-    "cispo": lambda _, u: surrogates.cispo(u.ratio, u.adv, u.logp, u.low, u.high),
-    "sapo": lambda o, u: surrogates.sapo(u.ratio, u.adv, *o.gate),
-    "aepo_ste": lambda o, u: surrogates.aepo_ste(u.ratio, u.adv, o.clip_low, o.clip_high),
-    "gmpo": lambda o, u: surrogates.gmpo(u.log_ratio, u.adv, u.trajectory, o.clip_low, o.clip_high),
-    "adaptive": lambda o, u: surrogates.ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual),
-    "nft": lambda o, u: surrogates.nft(u.ratio, u.adv, o.floor),
-}
-"""phi by name: one function of ``learn.tokens.surrogates`` each."""
-
-
-def surrogate_named(name: str) -> Callable[[Objective, surrogates.Now], Tensor]:
-    """One of ``SURROGATES``, or ``file.py:phi``: a function of the objective and what there is now, to ``[U]``.
-
-    Raises:
-        BadInput: no such surrogate, file, or function.
-    """
-    at = outside.pointer(name)
-    if at is None and name not in SURROGATES:
-        raise BadInput("unknown surrogate", got=name, expected=" or ".join(SURROGATES), where="Objective")
-    return SURROGATES[name] if at is None else outside.load(at, "a surrogate", ("phi",))[2]
-
-
-NORMALISE = ("none", "minibatch")
-_PER_TOKEN = ("gmpo", "adaptive", "nft")  # defined on the ratio of single tokens
+NORMALISE = {"none": Part(lambda adv: adv), "minibatch": Part(partial(normalised, eps=1e-8))}
+"""By name: a function of the advantages of an optimiser step, ``[U]``."""
+AXES: dict[str, Mapping[str, Part]] = {
+    "ratio": RATIOS, "keep": KEEPS, "normalise": NORMALISE, "aggregate": AGGREGATES, "kl_form": KL_FORMS,
+}  # fmt: skip
+"""The choices of each axis by name, besides the surrogate."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +40,9 @@ class Objective:
     """One choice on each axis; the defaults are PPO on tokens."""
 
     surrogate: str = "ppo"
-    """phi: one of pg, is, ppo, log_sym, cispo, sapo, aepo_ste, gmpo, adaptive (HAPO), nft; or file.py:phi."""
+    """phi: one of pg, is, ppo, log_sym, cispo, sapo, aepo_ste, gmpo, adaptive (HAPO), nft.
+
+    Here, and for every choice that is a name: or file.py:NAME, a function of your own (``learn.tokens.axis``)."""
     ratio: str = "token"
     """Level of the importance ratio: none, token, turn, trajectory, seq_geo (geometric mean, GSPO)."""
     clip_low: float = 0.2
@@ -103,24 +83,16 @@ class Objective:
     """Temperature of OPMD: the surrogate is divided by 1 + opmd."""
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("ratio", self.ratio, LEVELS), ("keep", self.keep, keeps.KEEPS),
-            ("normalise", self.normalise, NORMALISE), ("aggregate", self.aggregate, AGGREGATES),
-            ("kl_form", self.kl_form, KL_FORMS),
-        ):  # fmt: skip
-            if value not in known:
-                raise BadInput(f"unknown {name}", got=value, expected=" or ".join(known), where="Objective")
-        surrogate_named(self.surrogate)
-        wanted: tuple[str, ...] = LEVELS
-        if self.surrogate in SURROGATES:
-            wanted = ("none",) if self.surrogate == "pg" else ("token",) if self.surrogate in _PER_TOKEN else LEVELS[1:]
-        if self.ratio not in wanted:
+        parts, phi = self._parts, self._phi
+        if self.ratio in RATIOS and self.ratio not in phi.ratios:
             raise BadInput(
                 "surrogate and ratio do not go together", got=f"{self.surrogate} with ratio={self.ratio}",
-                expected=" or ".join(wanted), where="Objective",
+                expected=" or ".join(phi.ratios), where="Objective",
             )  # fmt: skip
-        if self.aggregate == "const" and self.length <= 0:
-            raise BadInput("aggregate const needs a length", got=self.length, expected="> 0", where="Objective")
+        if any("length" in part.needs for part in parts) and self.length <= 0:
+            raise BadInput(
+                f"aggregate {self.aggregate} needs a length", got=self.length, expected="> 0", where="Objective"
+            )
         if min(self.clip_low, self.clip_high, self.floor, *self.gate) < 0 or self.clip_low >= 1 or self.floor == 0:
             raise BadInput(
                 "range out of bounds", got=self, expected="0 <= clip_low < 1, others >= 0", where="Objective"
@@ -134,12 +106,12 @@ class Objective:
     @property
     def needs_old(self) -> bool:
         """Whether log-probabilities as sampled are needed."""
-        return self.ratio != "none" or self.keep == "neg_seq_kl" or self.kl_cov > 0.0
+        return any("old_logp" in part.needs for part in self._parts) or self.kl_cov > 0.0
 
     @property
     def needs_entropy(self) -> bool:
         """Whether entropies as sampled are needed."""
-        return self.keep == "top_entropy" or self.surrogate == "adaptive" or self.redistribute
+        return any("entropy" in part.needs for part in self._parts) or self.redistribute
 
     @property
     def together(self) -> str:
@@ -159,26 +131,24 @@ class Objective:
         ):  # fmt: skip
             if needed and (column is None or bool(column.isnan().any())):
                 raise BadInput(f"no {name}", expected="one for every unit", where="Objective.prepare", do=do)
-        adv = normalised(units.adv, eps=1e-8) if self.normalise == "minibatch" else units.adv
+        adv = part_of("normalise", self.normalise, NORMALISE, Part).call(units.adv)
         weight = token_weights(units.trajectory, self.aggregate, length=self.length).to(adv)
-        h, kept = None, None
-        if (self.surrogate == "adaptive" or self.redistribute) and units.entropy is not None:
+        units = replace(units, adv=adv, weight=weight)
+        if ("entropy" in self._phi.needs or self.redistribute) and units.entropy is not None:
             h = torch.as_tensor(relative_entropy(units.entropy.numpy(force=True))).to(adv)
-        if self.keep == "top_entropy" and units.entropy is not None:
-            kept = keeps.top_entropy(units.entropy, self.keep_share)
-        if self.keep == "nonzero":
-            kept = keeps.nonzero(adv, self.keep_range[0])
-        return replace(units, adv=adv, weight=weight, h=h, kept=kept)
+            units = replace(units, h=h)
+        keep = self._keep
+        return replace(units, kept=keep.call(self, units)) if keep.spans == "sampled" else units
 
     def spans_rows(self, units: Units) -> bool:
         """Whether a unit's loss needs units of other rows: covariances always, long ratios where turns are rows."""
-        if self.keep == "clip_cov" or self.kl_cov > 0.0:
+        if self.kl_cov > 0.0 or any(part.spans == "step" for part in self._parts):
             return True
         return self._long and len(torch.unique(units.row)) > len(torch.unique(units.trajectory))
 
     def idle(self, units: Units) -> Tensor:
         """Units of rows that contribute nothing; where ratios are long, of whole trajectories that do."""
-        if self.kl > 0.0 or self.entropy > 0.0 or self.kl_cov > 0.0 or self.keep == "clip_cov":
+        if self.kl > 0.0 or self.entropy > 0.0 or self.kl_cov > 0.0 or self._keep.spans == "step":
             return torch.zeros(len(units), dtype=torch.bool)
         busy = (units.adv != 0.0) if units.kept is None else (units.adv != 0.0) & units.kept
         segment = units.trajectory if self._long else units.row
@@ -190,17 +160,17 @@ class Objective:
         old = torch.where(units.old_logp.isnan(), logp.detach(), units.old_logp)
         log_ratio = log_ratios(logp, old)
         ratio = ratios(logp, old, self.ratio, turn=units.row, trajectory=units.trajectory)
-        low, high = self._bounds(units)
-        cut_low, cut_high = surrogates.clipped(ratio.detach(), units.adv, low, high)
-        term = self._surrogate(units, logp, ratio, log_ratio)
-        kept = self._kept(units, logp.detach(), log_ratio.detach(), cut_low | cut_high, generator)
+        low, high = self._phi.bounds(self, units)
+        cut_low, cut_high = clipped(ratio.detach(), units.adv, low, high)
+        now = Now(logp, ratio, log_ratio, units.adv, low, high, units.trajectory, cut_low | cut_high, generator)
+        term, kept = self._surrogate(units, now), self._kept(units, now)
         # where, not a product: a term that does not count may be infinite
         term = torch.where(kept, term, torch.zeros_like(term)) / (1.0 + self.opmd)
         metrics = {"ratio": ratio.detach(), "clip_low": cut_low, "clip_high": cut_high, "kept": kept}
         if self.kl > 0.0 and units.ref_logp is not None:
             term = term + self.kl * kl(logp, units.ref_logp, self.kl_form)
         if self.kl_cov > 0.0:
-            picked = keeps.top_covariance(keeps.covariance(units.adv, logp.detach()), self.kl_cov)
+            picked = top_covariance(covariance(units.adv, logp.detach()), self.kl_cov)
             term = term + self.kl_cov_weight * torch.where(picked, log_ratio.abs(), torch.zeros_like(term))
         if self.entropy > 0.0:
             term = term - self.entropy * entropy
@@ -208,29 +178,27 @@ class Objective:
 
     # ---------------------------------------------------------------------------------------------------- inside
     @property
+    def _phi(self) -> Surrogate:
+        return part_of("surrogate", self.surrogate, SURROGATES, Surrogate)
+
+    @property
+    def _keep(self) -> Part:
+        return part_of("keep", self.keep, KEEPS, Part)
+
+    @property
+    def _parts(self) -> list[Part]:
+        return [self._phi, *(part_of(axis, getattr(self, axis), known, Part) for axis, known in AXES.items())]
+
+    @property
     def _long(self) -> bool:
-        return self.ratio in ("trajectory", "seq_geo") or self.surrogate == "gmpo" or self.keep == "neg_seq_kl"
+        return any(part.spans == "trajectory" for part in self._parts)
 
-    def _bounds(self, units: Units) -> tuple[surrogates.Bound, surrogates.Bound]:
-        if self.surrogate == "adaptive" and units.h is not None:
-            return adaptive_bounds(units.h, self.clip_low, self.clip_high)
-        low = self.clip_high / (1.0 + self.clip_high) if self.surrogate == "log_sym" else self.clip_low
-        return low, self.clip_high
-
-    def _surrogate(self, units: Units, logp: Tensor, ratio: Tensor, log_ratio: Tensor) -> Tensor:
-        adv, (low, high) = units.adv, self._bounds(units)
+    def _surrogate(self, units: Units, now: Now) -> Tensor:
         if self.redistribute and units.h is not None:
-            adv = redistributed(adv, ratio, units.h, self.clip_low, self.clip_high)
-        now = surrogates.Now(logp, ratio, log_ratio, adv, low, high, units.trajectory)
-        return surrogate_named(self.surrogate)(self, now)
+            now = now._replace(adv=redistributed(now.adv, now.ratio, units.h, self.clip_low, self.clip_high))
+        return self._phi.call(self, now)
 
-    def _kept(
-        self, units: Units, logp: Tensor, log_ratio: Tensor, cut: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
-        if self.keep == "clip_cov":
-            low, high = self.keep_range
-            cov = keeps.covariance(units.adv, logp)
-            return keeps.clip_cov(cov, cut, share=self.keep_share, low=low, high=high, generator=generator)
-        if self.keep == "neg_seq_kl":
-            return keeps.neg_seq_kl(units.adv, log_ratio, units.trajectory, self.keep_range[0])
-        return torch.ones_like(units.adv, dtype=torch.bool) if units.kept is None else units.kept
+    def _kept(self, units: Units, now: Now) -> Tensor:
+        if units.kept is not None:
+            return units.kept
+        return self._keep.call(self, now._replace(logp=now.logp.detach(), log_ratio=now.log_ratio.detach()))

@@ -1,4 +1,4 @@
-"""Executes a loss on a batch: passes, optimiser steps, micro-batches, guards, health. It knows no algorithm.
+"""Minimises a loss on a batch: epochs, optimiser steps, micro-batches, KL guard, metrics. Knows no algorithm.
 
 Weights are fixed for a whole optimiser step (``Loss.prepare``), so micro-batches add up to the same gradient whatever
 their size. Where a unit's loss depends on units of other rows (ratios of long trajectories, covariances, pairs) and the
@@ -10,7 +10,7 @@ In bfloat16 a token's log-probability is off by .07 nats (rms), by other errors 
 others again where other rows go through the model with it. That is beyond GSPO's clip range and MARFT's guard. So a
 loss subtracts only what was computed alike: units marked as ``fresh`` are compared with what the policy in training
 says before its first step, and with what the ``reference`` says, both in the very passes of the first epoch. A policy
-that has not moved has ratio 1 and divergence 0, exactly. ``gap`` still tells what sampling said.
+that has not moved has ratio 1 and divergence 0, exactly. ``gap`` still compares with the sampler's log-probabilities.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ def improve(
     generator: torch.Generator | None = None,
     reference: LogprobFn | None = None,
 ) -> dict[str, float]:
-    """Move the optimizer's parameters down the loss.
+    """Train the parameters of the optimiser on a batch.
 
     Args:
-        objective: an ``Objective`` or a ``Preference``.
-        batch: what to train on.
-        policy: the policy being trained, differentiable; the same numbers for the same rows (no dropout).
-        optimizer: of the parameters.
+        objective: the loss, an ``Objective`` or a ``Preference``.
+        batch: the training batch.
+        policy: log-probabilities of the policy in training, differentiable and deterministic (no dropout).
+        optimizer: optimiser of the parameters.
         epochs: passes over the batch.
         minibatches: optimiser steps of a pass; a trajectory (a group, for pairs) is never split over two.
         micro_tokens: tokens of one forward and backward pass; bounds the memory and changes nothing else.
-        kl_stop: a step is discarded where mean[(r - 1) - log r] against the policy that sampled exceeds it; 0 = never.
-        grad_clip: largest norm of the gradient; 0 = none.
-        generator: of the minibatches and of random picks of units.
-        reference: what the loss is held to; its log-probabilities replace those of the batch.
+        kl_stop: KL divergence mean[(r - 1) - log r] from the sampling policy that discards a step; 0 = never.
+        grad_clip: gradient norm above which the gradient is scaled down; 0 = no clipping.
+        generator: random generator of minibatches and of random picks of units.
+        reference: log-probabilities of the reference model; they replace those of the batch.
 
     Returns:
         loss, ratio_mean, ratio_min, ratio_max, clip_low, clip_high, kept (fractions of units), approx_kl, kl_ref,
-        entropy (of units that had an alternative), ess (effective sample size as a share), grad_norm, and what the loss
-        has to tell: means over the steps. gap: largest difference between log-probabilities as sampled and before the
+        entropy (of units that had an alternative), ess (effective sample size as a share), grad_norm, and the metrics
+        of the loss: means over the steps. gap: largest difference between log-probabilities as sampled and before the
         first step. zero_advantage and untrained: shares of the units. tokens: units trained on. updates, discarded (by
         kl_stop), empty (nothing to learn): numbers of steps. What is not known (grad_norm without a step, gap without
         log-probabilities as sampled, entropy without an alternative, all but the last where every step was empty) is
@@ -125,8 +125,8 @@ class _StepMetrics(NamedTuple):
     numbers: dict[str, float]
 
 
-class _Seen(NamedTuple):
-    """Units that were scored: what the loss told of them and the policy's numbers, detached."""
+class _Pass(NamedTuple):
+    """One forward pass: its units, their log-probabilities and entropies (detached), and the terms of the loss."""
 
     units: Units
     logp: Tensor
@@ -157,7 +157,7 @@ class _Step:
                 return _StepMetrics("discarded", numbers)
             self._descend(slopes)
             return _StepMetrics("stepped", numbers)
-        seen_all: list[_Seen] = []
+        seen_all: list[_Pass] = []
         for _, portion in found:
             seen = self._terms(portion.units, *portion.logprobs(self.policy))
             if seen.terms.loss.requires_grad:  # not where nothing was decided: forced tokens, one action
@@ -166,7 +166,7 @@ class _Step:
         numbers = _numbers(seen_all)
         return _StepMetrics("discarded" if _too_far(numbers, kl_stop) else "stepped", numbers)
 
-    def _terms(self, units: Units, logp: Tensor, entropy: Tensor) -> _Seen:
+    def _terms(self, units: Units, logp: Tensor, entropy: Tensor) -> _Pass:
         units = units.to(logp.device)
         gap = log_ratios(logp.detach(), units.old_logp)
         if units.fresh is not None:
@@ -178,9 +178,9 @@ class _Step:
                 "the loss is not finite", got=f"{terms.loss.item()}, {bad} of {len(logp)} log-probabilities not finite",
                 where="learn.policy_gradient", do="lower the learning rate, or train in float32",
             )  # fmt: skip
-        return _Seen(units, logp, entropy, terms, gap)
+        return _Pass(units, logp, entropy, terms, gap)
 
-    def _slopes(self) -> tuple[_Seen, tuple[Tensor, Tensor]]:
+    def _slopes(self) -> tuple[_Pass, tuple[Tensor, Tensor]]:
         """The loss of the whole step and its slope with respect to each log-probability and entropy, ``[U]`` each."""
         logp, entropy = self.part.looked_up(self.policy, self.micro_tokens)
         logp.requires_grad_()
@@ -225,7 +225,7 @@ def _even(order: Tensor, n: int) -> Sequence[Tensor]:
     return torch.tensor_split(order, min(n, len(order)))
 
 
-def _detached(seen: _Seen) -> _Seen:
+def _detached(seen: _Pass) -> _Pass:
     terms = Terms(seen.terms.loss.detach(), seen.terms.metrics)
     return seen._replace(logp=seen.logp.detach(), entropy=seen.entropy.detach(), terms=terms)
 
@@ -267,8 +267,8 @@ def _looked_up_alike(
     return replace(batch, units=replace(units, **said)), gap
 
 
-def _numbers(seen: Sequence[_Seen]) -> dict[str, float]:
-    """What one step has to tell, over the units that were scored."""
+def _numbers(seen: Sequence[_Pass]) -> dict[str, float]:
+    """Metrics of one step over its scored units."""
     out = {"loss": math.fsum(float(s.terms.loss) for s in seen)}
     metrics = {name: torch.cat([s.terms.metrics[name].float() for s in seen]) for name in seen[0].terms.metrics}
     ratio = metrics.pop("ratio", None)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from evolvent.core.errors import BadInput
+from evolvent.learn.tokens.axis import Part, part_of
 
-LEVELS = ("none", "token", "turn", "trajectory", "seq_geo")
 LIMIT = 20.0
 
 
@@ -34,33 +33,43 @@ def log_ratios(logp: Tensor, old_logp: Tensor) -> Tensor:
 def ratios(logp: Tensor, old_logp: Tensor, level: str, *, turn: Tensor, trajectory: Tensor) -> Tensor:
     """Importance ratio that each unit is weighted with, ``[U]``.
 
-    ``token``: ``pi / pi_old`` of the unit. ``turn`` and ``trajectory``: the product over the segment, the same for all
-    its units, and the gradient reaches all of them. ``seq_geo`` (GSPO, Zheng et al. 2025, arXiv 2507.18071): the
-    geometric mean ``s`` over the trajectory, written ``sg(s) pi / sg(pi)`` so that each unit gets the gradient of its
-    own log-probability alone. ``none``: 1.
-
     Args:
         logp: under the policy that is trained.
         old_logp: under the one that acted.
-        level: one of ``LEVELS``.
+        level: one of ``RATIOS``, or ``file.py:NAME``.
         turn: int64 ``[U]``, the decision of each unit.
         trajectory: int64 ``[U]``.
 
     Raises:
         BadInput: unknown level.
     """
-    if level == "none":
-        return torch.ones_like(_wide(logp))
-    if level == "token":
-        return log_ratios(logp, old_logp).exp()
-    logp, delta = _wide(logp), _wide(logp) - _wide(old_logp)
-    if level in ("turn", "trajectory"):
-        segment = turn if level == "turn" else trajectory
-        return segment_sum(delta, segment).clamp(-LIMIT, LIMIT).exp()[segment]
-    if level == "seq_geo":
-        mean = segment_mean(delta.detach(), trajectory).clamp(-LIMIT, LIMIT)
-        return mean.exp()[trajectory] * (logp - logp.detach()).exp()
-    raise BadInput("unknown level of the ratio", got=level, expected=LEVELS, where="learn.ratios")
+    return part_of("ratio", level, RATIOS, Part).call(logp, old_logp, turn, trajectory)
+
+
+def product(logp: Tensor, old_logp: Tensor, segment: Tensor) -> Tensor:
+    """The product over the segment, the same for all its units; the gradient reaches all of them."""
+    return segment_sum(_wide(logp) - _wide(old_logp), segment).clamp(-LIMIT, LIMIT).exp()[segment]
+
+
+def seq_geo(logp: Tensor, old_logp: Tensor, trajectory: Tensor) -> Tensor:
+    """The geometric mean ``s`` over the trajectory (GSPO, Zheng et al. 2025, arXiv 2507.18071).
+
+    Written ``sg(s) pi / sg(pi)``, so that each unit gets the gradient of its own log-probability alone.
+    """
+    logp = _wide(logp)
+    mean = segment_mean((logp - _wide(old_logp)).detach(), trajectory).clamp(-LIMIT, LIMIT)
+    return mean.exp()[trajectory] * (logp - logp.detach()).exp()
+
+
+_OLD = ("old_logp",)
+RATIOS = {
+    "none": Part(lambda logp, *_: torch.ones_like(_wide(logp))),
+    "token": Part(lambda logp, old, *_: log_ratios(logp, old).exp(), _OLD),
+    "turn": Part(lambda logp, old, turn, _: product(logp, old, turn), _OLD),
+    "trajectory": Part(lambda logp, old, _, trajectory: product(logp, old, trajectory), _OLD, "trajectory"),
+    "seq_geo": Part(lambda logp, old, _, trajectory: seq_geo(logp, old, trajectory), _OLD, "trajectory"),
+}
+"""Levels by name: a function of both log-probabilities, of the turn and of the trajectory of each unit."""
 
 
 def approx_kl(log_ratio: Tensor) -> Tensor:

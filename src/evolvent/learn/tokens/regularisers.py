@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from evolvent.core.errors import BadInput
+from evolvent.learn.tokens.axis import Part, part_of
 from evolvent.learn.tokens.ratios import log_ratios
 
-KL_FORMS = ("k1", "k2", "k3")
+KL_FORMS = {
+    "k1": Part(lambda d: d),
+    "k2": Part(lambda d: 0.5 * d**2),
+    "k3": Part(lambda d: (-d).exp() - 1.0 + d),
+}
+"""By name: a function of ``d = log pi - log ref``. k1 is unbiased and can be negative, k3 is at least 0."""
 
 
 def kl(logp: Tensor, ref_logp: Tensor, form: str) -> Tensor:
-    """Estimate of KL(pi, ref) from what pi sampled, ``d = log pi - log ref`` within ±20 (Schulman 2020).
-
-    ``k1``: d, unbiased, can be negative. ``k2``: d²/2. ``k3``: e^{-d} - 1 + d, at least 0.
+    """Estimate of KL(pi, ref) from what pi sampled, log-ratios within ±20 (Schulman 2020).
 
     Raises:
-        BadInput: unknown form.
+        BadInput: a form that is not one of ``KL_FORMS`` nor ``file.py:NAME``.
     """
-    d = log_ratios(logp, ref_logp)
-    if form == "k1":
-        return d
-    if form == "k2":
-        return 0.5 * d**2
-    if form == "k3":
-        return (-d).exp() - 1.0 + d
-    raise BadInput("unknown form of the divergence", got=form, expected=KL_FORMS, where="learn.regularisers")
+    return part_of("kl_form", form, KL_FORMS, Part).call(log_ratios(logp, ref_logp))

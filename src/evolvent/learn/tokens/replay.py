@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,12 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.seeding import rng
-from evolvent.credit import step_group_mean
 
 _END = b"\n"
 
 
 class Replay:
-    """Attempts with positive advantage, and the mean returns of the groups seen lately; part of a checkpoint.
+    """Attempts that a rule credits, and the mean returns of the groups seen lately; part of a checkpoint.
 
     Args:
         size: attempts it holds, the newest.
@@ -35,30 +34,32 @@ class Replay:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def draw(self, n: int, update: int) -> list[Episode]:
-        """Up to ``n`` different attempts of the last ``stale`` updates before ``update``, drawn uniformly.
-
-        Only those that would still stand out: return above the median of the means of recent groups.
-        """
-        bar = float(np.median(self.means)) if self.means else 0.0
-        recent = [episode for when, episode, _ in self._kept if 0 < update - when <= self.stale]
-        usable = [episode for episode in recent if episode.total_reward > bar]
-        picked = rng(self.seed, "replay", update).permutation(len(usable))[:n]
-        return [usable[i] for i in sorted(picked.tolist())]
-
-    def add(self, episodes: Sequence[Episode], update: int, *, faulty: Sequence[bool] = ()) -> None:
-        """Remember the means of the groups, and the attempts above theirs by the task's own return.
+    def draw(self, n: int, update: int, rule: Callable[[Sequence[Episode]], Ledger]) -> Ledger:
+        """Credit of up to ``n`` attempts of the last ``stale`` updates before ``update``, drawn uniformly.
 
         Args:
-            episodes: of whole groups.
+            n: the most.
+            update: the current one.
+            rule: what they are still worth; of those with positive credit alone is drawn.
+        """
+        recent = [episode for when, episode, _ in self._kept if 0 < update - when <= self.stale]
+        usable = [recent[i] for i in _credited(rule(recent))]
+        picked = rng(self.seed, "replay", update).permutation(len(usable))[:n]
+        return rule([usable[i] for i in sorted(picked.tolist())])
+
+    def add(self, ledger: Ledger, update: int, *, faulty: Sequence[bool] = ()) -> None:
+        """Remember the means of the groups, and the attempts with positive credit.
+
+        Args:
+            ledger: of whole groups.
             update: in which they were made.
             faulty: which of them are no example, whatever they earned; none by default.
         """
-        ledger = step_group_mean.assign(episodes)
+        episodes = ledger.episodes
         for group in dict.fromkeys(e.group for e in episodes if e.valid):
             self.means.append(float(np.mean([e.total_reward for e in episodes if e.valid and e.group == group])))
-        better = set(ledger.episode_index("step")[ledger.values("step") > 0.0].tolist()) - set(np.flatnonzero(faulty))
-        self._kept += [(update, episodes[i], _written(episodes[i])) for i in sorted(better)]
+        better = [i for i in _credited(ledger) if not (len(faulty) and faulty[i])]
+        self._kept += [(update, episodes[i], _written(episodes[i])) for i in better]
         self._kept = [one for one in self._kept if update - one[0] < self.stale][-self.size :]
 
     def state_dict(self) -> dict[str, Any]:
@@ -78,11 +79,9 @@ class Replay:
         self.means.extend(np.asarray(state["means"], np.float64).tolist())
 
 
-def side_by_side(fresh: Ledger, old: Ledger, level: str = "step") -> Ledger:
-    """One ledger of both, the fresh episodes first."""
-    both = Ledger.for_episodes([*fresh.episodes, *old.episodes])
-    both.set(level, np.concatenate([fresh.values(level), old.values(level)]))
-    return both
+def _credited(ledger: Ledger) -> list[int]:
+    """Positions of the episodes with a step of positive credit."""
+    return np.unique(ledger.episode_index("step")[ledger.values("step") > 0.0]).tolist()
 
 
 def _written(episode: Episode) -> bytes:

@@ -6,26 +6,17 @@ Every function is element by element over ``[U]``. Ranges are written as distanc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from evolvent.learn.tokens.ratios import segment_mean
-
-Bound = float | Tensor
-
-
-class Now(NamedTuple):
-    """What a surrogate may look at, ``[U]`` each: the policy now, its ratio, the credit, the clip range."""
-
-    logp: Tensor
-    ratio: Tensor
-    log_ratio: Tensor
-    adv: Tensor
-    low: Bound
-    high: Bound
-    trajectory: Tensor
+from evolvent.learn.tokens.adaptive_clip import adaptive_bounds
+from evolvent.learn.tokens.axis import Bound, Now, Part
+from evolvent.learn.tokens.ratios import RATIOS, segment_mean
+from evolvent.learn.tokens.units import Units
 
 
 def pg(logp: Tensor, adv: Tensor) -> Tensor:
@@ -108,3 +99,48 @@ def _clip(ratio: Tensor, low: Bound, high: Bound) -> Tensor:
     return torch.minimum(
         torch.maximum(ratio, torch.as_tensor(1.0 - low).to(ratio)), torch.as_tensor(1.0 + high).to(ratio)
     )
+
+
+def _clip_range(o: Any, _: Units) -> tuple[Bound, Bound]:
+    return o.clip_low, o.clip_high
+
+
+def _symmetric(o: Any, _: Units) -> tuple[Bound, Bound]:
+    return o.clip_high / (1.0 + o.clip_high), o.clip_high
+
+
+def _adaptive(o: Any, u: Units) -> tuple[Bound, Bound]:
+    assert u.h is not None
+    return adaptive_bounds(u.h, o.clip_low, o.clip_high)
+
+
+@dataclass(frozen=True)
+class Surrogate(Part):
+    """phi: a function of the ``Objective`` and of ``Now``, to ``[U]``."""
+
+    ratios: tuple[str, ...] = tuple(RATIOS)
+    """Levels of the ratio that it goes with."""
+    bounds: Callable[[Any, Units], tuple[Bound, Bound]] = _clip_range
+    """The clip range of each unit."""
+
+
+def _ppo(o: Any, u: Now) -> Tensor:
+    return ppo(u.ratio, u.adv, u.low, u.high, dual=o.dual)
+
+
+_ANY, _TOKEN = tuple(name for name in RATIOS if name != "none"), ("token",)
+SURROGATES = {
+    "pg": Surrogate(lambda _, u: pg(u.logp, u.adv), ratios=("none",)),
+    "is": Surrogate(lambda _, u: importance(u.ratio, u.adv), ratios=_ANY),
+    "ppo": Surrogate(_ppo, ratios=_ANY),
+    "log_sym": Surrogate(_ppo, ratios=_ANY, bounds=_symmetric),
+    "cispo": Surrogate(lambda _, u: cispo(u.ratio, u.adv, u.logp, u.low, u.high), ratios=_ANY),
+    "sapo": Surrogate(lambda o, u: sapo(u.ratio, u.adv, *o.gate), ratios=_ANY),
+    "aepo_ste": Surrogate(lambda o, u: aepo_ste(u.ratio, u.adv, o.clip_low, o.clip_high), ratios=_ANY),
+    "gmpo": Surrogate(
+        lambda o, u: gmpo(u.log_ratio, u.adv, u.trajectory, o.clip_low, o.clip_high), spans="trajectory", ratios=_TOKEN
+    ),
+    "adaptive": Surrogate(_ppo, needs=("entropy",), ratios=_TOKEN, bounds=_adaptive),
+    "nft": Surrogate(lambda o, u: nft(u.ratio, u.adv, o.floor), ratios=_TOKEN),
+}
+"""phi by name."""

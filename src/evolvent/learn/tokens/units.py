@@ -72,14 +72,14 @@ class Change(Protocol):
 
 
 class Terms(NamedTuple):
-    """A loss, ``sum_u weight_u term_u``, and what to tell about it: vectors by name, of which the means are logged."""
+    """A loss, ``sum_u weight_u term_u``, and its metrics: vectors by name, whose means are logged."""
 
     loss: Tensor
     metrics: dict[str, Tensor]
 
 
 class Loss(Protocol):
-    """What ``learn.tokens.policy_gradient`` minimises; ``Objective`` and ``Preference`` are two.
+    """A loss that ``learn.tokens.policy_gradient`` minimises, such as ``Objective`` and ``Preference``.
 
     Attributes:
         needs_reference: whether ``ref_logp`` must be there.

@@ -9,36 +9,57 @@ import torch
 from torch import Tensor
 
 from evolvent.core.errors import BadInput
+from evolvent.learn.tokens.axis import Part, part_of
 from evolvent.learn.tokens.ratios import segment_sum
 
-AGGREGATES = ("token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "const")
+
+def token_mean(trajectory: Tensor, _: int) -> Tensor:
+    """1/U: the mean over all units."""
+    return _ones(trajectory) / max(1, len(trajectory))
+
+
+def seq_mean_token_mean(trajectory: Tensor, _: int) -> Tensor:
+    """The mean over trajectories of the mean over their units."""
+    ones = _ones(trajectory)
+    return ones / (_count(trajectory) * segment_sum(ones, trajectory)[trajectory])
+
+
+def seq_mean_token_sum(trajectory: Tensor, _: int) -> Tensor:
+    """The mean over trajectories of the sum over their units."""
+    return _ones(trajectory) / _count(trajectory)
+
+
+def const(trajectory: Tensor, length: int) -> Tensor:
+    """The sum over ``B length``: no trajectory counts less for being long (Dr. GRPO, arXiv 2503.20783)."""
+    if length <= 0:
+        raise BadInput("no length to divide by", got=length, expected="the largest number of tokens", where="const")
+    return _ones(trajectory) / (_count(trajectory) * length)
+
+
+AGGREGATES = {
+    "token_mean": Part(token_mean), "seq_mean_token_mean": Part(seq_mean_token_mean),
+    "seq_mean_token_sum": Part(seq_mean_token_sum), "const": Part(const, ("length",)),
+}  # fmt: skip
+"""By name: a function of the trajectory of each unit, int64 ``[U]``, and of a length, to float32 ``[U]``."""
 
 
 def token_weights(trajectory: Tensor, aggregate: str, *, length: int = 0) -> Tensor:
     """Weight of each unit, float32 ``[U]``; B is the number of trajectories in the step.
 
-    ``token_mean``: 1/U. ``seq_mean_token_mean``: the mean over trajectories of the mean over their units.
-    ``seq_mean_token_sum``: the mean over trajectories of the sum. ``const``: the sum over ``B * length`` (Dr. GRPO,
-    arXiv 2503.20783: no trajectory counts less for being long, ``length`` is the largest there can be).
-
     Args:
         trajectory: int64 ``[U]``, of every unit of the step.
-        aggregate: one of ``AGGREGATES``.
-        length: of ``const``.
+        aggregate: one of ``AGGREGATES``, or ``file.py:NAME``.
+        length: the largest number of tokens of a trajectory, of ``const``.
 
     Raises:
         BadInput: unknown name, or ``const`` without a length.
     """
-    ones = torch.ones(len(trajectory), dtype=torch.float32, device=trajectory.device)
-    n = max(1, len(torch.unique(trajectory)))
-    if aggregate == "token_mean":
-        return ones / max(1, len(trajectory))
-    if aggregate == "seq_mean_token_mean":
-        return ones / (n * segment_sum(ones, trajectory)[trajectory])
-    if aggregate == "seq_mean_token_sum":
-        return ones / n
-    if aggregate == "const" and length > 0:
-        return ones / (n * length)
-    if aggregate == "const":
-        raise BadInput("no length to divide by", got=length, expected="the largest number of tokens", where="const")
-    raise BadInput("unknown aggregate", got=aggregate, expected=AGGREGATES, where="learn.token_weights")
+    return part_of("aggregate", aggregate, AGGREGATES, Part).call(trajectory, length)
+
+
+def _ones(trajectory: Tensor) -> Tensor:
+    return torch.ones(len(trajectory), dtype=torch.float32, device=trajectory.device)
+
+
+def _count(trajectory: Tensor) -> int:
+    return max(1, len(torch.unique(trajectory)))

@@ -21,7 +21,7 @@ import numpy as np
 
 from evolvent.core.protocols import Completion, Request
 from evolvent.core.seeding import rng
-from evolvent.models.language.known import Known, walk
+from evolvent.models.language.known import Known, sample_choice
 from evolvent.models.language.model import LanguageModel, TemperatureSchedule
 
 Way = Literal["word", "token", "sum", "trie"]
@@ -99,7 +99,7 @@ class Acting:
         out: list[Completion] = []
         known = self._known.opinions(requests, 1.0 if greedy else self.temperature, inside=True)
         for request, opinions in zip(requests, known, strict=True):
-            k = walk(request.choice_tokens, opinions, request.seed, greedy=greedy)
+            k = sample_choice(request.choice_tokens, opinions, request.seed, greedy=greedy)
             logp_K, entropy_K = opinions[k]
             text = self.model.decode(request.choice_tokens[k])
             scores_N = np.array([opinion.logp_K.sum(dtype=np.float64) for opinion in opinions])

@@ -73,10 +73,10 @@ class Known:
         return opinions
 
 
-def walk(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], seed: int, *, greedy: bool) -> int:
-    """An action drawn token by token inside the allowed ones, as ``LanguageModel.sample`` draws: its index.
+def sample_choice(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], seed: int, *, greedy: bool) -> int:
+    """Sample an allowed action token by token, as ``LanguageModel.sample`` does; returns its index.
 
-    Each token is the inverse of the distribution function at its own uniform number; greedy takes the most probable.
+    Each token is sampled by inverting the distribution function at a uniform number; greedy takes the most probable.
     """
     uniforms = np.random.default_rng(seed).random(max(map(len, choices)))
     left = list(range(len(choices)))

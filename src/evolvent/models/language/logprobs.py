@@ -19,10 +19,10 @@ from evolvent.models.language.head import log_softmax_at, logits_at, segment_log
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A decision to judge: what the model had seen, int ``[P]``, and the tokens it answered with, int ``[K]``.
+    """A decision whose log-probabilities are computed: its context, int ``[P]``, and its tokens, int ``[K]``.
 
-    ``choices``: token ids of every action that was allowed, int ``[…]`` each, the one taken among them. With them each
-    token's distribution is the model's own restricted to the tokens that continue some choice.
+    ``choices``: token ids of every allowed action, int ``[…]`` each, including the one taken. If given, each token's
+    distribution is restricted to the tokens that continue some choice.
     """
 
     context: np.ndarray
@@ -66,7 +66,7 @@ Forward = Callable[[packing.Pack, np.ndarray], Tensor]
 def row_logprobs(
     rows: Sequence[Row], forward: Forward, head: Head, temperature: float, want: Sequence[str], max_tokens: int
 ) -> Logprobs:
-    """See ``LanguageModel.judge``."""
+    """See ``LanguageModel.logprobs``."""
     trees = _trees(rows)
     if "hidden" in want or "logits" in want:
         hidden = states(rows, forward, head.weight.device, max_tokens)
@@ -134,7 +134,7 @@ def checked_ids(ids: np.ndarray, n_vocab: int, where: str) -> np.ndarray:
 
 
 def needed(rows: Sequence[Row]) -> list[np.ndarray]:
-    """The tokens that must pass through the model to judge each row: int32."""
+    """The tokens that must pass through the model for the log-probabilities of each row: int32."""
     return [_needed(row, tree) for row, tree in zip(rows, _trees(rows), strict=True)]
 
 

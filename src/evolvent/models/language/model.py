@@ -32,7 +32,7 @@ from evolvent.models.language.adapters import POLICY, Adapters
 from evolvent.models.language.choices import action_log_probs, check_allowed, units_of
 from evolvent.models.language.logprobs import Logprobs, Row, checked_ids, checked_rows, needed, row_logprobs, states
 from evolvent.models.language.network import Network
-from evolvent.models.language.sample import Sampled, Settings, TemperatureSchedule, sample_batch
+from evolvent.models.language.sample import Sampled, SamplingParams, TemperatureSchedule, sample_batch
 from evolvent.models.language.text import Text
 from evolvent.models.sampling import check_settings
 
@@ -204,19 +204,19 @@ class LanguageModel:
 
     def _settings(
         self, max_tokens: int, temperature: float, top_p: float, top_k: int, stop: Sequence[str], plain: bool = False
-    ) -> Settings:
+    ) -> SamplingParams:
         check_settings(max_tokens, temperature, top_p, self.name)
         if top_k < 0 or isinstance(stop, str):
             raise BadInput("top_k or stop", got=(top_k, stop), expected="top_k >= 0, a list of texts", where=self.name)
         stops = tuple(s for s in stop if s)
-        return Settings(max_tokens, temperature, top_k, top_p, stops, self.end_ids, plain)
+        return SamplingParams(max_tokens, temperature, top_k, top_p, stops, self.end_ids, plain)
 
     def _sample(
         self,
         prompts: Sequence[np.ndarray],
         n: int,
         seeds: Sequence[int],
-        settings: Settings,
+        settings: SamplingParams,
         adapter: str | None,
         allowed: Sequence[Sequence[np.ndarray] | None] | None,
     ) -> list[Sampled]:

@@ -61,8 +61,8 @@ class TemperatureSchedule:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to draw, and where to end. ``plain`` records log-probabilities and entropies of the unaltered model."""
+class SamplingParams:
+    """Sampling parameters. ``plain`` records log-probabilities and entropies before temperature, top-k and top-p."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -114,7 +114,7 @@ def sample_batch(
     trees: Sequence[Choices | None],
     seeds: Sequence[int],
     limits: Sequence[int],
-    settings: Settings,
+    settings: SamplingParams,
     machine: tuple[Step, Head, Callable[[Sequence[int]], str]],
 ) -> list[Sampled]:
     """``counts`` completions of each prompt, prompt-major; see ``LanguageModel.sample``.
@@ -187,7 +187,7 @@ def _prefill(
     return Shared(layers, _tensor(lengths, device), _tensor(owner[order], device)), first, order.tolist()
 
 
-def _draw(hidden: Tensor, head: Head, alive: Sequence[_Writing], settings: Settings) -> None:
+def _draw(hidden: Tensor, head: Head, alive: Sequence[_Writing], settings: SamplingParams) -> None:
     """One token more for each."""
     free = [j for j, one in enumerate(alive) if one.tree is None]
     if free:
@@ -211,7 +211,9 @@ def _draw(hidden: Tensor, head: Head, alive: Sequence[_Writing], settings: Setti
         one.take(int(allowed[which]), logp, entropy)
 
 
-def _draw_rows(logits: Tensor, uniforms: np.ndarray, settings: Settings) -> tuple[list[int], list[float], list[float]]:
+def _draw_rows(
+    logits: Tensor, uniforms: np.ndarray, settings: SamplingParams
+) -> tuple[list[int], list[float], list[float]]:
     """Tokens, log-probabilities and entropies of rows of logits float32 ``[R, V]``, one uniform number a row."""
     greedy = settings.temperature == 0.0
     z = logits if greedy or settings.temperature == 1.0 else logits / settings.temperature
@@ -229,16 +231,16 @@ def _draw_rows(logits: Tensor, uniforms: np.ndarray, settings: Settings) -> tupl
         token = torch.searchsorted(cumulative, target[:, None], right=True)[:, 0].clamp_(max=z.shape[1] - 1)
         # rounding can point behind the last token with any probability
         token = torch.where(p.gather(1, token[:, None])[:, 0] > 0, token, p.argmax(-1))
-    told = logits if settings.plain else even
-    if told is not z:
-        z = told
+    recorded = logits if settings.plain else even
+    if recorded is not z:
+        z = recorded
         p = torch.softmax(z, dim=-1)
     log_p = z - z.logsumexp(-1, keepdim=True)
     entropy = -torch.linalg.vecdot(p, log_p.clamp(min=-1e30))
     return token.tolist(), log_p.gather(1, token[:, None])[:, 0].tolist(), entropy.tolist()
 
 
-def _truncated(z: Tensor, settings: Settings) -> Tensor:
+def _truncated(z: Tensor, settings: SamplingParams) -> Tensor:
     """Logits with -inf outside the ``top_k`` most probable and then outside the nucleus of mass ``top_p``."""
     out = torch.full_like(z, float("-inf"))
     if 0 < settings.top_k < z.shape[1]:
@@ -255,7 +257,7 @@ def _truncated(z: Tensor, settings: Settings) -> Tensor:
     return out
 
 
-def _end(one: _Writing, settings: Settings, decode: Callable[[Sequence[int]], str]) -> None:
+def _end(one: _Writing, settings: SamplingParams, decode: Callable[[Sequence[int]], str]) -> None:
     """Whether a completion has ended: end token, stop string, complete choice, or no room."""
     if one.finish:
         return
@@ -271,7 +273,7 @@ def _end(one: _Writing, settings: Settings, decode: Callable[[Sequence[int]], st
         one.finish = "length"
 
 
-def _finished(one: _Writing, settings: Settings, decode: Callable[[Sequence[int]], str]) -> Sampled:
+def _finished(one: _Writing, settings: SamplingParams, decode: Callable[[Sequence[int]], str]) -> Sampled:
     ids = one.ids
     if one.tree is None and ids[-1] in settings.end_ids:
         ids = ids[:-1]

@@ -5,8 +5,8 @@
 
 vLLM keeps a second copy of the base. An adapter that has changed since it last sampled is handed over as a PEFT folder,
 in memory where the machine has such storage, and replaced in place. Log-probabilities are those of the distribution
-that was sampled from, so the gap to the trainer shows as with the built-in sampler. vLLM does not tell entropies (NaN),
-and draws free text only: among allowed actions the model samples itself. Written for vllm 0.32; making it seeds torch.
+that was sampled from, so the gap to the trainer shows as with the built-in sampler. vLLM returns no entropies (NaN),
+and samples free text only: listed actions are sampled by the model itself. For vllm 0.32; making it seeds torch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.models.language.load import source
 from evolvent.models.language.model import LanguageModel
-from evolvent.models.language.sample import Sampled, Settings
+from evolvent.models.language.sample import Sampled, SamplingParams
 
 _MEMORY = Path("/dev/shm")
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
@@ -73,7 +73,7 @@ class VllmSampler:
         self._seen[adapter] = {name: tensor.detach().clone() for name, tensor in now.items()}
 
     def sample(
-        self, prompts: Sequence[np.ndarray], n: int, seeds: Sequence[int], settings: Settings, adapter: str | None
+        self, prompts: Sequence[np.ndarray], n: int, seeds: Sequence[int], settings: SamplingParams, adapter: str | None
     ) -> list[Sampled]:
         """``n`` completions of each prompt, prompt-major, from the weights as they are; for ``LanguageModel.sample``.
 
@@ -102,8 +102,8 @@ class VllmSampler:
         if adapter is not None:
             self.sync(adapter)
             request = self._request(adapter)
-        told = self._engine.generate(asked, ways, lora_request=request, use_tqdm=False)
-        return [self._sampled(one.outputs[0], settings.stop) for one in told]
+        done = self._engine.generate(asked, ways, lora_request=request, use_tqdm=False)
+        return [self._sampled(one.outputs[0], settings.stop) for one in done]
 
     def close(self) -> None:
         """Remove what was written; the engine ends with the process."""

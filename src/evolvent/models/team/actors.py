@@ -185,7 +185,7 @@ class Actors(nn.Module):
     def logprobs_one(
         self, agent: int, obs_BD: Tensor, action: Tensor, *, available_BN: Tensor | None = None
     ) -> TeamLogprobs:
-        """Judge one agent's actions ``[B, …]`` with gradients to its own parameters: ``[B, P]`` and ``[B]``."""
+        """Log-probabilities ``[B, P]`` and entropy ``[B]`` of one agent's actions ``[B, …]``, differentiable."""
         member, allowed = self._member(agent), self.action.allowed(available_BN, agent)
         return TeamLogprobs(*self.action.logprobs(member.net(obs_BD), member.sigma, action, allowed))
 

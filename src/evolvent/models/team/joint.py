@@ -161,11 +161,11 @@ class JointPolicy(nn.Module):
         order_BA: Tensor | None = None,
         standard: bool = False,
     ) -> JointLogprobs:
-        """Judge actions that were taken, in one pass with gradients; arguments as they were for ``act``.
+        """Log-probabilities of actions that were taken, in one differentiable pass; arguments as for ``act``.
 
         ``standard``: ``obs_BAD`` went through ``standardise`` already, once a rollout instead of once an epoch.
         """
-        self._plan = None  # whoever judges is about to change the weights, perhaps where no version tells
+        self._plan = None  # the caller is about to train, perhaps without a new tensor version
         looked = obs_BAD if standard else self.standardise(obs_BAD)
         dead_BA = self._dead(active_BA)
         rep_BAW, value_BA = self._encode(looked, dead_BA)
@@ -216,7 +216,7 @@ class JointPolicy(nn.Module):
         return super()._apply(fn, recurse)
 
     def _planned(self) -> Decoder:
-        """Weights as acting wants them, worked out again when a weight was written (or anything was judged)."""
+        """Weights prepared for acting; prepared again when a weight was written or ``logprobs`` was called."""
         self._watched = self._watched or list(self.parameters())
         state = [(x.data_ptr(), x._version) for x in self._watched]
         if self._plan is None or self._plan[0] != state:

@@ -1,4 +1,4 @@
-"""Acting agent by agent with caches: what ``JointPolicy`` judges in one pass, produced row by row, exactly.
+"""Acting agent by agent with caches: row by row what ``JointPolicy`` computes in one training pass, exactly.
 
 Row m of the decoder depends on earlier actions only through the rows before it, and with folded projections
 (``attention``) those rows themselves are the keys and values. So each agent costs one row: look its token up (tokens of

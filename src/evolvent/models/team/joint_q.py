@@ -18,7 +18,7 @@ from evolvent.models.team.actors import Perceptron
 
 
 class JointQ(nn.Module):
-    """Q of each agent's actions, those of the others given; in the scale of whoever trains it.
+    """Q of each agent's actions, given those of the others; in the scale of the training targets.
 
     Args:
         team: names and action specs; all choices or all numbers.

@@ -125,17 +125,17 @@ LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS,
 
 
 def check_stages(updates: int, before: int, flag: str, *, parts: int = 1, who: str = "the policy") -> None:
-    """Refuse a run that would end before somebody's turn to learn, as it would report a result like any other.
+    """Refuse a run that would end before a later stage is trained: it would look like any other result.
 
     Args:
-        updates: of the run.
-        before: of them, how many pass before that turn.
-        flag: the setting that says so, of which ``before`` is ``parts`` times.
-        parts: see there.
-        who: whose turn.
+        updates: number of updates of the run.
+        before: number of updates before that stage.
+        flag: the setting that determines it; ``before`` is ``parts`` times its value.
+        parts: factor between ``flag`` and ``before``.
+        who: what the stage trains.
 
     Raises:
-        BadInput: says what number would do.
+        BadInput: names a value that works.
     """
     if before < 0:
         raise BadInput("a setting is too small", got=before, expected=">= 0", where=flag)

@@ -16,7 +16,7 @@ from evolvent.play.together import Player, run_players
 PlayerOf = Callable[[Env, Task, int, str], Player]
 """``(environment, task, seed, group)`` to the attempt as a coroutine."""
 MOST_BROKEN = 0.5
-"""A larger share of attempts that break ends the run: what is left of them is not what was to be learned or judged."""
+"""Share of broken attempts above which a run ends: the remaining ones would be a biased sample."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Copies:
         return self._copies[0]
 
     def play(self, jobs: Sequence[tuple[Task, int, str]], acting: Any, player: PlayerOf) -> Played:
-        """One attempt for each (task, seed, group); one whose environment broke is told apart, its copy made anew."""
+        """One attempt for each (task, seed, group); broken ones are returned apart, their environment is replaced."""
         while len(self._copies) < len(jobs):
             self._copies.append(envs.load(self.spec))
         players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]

@@ -66,9 +66,9 @@ def evaluate_language(
         played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
         chance = random_play(run.copies.spec, repeated(run.heldout, plan.eval_tasks), config.seed)
     rows = [
-        [how, interval(told["value"], told["ci95"], rate=False), percent(told["success_mean"]),
-         told["length_mean"], judged_on(told)]
-        for how, told in {**played, "random actions": chance}.items()
+        [how, interval(result["value"], result["ci95"], rate=False), percent(result["success_mean"]),
+         result["length_mean"], judged_on(result)]
+        for how, result in {**played, "random actions": chance}.items()
     ]  # fmt: skip
     live.table(
         f"{config.env}, weights frozen after update {state['update']}",

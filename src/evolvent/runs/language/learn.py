@@ -1,4 +1,4 @@
-"""Attempts and their credit, made what ``learn.tokens.policy_gradient`` works on; and what it told, for the log."""
+"""From attempts and their credit to the batch of ``learn.tokens.policy_gradient``; its metrics for the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def training_batch(
     episodes: Sequence[Episode], ledger: Ledger, config: LanguageConfig, agent: str, *, level: str, unit: Unit,
     fresh: int,
 ) -> TokenBatch:  # fmt: skip
-    """What ``agent`` is trained on. Of the first ``fresh`` attempts what it says now stands for what was sampled."""
+    """Training batch of ``agent``. In the first ``fresh`` attempts ratios start from the current log-probabilities."""
     batch = token_batch(
         episodes, ledger, level=level, unit=unit, constrained=config.act == "trie", truncated=config.plan.truncated
     )
@@ -41,7 +41,7 @@ def logprobs_of(
 
 
 def with_shares(metrics: Mapping[str, float]) -> dict[str, float]:
-    """What a learner told, with the shares of skipped steps and of clipped units."""
+    """Metrics of a learner, with the shares of skipped steps and of clipped units."""
     steps = metrics["updates"] + metrics["discarded"] + metrics["empty"]
     clipped = metrics.get("clip_low", 0.0) + metrics.get("clip_high", 0.0)
     return {**metrics, "skipped": metrics["discarded"] / steps, "clipped": clipped}

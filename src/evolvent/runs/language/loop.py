@@ -16,7 +16,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.learn.critics.token import TokenCritic
+from evolvent.learn.critics.token import TokenCritic, token_targets
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.units import Loss
 from evolvent.runs.language.config import CriticPlan
@@ -59,7 +59,10 @@ def learn(
             metrics |= dict(after(ledger) if after else {})
         with run.clock("learn"):  # LEARN
             if critic and seen:
-                metrics |= run.improve_critic(critic, seen, ledger, grad_clip=passes["grad_clip"], epochs=epochs)
+                metrics |= critic.learn(
+                    seen, token_targets(ledger), epochs=epochs or run.config.epochs, generator=run.generator,
+                    minibatches=run.config.minibatches, grad_clip=passes["grad_clip"],
+                )  # fmt: skip
             waits = isinstance(objective, Preference) and np.isnan(ledger.values(passes["level"])).all()
             if not waits and not run.early(warmup):  # preferences: where all earned the same there is no pair
                 rows = [run.improve(objective, episodes, ledger, adapter=a, **passes) for a in run.learners(update)]

@@ -1,8 +1,8 @@
 """A memory that learns beside the weights: from the same attempts, in the same run, on the same ledger.
 
 All attempts of an update recall from one state of the memory, so that those of a group stay comparable; what was left
-out at random differs from attempt to attempt, which is what tells a memory's effect apart. Outcomes are settled and
-lessons written when the update ends. Evaluations recall frozen.
+out at random differs between attempts, which is how a memory's effect is measured. Outcomes are settled and lessons
+written when the update ends. Evaluations use a frozen recall.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LanguageMemory:
         The credit of (attempt, memory) is the change of the memory's value that the attempt caused, in units of reward.
 
         Returns:
-            What there is to tell of an update.
+            Metrics of the update.
         """
         # in an order that does not depend on who was answered first
         pending = sorted(self._pending, key=lambda one: (one[0].group, one[0].seed))

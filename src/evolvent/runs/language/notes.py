@@ -56,8 +56,8 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
     logp_K = np.zeros(sum(len(row.tokens) for row in rows), np.float32)
     starts: list[int] = np.cumsum([0, *(len(row.tokens) for row in rows)]).tolist()
     for some in run.model.micro_batches(rows, run.config.plan.micro_tokens):
-        told = policy([rows[i] for i in some]).logp_K.cpu().numpy()
-        logp_K[np.concatenate([np.arange(starts[i], starts[i + 1]) for i in some])] = told
+        found = policy([rows[i] for i in some]).logp_K.cpu().numpy()
+        logp_K[np.concatenate([np.arange(starts[i], starts[i + 1]) for i in some])] = found
     at = 0
     for episode in episodes:
         episode.note(name, logp_K[at : at + episode.n_tokens])

@@ -156,7 +156,7 @@ def _groups(path: Path) -> tuple[list[Episode], ...]:
 
 
 def _without_logp(episode: Episode) -> Episode:
-    """The attempt without the log-probabilities of whoever sampled it: that is no earlier self of what is trained."""
+    """The attempt without its recorded log-probabilities: it was not sampled by an earlier version of this policy."""
     record = episode.to_dict()
     nodes = [{key: value for key, value in row.items() if key != "logp"} for row in record["nodes"]]
     return Episode.from_dict({**record, "nodes": nodes})

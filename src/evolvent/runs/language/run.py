@@ -6,26 +6,20 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import torch
 
-from evolvent.core.branches import trees_of
 from evolvent.core.episode import Episode
-from evolvent.core.errors import ModelError
-from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Env, Task
-from evolvent.core.seeding import rng, seed_tree
+from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, count
-from evolvent.learn import checkpoint
-from evolvent.learn.critics.token import Seen, TokenCritic, token_targets
+from evolvent.learn.critics.token import TokenCritic
 from evolvent.learn.tokens.batch import Unit
 from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
 from evolvent.learn.tokens.policy_gradient import improve, reference_kl
@@ -38,17 +32,16 @@ from evolvent.play.renderers import renderer
 from evolvent.play.together import Player
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.copies import Copies, Played, PlayerOf
-from evolvent.runs.language.credit import Discounted, Rule, credit_page, differ, standard_rules
+from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
-from evolvent.runs.language.log import facts, in_words, sample, sampled_tokens, update_row
+from evolvent.runs.language.log import Shown, facts, in_words, sampled_tokens, update_row
 from evolvent.runs.language.memory import LanguageMemory
 from evolvent.runs.language.start import Needs, Start, start
 from evolvent.runs.language.tasks import drawn, repeated
 from evolvent.runs.language.weights import Weights
-
-Phase = Literal["act", "step", "credit", "learn"]
+from evolvent.runs.shell import Shell
 
 
 class LanguageRun:
@@ -57,7 +50,8 @@ class LanguageRun:
     Attributes:
         model: the ``models.language.model.LanguageModel``.
         copies: of the environment.
-        heldout, update: the tasks of evaluations; number of updates finished.
+        heldout: the tasks of evaluations.
+        shell: clock, updates, checkpoints; ``clock`` and ``keep`` are its.
         manner: how attempts go; one agent at first.
         learners: number of an update → whose weights move in it; all at first.
         memory: what learns beside the weights, where ``plan.memory`` asks for it.
@@ -79,57 +73,41 @@ class LanguageRun:
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
         self.generator = torch.Generator()
-        self.update = self.attempts = self.sampled = 0
+        self.attempts = self.sampled = 0
         self._waited = False
-        self._last: list[Episode] = []
-        self._telling: tuple[int, list[Episode], Ledger] | None = None
         self.acting = Acting(model, config.act, config.temperature)
         self.exact = model.dtype == torch.float32 and config.plan.sampler == "own"
-        self._health = Health(exact=self.exact)
-        self._seconds: dict[str, float] = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
-        self._parts: dict[str, Any] = {}
+        self.shell = Shell(
+            folder, live, config.updates, plan.save_every, plan.eval_every, resume=resume, evaluate=self.evaluate,
+            state=self._state, spent=self._spent, signs=Health(exact=self.exact).look,
+        )  # fmt: skip
+        self.clock, self.keep = self.shell.clock, self.shell.keep
+        self.keep(**{f"weights.{name}": Weights(model, name) for name in adapters})
+        self.keep(**{f"optimizer.{name}": optimizer for name, optimizer in self.optimizers.items()})
         self.memory: LanguageMemory | None = None
         if plan.memory:
             path = folder.path / "memory.db"
             self.memory = LanguageMemory(plan, path, config.seed, begin.env.reward_range)
-        self._resume, self._told, self._sample_told = resume, 0.0, time.monotonic()
-        self._played = Played()
+            self.keep(memory=self.memory)
+        self._shown, self._played = Shown(folder, live, plan.record, config.seed), Played()
 
     @property
     def env(self) -> Env:
         """One copy of the environment, to ask it for names and limits."""
         return self.copies.first
 
+    @property
+    def update(self) -> int:
+        """Number of updates finished."""
+        return self.shell.update
+
     # ---------------------------------------------------------------------------------------------- the loop
-    def keep(self, **parts: Any) -> None:
-        """Say what a checkpoint must hold besides the weights and their optimizers, such as a critic."""
-        self._parts = parts
-
     def updates(self) -> Iterator[int]:
-        """The numbers of the updates to do, 0-based.
-
-        Raises:
-            Interrupted: Ctrl-C; the run can be resumed.
-        """
+        """The numbers of the updates to do, 0-based; see ``Shell.updates``."""
         self._begin()
-        with self.folder.interrupt:
-            while self.update < self.config.updates and self._used() < 1.0:
-                self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
-                yield self.update
-                if self.folder.interrupt.requested and self.update < self.config.updates:
-                    self._save()
-                    self.live.note(f"stopped after update {self.update}")
-                    raise Interrupted
-            self._save()
-
-    @contextmanager
-    def clock(self, phase: Phase) -> Iterator[None]:
-        """Count the seconds of a part of the loop."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[phase] += time.perf_counter() - start
+        for update in self.shell.updates():
+            self.generator.manual_seed(seed_tree(self.config.seed, "update", update))
+            yield update
 
     def collect(
         self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
@@ -152,15 +130,15 @@ class LanguageRun:
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
         played = self._play(jobs, self.acting, player or self.attempt)
-        self._seconds["act"] += played.act_s
-        self._seconds["step"] += played.step_s
+        self.shell.seconds["act"] += played.act_s
+        self.shell.seconds["step"] += played.step_s
         self._played += played
         self._played.check(f"of update {self.update + 1}")
         return played.episodes
 
     def early(self, updates: int) -> bool:
         """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
-        self._waited = self._waited or self.update >= updates or self._used() >= 0.5
+        self._waited = self._waited or self.update >= updates or self._spent() >= 0.5
         return not self._waited
 
     def attempt(self, env: Env, task: Task, seed: int, group: str, *, learns: bool = True) -> Player:
@@ -173,13 +151,13 @@ class LanguageRun:
         self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
         adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0, replayed: int = 0,
     ) -> dict[str, float]:  # fmt: skip
-        """Passes of policy gradient over the attempts, weighted by the ledger; returns what there is to tell.
+        """Train the policy on the attempts for ``epochs`` passes; the credit of the ledger is the advantage.
 
         Args:
-            objective: what is minimised.
+            objective: the loss.
             episodes: attempts of this update.
             ledger: their credit.
-            level: of the credit that weights the tokens.
+            level: level of the credit that is used as advantage.
             unit: "token", or "action" for whole actions chosen from a list.
             adapter: whose weights move; among several agents it is the one of that name, by its own decisions.
             kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
@@ -210,59 +188,24 @@ class LanguageRun:
         self.keep(critic=critic)
         return critic
 
-    def improve_critic(
-        self, critic: TokenCritic, seen: Seen, ledger: Ledger, *, grad_clip: float, epochs: int = 0
-    ) -> dict[str, float]:
-        """Move the critic towards the targets that the rule gave. 0 epochs: as many as the policy's.
-
-        Raises:
-            BadInput: a rule without targets.
-        """
-        config = self.config
-        return critic.learn(
-            seen, token_targets(ledger), epochs=epochs or config.epochs, minibatches=config.minibatches,
-            grad_clip=grad_clip, generator=self.generator,
-        )  # fmt: skip
-
     def logprobs(self, adapter: str | None, unit: Unit = "token") -> TokenLogprobs | ActionLogprobs:
         """The model with some adapter (``None``: the frozen base): log-probabilities of what was sampled."""
         return logprobs_of(self.model, adapter, self.config, unit)
 
     def log(self, episodes: Sequence[Episode], ledger: Ledger, **values: float) -> None:
-        """End an update: write its line, warn where learning cannot work, evaluate and save where it is time.
+        """End an update: settle the memory, write the update's line and some of its attempts.
 
         Raises:
             ModelError: a value is not finite: the run stops with its last checkpoint.
         """
-        bad = [name for name, value in values.items() if not np.isfinite(value)]
-        if bad:
-            raise ModelError(
-                "learning diverged", got=", ".join(f"{name} = {values[name]}" for name in bad), expected="finite",
-                where=f"update {self.update}", do="lower lr; the last checkpoint is kept in checkpoints/",
-            )  # fmt: skip
-        plan = self.config.plan
-        self.update += 1
         self.attempts += len(episodes)
         self.sampled += sampled_tokens(episodes)
-        if self.memory is not None:
-            values |= self.memory.settle(self.acting, self.manner, ledger)
-        row = {"update": self.update, **update_row(episodes, self._played, self._seconds), **values}
+        settled = {} if self.memory is None else self.memory.settle(self.acting, self.manner, ledger)
+        row = update_row(episodes, self._played, self.shell.seconds)
         self._played = Played()
-        warnings = self._health.look(row)
-        self.folder.log(self.attempts, **row, **({"warnings": warnings} if warnings else {}))
-        for warning in warnings:
-            self.live.note(f"! {warning}")
-        self._last = list(episodes)
-        if self._telling is None or differ(episodes):
-            self._telling = (self.update, self._last, ledger)
-        for episode in trees_of(episodes[: plan.record]):
-            self.folder.episode(episode)
-        self._tell(row, episodes)
-        self._seconds = dict.fromkeys(self._seconds, 0.0)
-        if plan.eval_every and self.update % plan.eval_every == 0 and self.update < self.config.updates:
-            self.evaluate()
-        if self.update % plan.save_every == 0:
-            self._save()
+        row = self.shell.log(self.attempts, row, values | settled)
+        self._shown.add(self.update, episodes, ledger)
+        self.shell.tell(facts(row))
 
     # ---------------------------------------------------------------------------------------------- judging
     def evaluate(self) -> dict[str, Any]:
@@ -291,8 +234,8 @@ class LanguageRun:
             algo: name of the algorithm.
             rule: the credit rule that trained, for the page that shows credit token by token.
         """
-        greedy, sampled = self.evaluate(), self.attempt_heldout("sampled")
-        self._keep_attempts(rule)
+        greedy, sampled = self.shell.judged(self.attempts), self.attempt_heldout("sampled")
+        self._shown.finish(rule, self.model.decode)
         for adapter in self.optimizers:
             self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
         metrics = outcome(self.folder.read_metrics(), greedy, sampled)
@@ -312,21 +255,15 @@ class LanguageRun:
 
     # ---------------------------------------------------------------------------------------------- inside
     def _begin(self) -> None:
-        """Restore the newest checkpoint when resuming; otherwise look at where learning starts."""
-        newest = checkpoint.latest(self.folder.path / "checkpoints") if self._resume else None
-        if newest is not None:
-            state = checkpoint.load(newest, self._all_parts())
-            self.update, self.attempts, self.sampled = (int(state[k]) for k in ("update", "attempts", "sampled"))
+        """Go on where the newest checkpoint of a resumed run stands; otherwise look at where learning starts."""
+        if state := self.shell.restore(lambda state: int(state["attempts"])):
+            self.attempts, self.sampled = int(state["attempts"]), int(state["sampled"])
             self._waited = bool(state.get("waited"))  # a larger budget does not begin an early stage anew
-            self.folder.truncate(self.attempts)
             for row in self.folder.read_metrics():
-                self._health.look(row)  # what was said is not said again
-            self.live.note(f"continuing after update {self.update} of {self.config.updates}")
+                self.shell.signs(row)  # what was said is not said again
             return
-        if self._resume:
-            self.folder.truncate(-1)
-            if self.memory is not None:
-                self.memory.forget()
+        if self.shell.resume and self.memory is not None:
+            self.memory.forget()
         self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
         tasks = repeated(self.heldout, self.config.plan.eval_tasks)
         self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed))
@@ -338,41 +275,13 @@ class LanguageRun:
             self.live.note(f"! {len(broken)} of {len(jobs)} attempts broke: {broken[0][1]}")
         return played
 
-    def _keep_attempts(self, rule: Rule) -> None:
-        """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
-        trees, kept = trees_of(self._last), trees_of(self._last[: self.config.plan.record])
-        for episode in trees[len(kept) :]:  # in order of their first attempts: those of the first stand first
-            self.folder.episode(episode)
-        if self._telling is not None:
-            update, episodes, ledger = self._telling
-            others = standard_rules(episodes, rule.config if isinstance(rule.config, Discounted) else None)
-            page = credit_page(episodes, ledger, rule, others, self.model.decode, update)
-            write_atomic(self.folder.path / "credit.json", dump(page) + "\n")
+    def _state(self) -> Mapping[str, Any]:
+        return {"attempts": self.attempts, "sampled": self.sampled, "waited": self._waited}
 
-    def _all_parts(self) -> dict[str, Any]:
-        weights = {f"weights.{name}": Weights(self.model, name) for name in self.optimizers}
-        parts = weights | {f"optimizer.{name}": opt for name, opt in self.optimizers.items()} | self._parts
-        return parts if self.memory is None else {**parts, "memory": self.memory}
-
-    def _save(self) -> None:
-        state = {"update": self.update, "attempts": self.attempts, "sampled": self.sampled, "waited": self._waited}
-        checkpoint.save(self.folder.path / "checkpoints", self.update, self._all_parts(), state)
-
-    def _used(self) -> float:
+    def _spent(self) -> float:
         """How much of the minutes or of the tokens is gone, as a share; 0 without such limits."""
         spent = ((self.folder.seconds / 60, self.config.plan.minutes), (self.sampled, self.config.plan.sampled))
         return max(used / most if most > 0 else 0.0 for used, most in spent)
-
-    def _tell(self, row: dict[str, Any], episodes: Sequence[Episode]) -> None:
-        now, minutes, spent = time.monotonic(), self.config.plan.minutes, self.folder.seconds / 60
-        done = max(self.update / self.config.updates, min(1.0, spent / minutes) if minutes else 0.0)
-        if now - self._told < (30.0 if self.live.plain else 0.25) and done < 1.0:
-            return
-        self._told = now
-        self.live.progress(done, facts(row))
-        if now - self._sample_told > 60.0 and episodes:
-            self._sample_told = now
-            self.live.note(sample(episodes[int(rng(self.config.seed, "sample", self.update).integers(len(episodes)))]))
 
 
 @contextmanager

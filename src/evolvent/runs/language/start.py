@@ -51,11 +51,11 @@ def start(
     """Check all that can be known without the model, and open the environment.
 
     Args:
-        config: of the run.
-        folder: its folder.
-        adapters: names of all sets of trainable weights.
-        needs: of the algorithm.
-        note: told where there are fewer tasks than wanted.
+        config: configuration of the run.
+        folder: run folder.
+        adapters: names of all trained adapters.
+        needs: what the algorithm needs.
+        note: called with a message if there are fewer tasks than asked for.
 
     Raises:
         BadInput: settings that do not fit together, or not to the environment; no such environment.
@@ -94,11 +94,11 @@ def not_whole() -> BadInput:
 
 
 def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> None:
-    """What one look at the first task tells, or one attempt at it by chance."""
+    """Check the environment on its first task: by one observation, or by one attempt with random actions."""
     by_token = not needs.tokens or config.act == "trie"
     if by_token and not needs.kinds:
         return
-    turn, draws, told = env.reset(task, task.seed), rng(config.seed, "look"), dict[str, None]()
+    turn, draws, paid = env.reset(task, task.seed), rng(config.seed, "look"), dict[str, None]()
     if not by_token and turn.admissible is not None:
         raise BadInput(
             "the log-probability and entropy of every token are needed", got=f"--act {config.act}", where="--act",
@@ -108,12 +108,12 @@ def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> No
     while needs.kinds and not turn.done:
         listed = listed and turn.admissible is not None
         turn = env.step(random_command(turn, draws))
-        told |= dict.fromkeys(turn.info.get("rewards", {}))
+        paid |= dict.fromkeys(turn.info.get("rewards", {}))
     if listed:  # what is on a list of commands can be carried out (learn.progress)
-        told.setdefault(EXECUTED)
-    missing = [kind for kind in needs.kinds if kind not in told]
+        paid.setdefault(EXECUTED)
+    missing = [kind for kind in needs.kinds if kind not in paid]
     if missing:
         raise BadInput(
             "the environment does not pay this kind of reward", got=config.env, expected=", ".join(missing),
-            where="--env", do=f"it pays {', '.join(told) or 'none'}; an environment tells them in Turn.info['rewards']",
+            where="--env", do=f"it pays {', '.join(paid) or 'none'}; environments report them in Turn.info['rewards']",
         )  # fmt: skip

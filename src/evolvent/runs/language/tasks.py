@@ -36,7 +36,7 @@ def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> 
     Args:
         env: whose they are.
         config: of the run.
-        note: told where there are fewer than wanted: training tasks come again, held-out ones do not.
+        note: called with a message if there are fewer than asked for: training tasks repeat, held-out ones do not.
 
     Raises:
         BadInput: there is none.

@@ -1,4 +1,4 @@
-"""One attempt with a memory that learns from it at once, and what there is to tell of it: the step of a stream."""
+"""One attempt with a memory that learns from it at once, and its metrics: one step of the stream."""
 
 from __future__ import annotations
 

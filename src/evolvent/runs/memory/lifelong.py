@@ -7,20 +7,20 @@ number, so a killed run resumes with the step that was not finished and ends wit
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
+from evolvent.runs.shell import Shell
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,21 @@ def run_stream(
 
     Raises ``Interrupted`` after the task at hand when the user asked to stop; the run can be resumed.
     """
-    started = time.perf_counter()
-    done = int(memory.meta_get("cursor") or 0) if resume else 0
+    plan = list(_plan(stream, env))
+    shell = Shell(folder, live, len(plan), resume=resume, unit="task")
     if resume:
-        _check_plan(stream, env, folder, done)
-        folder.truncate(done)
-        live.note(f"resuming after step {done}")
+        done = int(memory.meta_get("cursor") or 0)
+        _check_plan(plan, folder, done)
+        shell.go_on(done, done)
     heading = ""
-    with folder.interrupt as interrupt:
-        for item in _plan(stream, env):
-            title = _title(item, stream)
-            if title != heading and item.step > done:
-                live.phase(heading := title)
-            if (item.phase == "stream" and item.index == 0) or item.step == done + 1:
-                env.advance(item.number if item.phase != "after" else stream.passes)
-            if item.step <= done:
-                continue
-            _one(item, stream, env, agent, memory, folder, live)
-            if interrupt.requested:
-                raise Interrupted(str(folder.path))
+    for number in shell.updates():
+        item = plan[number]
+        if heading != (title := _title(item, stream)):
+            live.phase(heading := title)
+            env.advance(item.number if item.phase in ("before", "stream") else stream.passes)
+        _one(item, stream, env, agent, memory, folder, live)
+        shell.update += 1
     summary = summarise(stream.algo, env.name, agent, folder.read_metrics(), stream.seed)
-    summary["seconds"] = round(summary.get("seconds", 0.0) or time.perf_counter() - started, 1)
     summary["top_memories"], summary["worst_memories"] = top_memories(memory)
     summary["health"] = memory.health()
     folder.write_summary(summary)
@@ -100,11 +94,11 @@ def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
             yield _Item(step, phase, number, task, len(tasks), index)
 
 
-def _check_plan(stream: Stream, env: Env, folder: RunFolder, done: int) -> None:
+def _check_plan(plan: Sequence[_Item], folder: RunFolder, done: int) -> None:
     """Whether the steps that were done are the first ones of the plan: an earlier version repeated held-out tasks."""
     rows = [row for row in folder.read_metrics() if row["step"] <= done]
-    plan = [(item.phase, item.task.id) for item in _plan(stream, env)]
-    for row, expected in zip_longest(rows, plan[: len(rows)]):
+    steps = [(item.phase, item.task.id) for item in plan[: len(rows)]]
+    for row, expected in zip_longest(rows, steps):
         if expected is None or (row["phase"], row["task"]) != expected:
             raise BadInput(
                 "the tasks of this run are others now", got=f"step {row['step']}: {row['phase']} {row['task']}",

@@ -29,21 +29,21 @@ from evolvent.runs.sources import pinned
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes about it: nothing here belongs to a memory system."""
+    """Settings of a run that do not belong to a memory system."""
 
     control: bool = True
-    """Also try the stream's tasks once without memory."""
+    """Also measure a control: the stream's tasks once without memory."""
     agents: tuple[str, ...] = ()
-    """Several agents on the one model, such as planner solver: each NAME or NAME<A+B (reads A and B alone), either with
-    ": what it is told"; the last one acts and has the memory. None: one agent."""
+    """Several agents on the same model, in speaking order, e.g. planner solver: NAME, or NAME<A+B to read only A and B;
+    ": PROMPT" after it gives a prompt. The last one acts and has the memory. Empty = one agent."""
     transcript: bool = False
-    """Agents also see what was shown and said in earlier turns."""
+    """Agents also see the observations and answers of earlier turns."""
     answer: int = 0
-    """Tokens of one answer; 0 = what the environment asks for."""
+    """Largest number of tokens of an answer; 0 = the environment's limit."""
     turns: int = 0
-    """Turns of one attempt; 0 = as many as the environment allows."""
+    """Largest number of turns of an attempt; 0 = the environment's limit."""
     tokens: int = 0
-    """Sampled tokens of one attempt; 0 = no limit."""
+    """Largest number of sampled tokens of an attempt; 0 = no limit."""
 
 
 @dataclass(frozen=True)
@@ -53,27 +53,29 @@ class MemoryConfig:
     KIND = "memory"
 
     env: str = "analyst"
-    """Environment, with options after a colon: analyst:reviewer_wrong=0.2,drift=0.5."""
+    """Environment with its options, e.g. analyst:reviewer_wrong=0.2,drift=0.5; see `evolvent list envs`."""
     model: str = "qwen2.5-coder-1.5b"
     """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), or none
     (admissible commands)."""
     seed: int = 0
-    """Root of the seed tree: tasks, orders, reviewer, exploration and sampling follow from it."""
+    """Random seed of tasks, their order, reviewer, exploration and sampling."""
     passes: int = 2
     """Passes over the stream of training tasks."""
     train: int = 36
-    """Tasks in the stream."""
+    """Training tasks in the stream."""
     heldout: int = 24
-    """Held-out tasks, tried before and after learning and never learned from."""
+    """Held-out tasks, evaluated before and after learning and never learned from."""
     use: Literal["auto", "context", "values", "both", "none"] = "auto"
-    """How memory acts: worked examples in the prompt, action values (PUCT over admissible commands), or both; auto:
-    values where there are admissible commands, context elsewhere."""
+    """How memories act: context = worked examples in the prompt; values = action values (PUCT over admissible
+    commands); both; auto = values where commands are listed, context elsewhere."""
     lessons: tuple[str, ...] = ("corrections", "successes")
-    """What is written: corrections, successes, failures (what to avoid), procedures (in the model's words)."""
+    """What is written into the memory: corrections, successes, failures (what to avoid), procedures (in the model's
+    words)."""
     temperature: float = 0.0
-    """Sampling temperature of free text; 0 is greedy."""
+    """Sampling temperature of free text; 0 = greedy."""
     value_gate: float = 0.85
-    """Cosine above which another situation's experience counts when values choose (a scale of the embedder's)."""
+    """Cosine similarity above which experience from another state counts in action values; the scale depends on the
+    embedder."""
     plan: Plan = Plan()
 
 
@@ -131,7 +133,7 @@ def _evaluate(
 ) -> dict[str, Any]:
     """Held-out success with the memory of a finished run, frozen: nothing explored, left out, settled or written.
 
-    The first tasks are those that the run itself was judged on; more of them are fresh.
+    The first tasks are those of the run's own evaluation; further ones are new.
     """
     path = folder.path / "memory.db"
     if not path.exists():

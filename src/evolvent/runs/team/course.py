@@ -48,7 +48,7 @@ class Course:
         return frame
 
     def metrics(self) -> dict[str, Any]:
-        """Of the attempts that ended since this was asked last: mean return, number, means of what they told."""
+        """Metrics of the episodes that ended since the last call: mean return, number, means of environment metrics."""
         row = {"return": _mean(self._finished), "attempts": len(self._finished)}
         row |= {f"{name}_mean": _mean(metrics) for name, metrics in self._info.items()}
         self._finished, self._info = [], {}
@@ -59,7 +59,7 @@ class Course:
         return {"since": self._since, "taken": np.stack(self._taken)} if self._taken else {}
 
     def repeat(self, state: Mapping[str, Any]) -> Frame:
-        """Come back to what ``state`` described; nothing of it is told again."""
+        """Replay the steps in ``state``, without reporting their metrics again."""
         frame = self.restart(int(state["since"]))
         kind = np.int64 if self.env.team.kind == "discrete" else np.float32
         for action in state["taken"]:

@@ -29,17 +29,17 @@ def play(
     """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
 
     Args:
-        env: B copies.
-        act: how the team acts.
+        env: B copies of the environment.
+        act: the policy.
         steps: makes views of frames (ids, device).
-        episodes: at least so many attempts; rounded up to a multiple of B.
-        greedy: the most probable action instead of a sampled one.
-        generator: for sampled actions.
-        seed: of the environments.
-        watch: shown every frame.
+        episodes: least number of episodes; rounded up to a multiple of B.
+        greedy: take the most probable action instead of sampling.
+        generator: random generator of sampled actions.
+        seed: random seed of the environments.
+        watch: called with every frame.
 
     Returns:
-        Columns over attempts: ``return``, ``length`` and what the environment tells at the end (``success``, …).
+        Metrics of each episode: ``return``, ``length`` and those of the environment at its end (``success``, …).
 
     Raises:
         BadInput: the environment does not end its attempts.
@@ -58,8 +58,8 @@ def play(
         length += 1
         for b in np.flatnonzero(frame.done_B):
             if played[b] < each:
-                told = {name: float(column[b]) for name, column in frame.info.items()}
-                rows.append({"return": float(gained[b]), "length": float(length[b]), **told})
+                info = {name: float(column[b]) for name, column in frame.info.items()}
+                rows.append({"return": float(gained[b]), "length": float(length[b]), **info})
             played[b] += 1
             gained[b], length[b] = 0.0, 0
         if (played >= each).all():

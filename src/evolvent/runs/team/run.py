@@ -26,59 +26,57 @@ checkpoint in between, of a run that was stopped or has ended, holds what was do
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from evolvent import envs
-from evolvent.core.errors import BadInput, EnvError, ModelError
-from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.seeding import seed_tree
 from evolvent.core.team import Frame, TeamEnv
-from evolvent.evaluate.live import Live, duration
+from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
-from evolvent.learn import checkpoint
 from evolvent.learn.team.batch import Batch, View
+from evolvent.runs.shell import Shell
 from evolvent.runs.sources import pinned
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.course import Course
 from evolvent.runs.team.evaluation import BASELINES, Act, baselines, play, summarise
 from evolvent.runs.team.frames import record_frames
+from evolvent.runs.team.record import store
 from evolvent.runs.team.sides import Rewards, check_one_side
 from evolvent.runs.team.steps import Steps
 from evolvent.runs.team.weights import start_from
 
-Phase = Literal["act", "step", "credit", "learn"]
-
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes about it: nothing here belongs to an algorithm."""
+    """Settings of a run that do not belong to an algorithm."""
 
     workers: int | str = 0
-    """Processes that step the copies; 0 = this one; ray, or ray:N = actors on a Ray cluster."""
+    """Processes that step the environments; 0 = the main process; ray or ray:N = actors on a Ray cluster."""
     device: str = "cpu"
-    """Where networks live: cpu, cuda."""
+    """Torch device: cpu, cuda."""
     threads: int = 1
-    """Threads of torch; networks of this size are fastest with one."""
+    """Threads of torch; small networks are fastest with one."""
     eval_every: int = 50
     """Updates between evaluations; 0 = only at the end."""
     eval_episodes: int = 32
-    """Attempts of an evaluation."""
+    """Episodes of an evaluation."""
     save_every: int = 50
-    """Updates between checkpoints (a run that is stopped writes one, too); the environments restart there."""
+    """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
     init: str = ""
-    """Run folder whose newest weights are the start, for fine-tuning; the team may have another size."""
+    """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     opposed: bool = False
-    """Train on the mean of all rewards even where some agents earn at the expense of others."""
+    """Train on the mean of all rewards even where the agents' interests conflict."""
 
 
 @dataclass(frozen=True)
@@ -91,19 +89,19 @@ class TeamConfig:
     env: str = "spread:n=3"
     """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread,n=3."""
     seed: int = 0
-    """Root of the seed tree: weights, environments, actions and minibatches follow from it."""
+    """Random seed of weights, environments, actions and minibatches."""
     steps: int = 1_000_000
-    """Environment steps in all, over all copies (a step moves every agent of one copy); whole updates only."""
+    """Total environment steps over all copies; one step moves every agent of one copy. Only whole updates are run."""
     envs: int = 32
-    """Copies of the environment."""
+    """Copies of the environment that are stepped in parallel."""
     horizon: int = 100
-    """Steps of each copy between two updates (T)."""
+    """Rollout length T: steps of each copy of the environment between two updates."""
     ids: bool = True
-    """Append the agent's number (one-hot) to its observation."""
+    """Append the agent's index (one-hot) to its observation."""
     gamma: float = 0.99
-    """Discount per step."""
+    """Discount factor per step."""
     gae_lambda: float = 0.95
-    """Trace decay of the advantage estimate (lambda)."""
+    """λ of GAE."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
 
@@ -115,7 +113,7 @@ class TeamRun:
         env: the environments; ``env.team`` describes the team.
         steps: storage of the current update; ``steps.obs_dim`` and ``steps.state_dim`` size the networks.
         generator: torch's random stream of the current update, on the device.
-        update: number of updates finished.
+        shell: clock, updates, checkpoints; ``clock`` is its.
     """
 
     def __init__(self, config: TeamConfig, env: TeamEnv, folder: RunFolder, live: Live, *, resume: bool) -> None:
@@ -124,14 +122,15 @@ class TeamRun:
         self.device = torch.device(config.plan.device)
         self.steps = Steps(env.team, config.horizon, config.envs, ids=config.ids, device=self.device)
         self.generator = torch.Generator(self.device)
-        self.update = 0
-        self.total = max(1, config.steps // (config.envs * config.horizon))
-        self._resume = resume
-        self._parts: dict[str, Any] = {}
-        self._seconds = dict.fromkeys(("act", "step", "credit", "learn"), 0.0)
+        self._each = config.envs * config.horizon
+        self.shell = Shell(
+            folder, live, max(1, config.steps // self._each), config.plan.save_every, config.plan.eval_every,
+            resume=resume, evaluate=self.evaluate, state=self._state,
+        )  # fmt: skip
+        self.clock = self.shell.clock
         self._course, self._standing = Course(env, config.seed), dict[str, Any]()
-        self._told = self._started = time.monotonic()
-        self._first = 0
+        self._broken = False
+        self._ledger: RolloutLedger | None = None
         self._act: Act | None = None
         torch.manual_seed(seed_tree(config.seed, "weights"))
 
@@ -144,64 +143,36 @@ class TeamRun:
             **parts: objects with ``state_dict`` and ``load_state_dict``.
         """
         check_minibatches(self.config)
-        self._act, self._parts = act, parts
-        if self._resume:
-            newest = checkpoint.latest(self.folder.path / "checkpoints")
-            state = {} if newest is None else checkpoint.load(newest, parts)
-            self.update = int(state.get("update", 0))
-            self._standing = state.get("environments", {})
-            self.folder.truncate(self._step if self.update else -1)
-            self.live.note(f"continuing after update {self.update} of {self.total}")
-        self._first = self.update
-        if self.update == 0:
-            if self.config.plan.init:
-                self.live.note(start_from(Path(self.config.plan.init), parts, self.config.env))
-            each = self.config.envs * self.config.horizon
-            measured = baselines(self.env.team)
-            without = " and as many without" if "idle" in measured else ""
-            self.live.status(
-                f"{self._attempts()} with random actions{without}; then {self.total} x {each:,} steps to learn from"
-            )
-            rewards = Rewards()
-            for how, chance in measured.items():
-                result = summarise(self.play(chance, how, rewards.watch if how == "random" else None))
-                check_one_side(self.config, self.env.team.agents, rewards)
-                self.folder.log(0, phase=how, **result)
+        self._act = act
+        self.shell.keep(**parts)
+        self._standing = self.shell.restore(lambda state: int(state["update"]) * self._each).get("environments", {})
+        if self.shell.update > 0:
+            return
+        if self.config.plan.init:
+            self.live.note(start_from(Path(self.config.plan.init), parts, self.config.env))
+        measured = baselines(self.env.team)
+        without = " and as many without" if "idle" in measured else ""
+        to_come = f"{self.shell.total} x {self._each:,} steps to learn from"
+        self.live.status(f"{self._attempts()} with random actions{without}; then {to_come}")
+        rewards = Rewards()
+        for how, chance in measured.items():
+            result = summarise(self.play(chance, how, rewards.watch if how == "random" else None))
+            check_one_side(self.config, self.env.team.agents, rewards)
+            self.folder.log(0, phase=how, **result)
 
     def updates(self) -> Iterator[int]:
-        """The numbers of the updates to do, 0-based; the environments restart where a checkpoint was written.
-
-        Raises:
-            Interrupted: Ctrl-C; the run can be resumed.
-        """
-        with self.folder.interrupt:
-            while self.update < self.total:
-                if self.update % self.config.plan.save_every == 0 or self.update == self._first:
-                    self._restart()
-                self.generator.manual_seed(seed_tree(self.config.seed, "update", self.update))
-                self.steps.begin()
-                yield self.update
-                if self.folder.interrupt.requested and self.update < self.total:
-                    self._save()
-                    self.live.note(
-                        f"stopped after update {self.update}, which is saved: a resumed run goes on from here, "
-                        "with the numbers of one that was never stopped"
-                    )
-                    raise Interrupted
+        """The numbers of the updates to do (``Shell.updates``); environments restart where a checkpoint was written."""
+        for update in self.shell.updates():
+            if update % self.config.plan.save_every == 0 or update == self.shell.first:
+                self._restart()
+            self.generator.manual_seed(seed_tree(self.config.seed, "update", update))
+            self.steps.begin()
+            yield update
 
     @property
     def view(self) -> View:
         """What the team sees now."""
         return self.steps.view(self.steps.t)
-
-    @contextmanager
-    def clock(self, phase: Phase) -> Iterator[None]:
-        """Count the seconds of a part of the loop."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[phase] += time.perf_counter() - start
 
     def step(self, action: Tensor, logp: Tensor, value: Tensor | None = None, **kept: Tensor) -> View:
         """Take one step in every copy, keep it, and return what is seen next."""
@@ -214,7 +185,7 @@ class TeamRun:
         return self.steps.batch(critic, scale)
 
     def log(self, ledger: RolloutLedger, **values: float) -> None:
-        """End an update: write its line, tell the person who watches, evaluate and save where it is time.
+        """End an update: write its metrics, and show progress.
 
         Args:
             ledger: the credit of this update; each agent's share goes into the log.
@@ -226,25 +197,15 @@ class TeamRun:
         Raises:
             ModelError: a value is not finite: the run stops with its last checkpoint.
         """
-        bad = [name for name, value in values.items() if not np.isfinite(value)]
-        if bad:
-            raise ModelError(
-                "learning diverged", got=", ".join(f"{name} = {values[name]}" for name in bad), expected="finite",
-                where=f"update {self.update}", do="lower lr or clip; the last checkpoint is kept in checkpoints/",
-            )  # fmt: skip
-        config = self.config
-        self.update += 1
-        row = {"update": self.update, **self._course.metrics()}
-        row |= {f"{name}_s": round(seconds, 4) for name, seconds in self._seconds.items()}
-        row |= {"steps_per_s": round(config.envs * config.horizon / max(sum(self._seconds.values()), 1e-9), 1)}
-        row |= {"credit": [round(earned.share, 4) for earned in ledger.by_agent().values()], **values}
-        self.folder.log(self._step, **row)
-        self._tell(row)
-        self._seconds = dict.fromkeys(self._seconds, 0.0)
-        if config.plan.eval_every and self.update % config.plan.eval_every == 0 and self.update < self.total:
-            self.evaluate()
-        if self.update % config.plan.save_every == 0 or self.update == self.total:
-            self._save()
+        spent, whole = dict(self.shell.seconds), max(sum(self.shell.seconds.values()), 1e-9)
+        row = {**self._course.metrics(), "steps_per_s": round(self._each / whole, 1)}
+        row["credit"] = [round(earned.share, 4) for earned in ledger.by_agent().values()]
+        self.shell.log(self._step + self._each, row, values)
+        self._ledger = ledger
+        split = " ".join(f"{name} {100 * seconds / whole:.0f}" for name, seconds in spent.items())
+        gained = "–" if row["return"] is None else f"{row['return']:.4g}"
+        speed = f"{row['steps_per_s']:,.0f} steps/s"
+        self.shell.tell([f"return {gained}", speed, f"{split} %", f"step {self._step:,}"])
 
     # ---------------------------------------------------------------------------------------------- judging
     def evaluate(self) -> dict[str, Any]:
@@ -253,15 +214,13 @@ class TeamRun:
         self.live.status(f"{self._attempts()}, greedy")
         result = summarise(self.play(self._act, "greedy"))
         self.folder.log(self._step, phase="eval", **result)
-        self.live.note(f"evaluation after update {self.update}: return {_told(result)}")
+        self.live.note(f"evaluation after update {self.shell.update}: return {_told(result)}")
         return result
 
     def finish(self, algo: str) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; draws ``behaviour.png``."""
         assert self._act is not None
-        last = self.folder.read_metrics()[-1]
-        known = last.get("phase") == "eval" and last["step"] == self._step  # stopped after its last evaluation
-        final = {k: v for k, v in last.items() if k not in ("t", "step", "phase")} if known else self.evaluate()
+        final = self.shell.judged(self._step)
         self.live.status(f"{self._attempts()}, actions sampled")
         sampled = summarise(self.play(self._act, "sampled"))
         rows = self.folder.read_metrics()
@@ -274,7 +233,7 @@ class TeamRun:
             "score": {"name": "return, greedy", "value": final["value"], "ci95": final["ci95"],
                       "higher_is_better": True},
             "baseline": before.pop("random", {}), **before, "sampled": sampled, "greedy": final,
-            "steps": self._step, "updates": self.update,
+            "steps": self._step, "updates": self.shell.update,
             "agents": list(self.env.team.agents), "seconds": rows[-1]["t"],
         }  # fmt: skip
         self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
@@ -297,7 +256,7 @@ class TeamRun:
     # ---------------------------------------------------------------------------------------------- inside
     @property
     def _step(self) -> int:
-        return self.update * self.config.envs * self.config.horizon
+        return self.shell.update * self._each
 
     def _attempts(self) -> str:
         count = self.config.plan.eval_episodes
@@ -328,39 +287,24 @@ class TeamRun:
         standing, self._standing = self._standing, {}
         if standing:
             self.live.status(f"repeating {len(standing['taken'])} steps, to where the environments stood")
-        frame = self._course.repeat(standing) if standing else self._course.restart(self.update)
+        frame = self._course.repeat(standing) if standing else self._course.restart(self.shell.update)
         self.steps.begin()
         self.steps.see(frame, 0)
 
     def rescue(self) -> None:
         """An environment broke: save what was learned since the last checkpoint; a resumed run restarts them."""
-        if self.update > self._first:
-            if self.update % self.config.plan.save_every:
-                self._save(standing=False)
+        self._broken = True
+        if self.shell.update > self.shell.first:
+            self.shell.save()
             again = f"evolvent run {self.folder.manifest()['algo']} --resume {shlex.quote(str(self.folder.path))}"
-            self.live.note(f"an environment broke; what was learned in {self.update} updates is saved: {again}")
+            self.live.note(f"an environment broke; what was learned in {self.shell.update} updates is saved: {again}")
 
-    def _save(self, *, standing: bool = True) -> None:
-        state: dict[str, Any] = {"update": self.update}
-        if standing and self.update % self.config.plan.save_every:
-            state["environments"] = self._course.state()
-        checkpoint.save(self.folder.path / "checkpoints", self.update, self._parts, state)
-
-    def _tell(self, row: dict[str, Any]) -> None:
-        now = time.monotonic()
-        last = self.update == self.total
-        if now - self._told < (30.0 if self.live.plain else 0.25) and not last:
-            return
-        self._told = now
-        spent = {name: row[f"{name}_s"] for name in self._seconds}
-        whole = max(sum(spent.values()), 1e-9)
-        split = " ".join(f"{name} {100 * seconds / whole:.0f}" for name, seconds in spent.items())
-        left = (now - self._started) / max(self.update - self._first, 1) * (self.total - self.update)
-        gained = "–" if row["return"] is None else f"{row['return']:.4g}"
-        facts = [f"update {self.update}/{self.total}", f"return {gained}"]
-        facts += [f"{duration(left)} left"] if self.update < self.total else []
-        facts += [f"{row['steps_per_s']:,.0f} steps/s", f"{split} %", f"step {self._step:,}"]
-        self.live.progress(self.update / self.total, facts)
+    def _state(self) -> dict[str, Any]:
+        """Where the environments stand, between two restarts; where one broke that is not known. Stores the rollout."""
+        if self._ledger is not None and not self._broken:
+            store(self.folder.path, self._ledger)
+        between = self.shell.update % self.config.plan.save_every and not self._broken
+        return {"environments": self._course.state()} if between else {}
 
 
 @contextmanager
@@ -380,7 +324,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
     try:
         run = TeamRun(config, env, folder, live, resume=resume)
         between = plan.save_every * config.horizon
-        if env.team.limit > between and plan.save_every < run.total:
+        if env.team.limit > between and plan.save_every < run.shell.total:
             raise BadInput(
                 "attempts would never end: the environments restart with every checkpoint", got=f"{between} steps",
                 expected=f"at least the {env.team.limit} steps of an attempt", where="--save-every x --horizon",

@@ -1,0 +1,92 @@
+"""A team's run stores its newest rollout, and `evolvent credit` credits it again with what the critics said."""
+
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from evolvent.cli.credit import COMMANDS
+from evolvent.core.config import with_fields
+from evolvent.core.errors import BadInput
+from evolvent.core.rollout_codec import load_columns, load_rollout, save_rollout
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.runs.team.run import Plan
+from evolvent.testing.rollout_credit import sample_rollout
+from run_folders import begin
+
+GRID = "spread:n=2,limit=4,discrete=true"
+PLAN = Plan(save_every=2, eval_every=0, eval_episodes=1)
+
+
+def run(path, algo, **more):
+    """Three updates of 2 copies x 6 steps, checkpoints after the second and the last."""
+    module = import_module(f"evolvent.algos.{algo}")
+    config = with_fields(module.Config(), env=GRID, steps=36, envs=2, horizon=6, plan=PLAN, **more)
+    with begin(path, algo, config) as folder, Live(plain=True) as live:
+        module.run(config, folder, live)
+    return path
+
+
+def credit(path, *words):
+    COMMANDS["credit"]([str(w) for w in (path, *words, "--json", path / "c.json", "--plain")])
+    return json.loads((path / "c.json").read_text())["rules"]
+
+
+def test_the_newest_rollout_is_credited_as_the_run_did(tmp_path):
+    path = run(tmp_path / "mat", "mat", width=8)
+    assert len(list(path.glob("rollout.*.npz"))) == 1, "the newest alone"
+    rollout = load_rollout(path / "rollout.json")
+    assert rollout.shape == (6, 2, 2)
+    ledger = agent_gae.assign(rollout, agent_gae.Config(0.99, 0.95))
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    last = next(row for row in rows if row.get("update") == 3)
+    assert [round(one.share, 4) for one in ledger.by_agent().values()] == last["credit"]
+    (told,) = credit(path, "--rule", "agent_gae")
+    assert {one["unit"]: one["credit"] for one in told["units"]} == {
+        name: pytest.approx(one.signed) for name, one in ledger.by_agent().items()
+    }
+    assert told["total"] == pytest.approx(ledger.total("step"))
+    assert told["paid"] == pytest.approx(float(rollout.reward_TBA.sum()))
+
+
+def test_rules_that_ask_for_a_joint_critic_find_it_or_say_which_runs_have_one(tmp_path):
+    with_q = run(tmp_path / "coma", "coma", hidden=(8,), critic_hidden=(8,), critic_steps=2)
+    rules = ("agent_gae", "agent_counterfactual", "agent_optimal_baseline", "agent_counterfactual:target=return")
+    told = credit(with_q, "--rule", *rules)
+    assert [one["rule"] for one in told] == list(rules)
+    assert all(len(one["units"]) == 2 for one in told)
+    assert len({one["total"] for one in told}) == 4
+    without = run(tmp_path / "happo", "happo", hidden=(8,))
+    with pytest.raises(BadInput, match="expected: q_TBAN, policy_TBAN"):
+        credit(without, "--rule", "agent_counterfactual")
+    with pytest.raises(BadInput, match="coma has one"):
+        credit(without, "--rule", "agent_optimal_baseline")
+
+
+def test_a_rule_of_your_own_reads_it_and_other_rules_say_what_is_missing(tmp_path):
+    path = run(tmp_path / "ippo", "ippo", hidden=(8,))
+    (tmp_path / "mine.py").write_text(
+        'LEVEL, RECORD = "agent", "rollout"\nfrom evolvent.core.rollout_ledger import RolloutLedger\n'
+        "def assign(rollout):\n    ledger = RolloutLedger.for_rollout(rollout)\n"
+        '    ledger.set("step", rollout.reward_TBA)\n    return ledger\n'
+    )
+    (told,) = credit(path, "--rule", tmp_path / "mine.py")
+    assert told["balanced"]
+    with pytest.raises(BadInput, match="no attempts"):
+        credit(path, "--rule", "step_gae")
+    (path / "rollout.json").unlink()
+    with pytest.raises(BadInput, match="recorded no rollout"):
+        credit(path, "--rule", "agent_gae")
+
+
+def test_further_columns_come_back_beside_the_rollout(tmp_path):
+    rollout, more = sample_rollout()
+    save_rollout(tmp_path / "r.json", rollout, more)
+    back = load_columns(tmp_path / "r.json")
+    assert list(back) == list(more)
+    assert all(np.array_equal(back[name], more[name]) for name in more)
+    assert np.array_equal(load_rollout(tmp_path / "r.json").reward_TBA, rollout.reward_TBA)
+    save_rollout(tmp_path / "r.json", rollout)
+    assert load_columns(tmp_path / "r.json") == {}
