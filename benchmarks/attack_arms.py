@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+from evolvent.cli.memory.audit import audit
 from evolvent.memory.memory import Memory
 
 NO_SOURCES = {"strength": 1e9}  # pseudo-outcomes behind the prior: so many that a source's record never counts
@@ -43,7 +44,7 @@ def quarantine_sources(memory: Memory, arm: Arm) -> int:
     They must also be half of its lessons that were tried, so that a few errors do not condemn an honest source.
     """
     items = {item.id: item for item in memory.items()}
-    flagged = Counter(items[row["id"]].source for row in memory.audit(top=10_000)["harmful"]["worst"])
+    flagged = Counter(items[row["id"]].source for row in audit(memory, top=10_000)["harmful"]["worst"])
     tried = Counter(item.source for item in items.values() if item.n)
     out = 0
     for source, n in flagged.items():

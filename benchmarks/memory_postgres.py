@@ -125,7 +125,7 @@ def compare(path, there, repeats, seed):
     trips: dict[str, list[int]] = {}
     count_round_trips()
     with Memory(path, policy="memlift") as lite, Memory(there, policy="memlift") as pg:
-        pg._store.shrink()  # statistics for the planner, as autovacuum would have them after a minute
+        pg.bank.store.shrink()  # statistics for the planner, as autovacuum would have them after a minute
         rngs = {"sqlite": np.random.default_rng(seed + 1), "postgresql": np.random.default_rng(seed + 1)}
         for i in range(repeats + 10):
             for name, memory in (("sqlite", lite), ("postgresql", pg)):
@@ -137,7 +137,7 @@ def compare(path, there, repeats, seed):
         updates = {name: {way: rate for way, (rate, _) in told.items()} for name, told in groups.items()}
         sent = {way: n for way, (_, n) in groups["postgresql"].items()}
         assert lite.items(None)[-1].id == pg.items(None)[-1].id
-        sizes = {"sqlite": path.stat().st_size, "postgresql": sum(pg._store.sizes().values())}
+        sizes = {"sqlite": path.stat().st_size, "postgresql": sum(pg.bank.store.sizes().values())}
     table = {}
     for verb in times["sqlite"]:
         table[verb] = {
@@ -153,14 +153,14 @@ def graph(there, repeats, seed):
     """pgvector's HNSW against the exact search, both in the server, without the rest of a recall."""
     rng = np.random.default_rng(seed + 2)
     with Memory(there, search="exact") as exact:
-        exact._bank.index.catch_up()
+        exact.bank.index.catch_up()
         build, approximate = timed(lambda: prepared(there))
         hits, times = 0, {"exact": [], "hnsw": []}
         for _ in range(repeats):
             query = exact.embedder.embed([task(rng)])[0]
-            seconds, (_, truth) = timed(lambda q=query: exact._bank.index.search(q, limit=10))
+            seconds, (_, truth) = timed(lambda q=query: exact.bank.index.search(q, limit=10))
             times["exact"].append(seconds)
-            seconds, (_, found) = timed(lambda q=query: approximate._bank.index.search(q, limit=10))
+            seconds, (_, found) = timed(lambda q=query: approximate.bank.index.search(q, limit=10))
             times["hnsw"].append(seconds)
             # keys of counted words tie exactly: another that is just as near as the tenth is no miss
             hits += int(np.count_nonzero(found >= truth[-1]))

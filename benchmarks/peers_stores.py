@@ -315,7 +315,7 @@ class Evolvent:
         """Further ways to search: the default policy, and the index without any receipt (no public verb)."""
 
         def without_receipt(query: str) -> list[str]:
-            bank = self._memory._bank
+            bank = self._memory.bank
             seqs, _ = bank.index.search(self._table.embed([query])[0], limit=5)
             marks = ",".join("?" * len(seqs))
             rows = bank.store.rows(

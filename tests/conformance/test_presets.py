@@ -49,11 +49,10 @@ def _scope(memory, name):
     """Another scope on the same open connection."""
     from dataclasses import replace
 
-    from evolvent.memory.bank import open_scope
+    from evolvent.memory.opening import open_scope
 
     other = object.__new__(Memory)
-    other._store = memory._store
-    other._bank = replace(memory._bank, scope=name, scope_id=open_scope(memory._store, name))
+    other.bank = replace(memory.bank, scope=name, scope_id=open_scope(memory.bank.store, name))
     return other
 
 

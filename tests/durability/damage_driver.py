@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.cli.memory.verify import SAME, verify
 from evolvent.core.errors import EvolventError
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.memory.maintenance.verify import SAME
 from evolvent.memory.memory import Memory
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "results" / "memory_damage.json"
@@ -34,7 +34,7 @@ def make(path: Path, n: int = 40) -> bytes:
             r = memory.recall(f"flights of carrier {i} in month {i % 12}")
             memory.settle(r, float(i % 2), action="SELECT count(*) FROM flights")
         memory.archive("m3", "no longer true")
-        assert memory.verify(embed=True) == []
+        assert verify(memory, embed=True) == []
     return path.read_bytes()
 
 
@@ -51,7 +51,7 @@ def flips(path: Path, number: int, seed: int) -> tuple[Counter[str], Counter[str
         path.write_bytes(damaged)
         try:
             with Memory(path, policy="memlift") as memory:
-                found = memory.verify(embed=True)
+                found = verify(memory, embed=True)
         except EvolventError as error:
             came[f"refused when opened: {error.what}"] += 1
             continue

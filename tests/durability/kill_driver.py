@@ -27,6 +27,7 @@ import kill_worker
 from kill_ledger import Ledger
 from kill_worker import EMBEDDER, POLICIES, Op
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.memory.memory import Memory
@@ -136,7 +137,7 @@ class Campaign:
             victims = self.one_round(ledger, store, policy, todo, end - self.kills)
             with Memory(store, policy=POLICIES[policy], embedder=EMBEDDER) as memory:
                 memory.meta_set("fence", self.rounds)  # a server may still be ending what a dead client had begun
-                todo = self.logprobs(ledger, memory, victims)
+                todo = self.judge(ledger, memory, victims)
                 if old is None:
                     old = Memory(store, policy=POLICIES[policy], embedder=EMBEDDER)
                 ledger.check_index(old, f"old {self.rounds}")
@@ -199,7 +200,7 @@ class Campaign:
         ghosts = ledger.nameless
         ledger.check(memory, unanswered, sorted(touched))
         self.landed["recall"] += ledger.nameless - ghosts
-        wrong = memory.verify()
+        wrong = verify(memory)
         assert not wrong, wrong
         assert memory.rebuild_values() == 0
         ledger.check_index(memory, f"new {self.rounds}")

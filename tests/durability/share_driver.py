@@ -15,6 +15,7 @@ import share_worker
 from kill_ledger import EVERYTHING
 from kill_worker import EMBEDDER, POLICIES, TOPICS
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.memory.memory import Memory
@@ -84,7 +85,7 @@ def _check(memory: Memory, done: Counter[str]) -> None:
     active = {i.id for i in stored if i.status == "active"}
     assert len(stored) - len(active) == done["archived"]
     assert set(memory.recall("everything", k=100_000, policy=EVERYTHING, frozen=True, is_test=True).ids) == active
-    wrong = memory.verify()
+    wrong = verify(memory)
     assert not wrong, wrong
     assert memory.rebuild_values() == 0
 

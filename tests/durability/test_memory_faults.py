@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from damage_driver import flips, make
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, EvolventError, StoreError
 from evolvent.memory.maintenance.transfer import digest
 from evolvent.memory.memory import Memory
@@ -30,6 +31,7 @@ def on_a_disk_of_its_own(code, folder, size="3m"):
 
 OPENING = """
 import os, sys
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import StoreError
 from evolvent.memory.memory import Memory
 folder = sys.argv[1]
@@ -66,7 +68,7 @@ refused("the disk is full", until_full)
 fill("ballast")
 refused("the disk is full", until_full)
 refused("the disk is full", lambda: memory.recall("task 1 " * 3000))
-assert [i.id for i in memory.items(None)] == kept and len(kept) > 5 and memory.verify() == []
+assert [i.id for i in memory.items(None)] == kept and len(kept) > 5 and verify(memory) == []
 memory.close()
 refused("the disk is full", lambda: open_it("new.db"))
 with open_it() as memory:
@@ -74,8 +76,8 @@ with open_it() as memory:
     assert len(memory.items(None)) == len(kept)
 os.remove(folder + "/reserve")
 with open_it() as memory, open_it("new.db") as new:
-    assert memory.remember("a", "b") == f"m{len(kept) + 1}" and memory.verify() == []
-    assert new.remember("a", "b") == "m1" and new.verify() == []
+    assert memory.remember("a", "b") == f"m{len(kept) + 1}" and verify(memory) == []
+    assert new.remember("a", "b") == "m1" and verify(new) == []
 print("done")
 """
     )
@@ -93,7 +95,7 @@ refused("cannot be", open_it)
 refused("cannot be", lambda: open_it("new.db"))
 assert os.system("mount -o remount,rw " + folder) == 0
 with open_it() as memory:
-    assert [i.body for i in memory.items()] == ["body"] and memory.verify() == []
+    assert [i.body for i in memory.items()] == ["body"] and verify(memory) == []
 print("done")
 """
     )
@@ -115,9 +117,9 @@ def until_full():
     for i in range(5000):
         kept.append(memory.remember(f"task {i}", f"body {i} " * 300))
 refused("the disk does not take what is written", until_full)
-assert [i.id for i in memory.items(None)] == kept and memory.verify() == []
+assert [i.id for i in memory.items(None)] == kept and verify(memory) == []
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert memory.remember("a", "b") == f"m{len(kept) + 1}" and memory.verify() == []
+assert memory.remember("a", "b") == f"m{len(kept) + 1}" and verify(memory) == []
 print("done")
 """
     )
@@ -155,7 +157,7 @@ def test_a_truncated_file(tmp_path, share):
         return
     with pytest.raises(StoreError, match="damaged"):  # noqa: SIM117
         with Memory(path, policy="rag") as memory:
-            assert memory.verify() != [], "half a file is no healthy store"
+            assert verify(memory) != [], "half a file is no healthy store"
             memory.items(None)
             memory.remember("task", "body")
             raise StoreError("damaged, as verify said")
@@ -182,7 +184,7 @@ def test_a_damaged_log_loses_a_tail_and_nothing_else(tmp_path):
         with Memory(path, policy="memrl") as memory:
             items = memory.items(None)
             assert [i.id for i in items] == [f"m{n + 1}" for n in range(len(items))]
-            assert memory.verify() == [] and memory.rebuild_values() == 0
+            assert verify(memory) == [] and memory.rebuild_values() == 0
             assert memory.remember("after", "the damage") == f"m{len(items) + 1}"
             kept.add(len(items))
     assert len(kept) > 2, f"the damage was always at the same place: {kept}"
@@ -211,13 +213,13 @@ def test_verify_finds(tmp_path, check):
             db.execute(f"DROP TRIGGER {name}")
         assert db.execute(WRONG[check]).rowcount > 0
     with Memory(path, policy="memlift") as memory:
-        found = memory.verify(embed=True)
+        found = verify(memory, embed=True)
         assert check in {f.check for f in found}, found
         assert all(f.where and f.got and f.expected and f.do for f in found) and str(found[0])
         if check == "values":
-            assert memory.rebuild_values() == 2 and memory.verify() == [], "values can be had again from their events"
+            assert memory.rebuild_values() == 2 and verify(memory) == [], "values can be had again from their events"
         if check == "embedder":
-            assert memory.verify() == [], "a vector of another text can only be told with the embedder"
+            assert verify(memory) == [], "a vector of another text can only be told with the embedder"
 
 
 # ------------------------------------------------------------------------------------------------ what callers give
@@ -243,12 +245,12 @@ def test_vectors_that_cannot_be_compared(tmp_path):
                 assert "expected: 4" in str(caught.value) and str(path) in str(caught.value)
     embedder = Vectors(4)
     with Memory(path, policy="rag", embedder=embedder) as memory:
-        before = digest(memory._store)
+        before = digest(memory.bank.store)
         for bad in (np.nan, np.inf, -np.inf, 1e30, 1e300, 0.0):
             embedder.made = np.full((1, 4), bad)
             with pytest.raises(BadInput, match="the embedder gave"), np.errstate(over="ignore"):
                 memory.remember(f"task {bad}", "body")
-        assert digest(memory._store) == before and memory.verify() == []
+        assert digest(memory.bank.store) == before and verify(memory) == []
 
 
 TEXTS = {"a zero byte": "a\x00b", "a lone surrogate": "a\ud800", "10 MB": "x" * 10_000_000, "no text": 7, "bytes": b"a"}
@@ -260,7 +262,7 @@ def test_texts_that_cannot_be_kept_change_nothing(tmp_path, bad):
     with Memory(tmp_path / "a.db", policy="memrl", embedder="hash:32") as memory:
         memory.remember("task", "body")
         r = memory.recall("task")
-        before = digest(memory._store)
+        before = digest(memory.bank.store)
         for verb in (
             lambda: memory.remember(text, "body"),
             lambda: memory.remember("key", text),
@@ -290,11 +292,11 @@ def test_texts_that_cannot_be_kept_change_nothing(tmp_path, bad):
         ):
             with pytest.raises(EvolventError):
                 verb()
-        assert digest(memory._store) == before, "something was written"
+        assert digest(memory.bank.store) == before, "something was written"
         for number in (float("nan"), float("inf"), 2.0, "high", None):
             with pytest.raises(BadInput):
                 memory.settle(r, number)
-        assert digest(memory._store) == before and memory.verify() == []
+        assert digest(memory.bank.store) == before and verify(memory) == []
 
 
 def test_a_clock_that_jumps_changes_no_order(tmp_path, monkeypatch):
@@ -311,6 +313,6 @@ def test_a_clock_that_jumps_changes_no_order(tmp_path, monkeypatch):
         assert [i.id for i in memory.items(None)] == ids
         for r, values in receipts:
             assert memory.values_as_of(r) == values, "the past is ordered by the clock"
-        assert memory.verify() == [] and memory.rebuild_values() == 0
+        assert verify(memory) == [] and memory.rebuild_values() == 0
         told = memory.explain(ids[0]).to_dict()["history"]
         assert [line["event"] for line in told] == sorted((line["event"] for line in told), reverse=True)

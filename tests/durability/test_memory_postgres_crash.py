@@ -9,6 +9,7 @@ import pytest
 from kill_driver import campaign
 from share_driver import share
 
+from evolvent.cli.memory.verify import verify
 from evolvent.memory.memory import Memory
 
 pytestmark = pytest.mark.postgres
@@ -55,5 +56,5 @@ def test_a_server_that_crashes_loses_nothing_acknowledged(postgres, postgres_sto
             with psycopg.connect(postgres) as connection:
                 os.kill(connection.info.backend_pid, signal.SIGKILL)
             time.sleep(0.3)
-            assert memory.items() == before and memory.verify() == []
+            assert memory.items() == before and verify(memory) == []
         assert len(before) == 15 == sum(item.n for item in before)

@@ -10,6 +10,7 @@ import time
 import pytest
 from share_driver import share
 
+from evolvent.cli.memory.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.turn import Turn
 
@@ -90,7 +91,7 @@ def test_without_a_log_to_lock_writers_do_without_a_turn(tmp_path, monkeypatch):
             thread.start()
         for thread in threads:
             thread.join()
-        assert not failures and len(memory.items()) == 80 and memory.verify() == []
+        assert not failures and len(memory.items()) == 80 and verify(memory) == []
 
 
 def test_a_memory_that_is_closed_leaves_no_file_open(tmp_path):

@@ -63,9 +63,9 @@ def finish(path):
     for number, scope in enumerate(lives()):
         rng = np.random.default_rng(1000 + number)
         with opened(path, scope) as memory:
-            open_ = memory._bank.store.rows(
+            open_ = memory.bank.store.rows(
                 "SELECT seq FROM recall WHERE scope_id = ? AND seq NOT IN (SELECT recall_id FROM outcome) ORDER BY seq",
-                (memory._bank.scope_id,),
+                (memory.bank.scope_id,),
             )
             rows = [{"recalled": f"r{seq}", "reward": _reward(rng, lives()[scope][1])} for (seq,) in open_]
             memory.settle_many({**row, "action": _text(rng, 6)} for row in rows)

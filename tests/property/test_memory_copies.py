@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
@@ -67,7 +68,7 @@ def same_answers(paths, steps):
             told.append([memory.recall(task, k=5) for task in tasks])
             told[-1].append(memory.items(None))
             told[-1].append(memory.remember("after the copy", "after the copy"))
-            assert memory.verify() == [] and memory.rebuild_values() == 0
+            assert verify(memory) == [] and memory.rebuild_values() == 0
     assert all(answers == told[0] for answers in told)
 
 

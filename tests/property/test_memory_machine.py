@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory.embedders import Hashing
 from evolvent.memory.memory import Memory
@@ -52,7 +53,7 @@ class FiveVerbs(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "ways"):
-            assert self.ways[0].rebuild_values() == 0 and self.ways[1].verify() == []
+            assert self.ways[0].rebuild_values() == 0 and verify(self.ways[1]) == []
             for memory in self.ways:
                 memory.close()
             shutil.rmtree(self.folder)
@@ -105,9 +106,9 @@ class FiveVerbs(RuleBasedStateMachine):
         self.told.append((r, reward, valid))
         if job is not None:
             self.jobs[job, valid] = changes
-            self.story[job, valid] = self.metrics[-1]
+            self.story[job, valid] = self.told[-1]
         if valid:
-            self.story[r] = self.metrics[-1]
+            self.story[r] = self.told[-1]
         if not valid:
             self.invalid += 1
             assert changes == []

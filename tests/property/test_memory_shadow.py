@@ -58,7 +58,7 @@ class Cached(RuleBasedStateMachine):
 
     @rule(who=st.booleans(), data=st.data(), back=st.booleans())
     def change_status(self, who, data, back):
-        seqs = [row[0] for row in self.memories[who]._store.rows("SELECT seq FROM memory")]
+        seqs = [row[0] for row in self.memories[who].bank.store.rows("SELECT seq FROM memory")]
         if seqs:
             some = data.draw(st.lists(st.sampled_from(seqs), max_size=3))
             change = self.memories[who].restore if back else self.memories[who].archive
@@ -107,9 +107,9 @@ class Cached(RuleBasedStateMachine):
             self.compare(memory)
 
     def compare(self, memory):
-        index = memory._bank.index
+        index = memory.bank.index
         index.catch_up()
-        rows = memory._store.rows(
+        rows = memory.bank.store.rows(
             "SELECT m.seq, m.kind, m.status, e.vec FROM memory m JOIN embedding e USING(emb_id) ORDER BY m.seq"
         )
         assert index.n == len(rows) and index.about()["vectors"] == len({row[3] for row in rows})

@@ -145,8 +145,8 @@ def _measure_size(path: Path, size: int, seed: int, repeats: int, result: dict[s
     with _open(path, seed, search="exact") as plain, _open(path, seed) as memory:
         for each in (plain, memory):
             each.prepare()
-        exact: Any = plain._bank.index
-        index, vectors = memory._bank.index, exact._shadow.vectors
+        exact: Any = plain.bank.index
+        index, vectors = memory.bank.index, exact._shadow.vectors
         matrix = vectors.mapped if vectors.in_file else np.ascontiguousarray(vectors.tail)
         for t in range(repeats + 5):
             text = _text(size + t)
@@ -231,7 +231,7 @@ def _measure_loop(size: int, seed: int, result: dict[str, Any]) -> None:
         for start in range(0, size, BATCH):
             memory.remember_many([{"key": _text(i), "body": f"b{i}"} for i in range(start, min(size, start + BATCH))])
         memory.recall("warm")
-        index = memory._bank.index
+        index = memory.bank.index
         lists = [row.tolist() for row in index.vectors(range(1, size + 1))]
         query = embedder.embed(["query"])[0]
         plain_query = query.tolist()

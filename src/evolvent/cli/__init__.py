@@ -23,7 +23,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent credit DIR --rule NAME|file.py ...   credit of a run's recorded attempts, by any credit rule
   evolvent check {{env,credit}} NAME|file.py      test whether your environment or credit rule keeps its contract
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
-  evolvent memory {{rollback,quarantine,restore,undo,compact}} STORE [--dry-run]   repair it; every change can be undone
+  evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another database, verified
   evolvent export verl DIR --out FILE           recorded attempts with their advantages, for training with verl
   evolvent bench NAME [--json FILE]             measure speed, as ratios within one run

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
 
 import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
-from evolvent.memory.embedders import DEFAULT, load
+from evolvent.memory.items import Recall
 from evolvent.memory.policies import Policy
-from evolvent.memory.store.engine import Connection, Search, Store, VectorIndex, among, damaged, put_text
-from evolvent.memory.text import clean_word
+from evolvent.memory.store.engine import Connection, Search, Store, VectorIndex, among, put_text
 
 EMB_ID = "(SELECT emb_id FROM embedding WHERE model=? AND text_hash=?)"
 _CACHED_VECTORS = 8192
@@ -127,8 +124,9 @@ class Bank:
         owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND weight=0", (seq,))
         return seq if owner is None else owner[0]
 
-    def receipt_seq(self, id_: str, where: str) -> int:
+    def receipt_seq(self, recalled: Recall | str, where: str) -> int:
         """The row of a receipt of this scope."""
+        id_ = recalled.id if isinstance(recalled, Recall) else recalled
         seq = parse_id(id_, "r", "receipt", where)
         if self.store.row("SELECT 1 FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             do = "settle with the Recall that recall() returned, on the same store and scope"
@@ -143,95 +141,3 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     raise BadInput(
         f"not the id of a {what}", got=id_, expected=f"{letter!r} and a number, e.g. '{letter}12'", where=where
     )
-
-
-def check_opening(seed: object, search: object) -> None:
-    """``BadInput`` for arguments that would be noticed late or never."""
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise BadInput("seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)")
-    if search not in get_args(Search):
-        raise BadInput("unknown search", got=search, expected=get_args(Search), where="Memory(search=…)")
-
-
-def open_scope(store: Store, name: str) -> int:
-    """The number of a scope; made when new."""
-    clean_word(name, what="a scope", where="Memory(scope=…)", limit=200)
-    row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
-    if row is None:
-        with store.write() as db:
-            db.execute("INSERT INTO scope(name, created_at) VALUES(?,?) ON CONFLICT DO NOTHING", (name, time.time()))
-        row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
-    if row is None or not isinstance(row[0], int):
-        raise damaged(row, store.where)  # an index and its table disagree
-    return row[0]
-
-
-def kept_under(bank: Bank, name: str) -> str:
-    """Where a scope keeps what its user calls ``name``; the length tells scope and name apart, whatever they hold."""
-    clean_word(name, what="a name", where="meta", limit=1000)
-    return f"kept:{len(bank.scope)}:{bank.scope}:{name}"
-
-
-def kept(bank: Bank, name: str) -> Any:
-    """What a scope keeps under a name, or ``None``.
-
-    Version 0.1.0 kept it under ``user:scope:name``, where scope ``a`` with the name ``b:c`` met scope ``a:b``
-    with the name ``c``. Such a row is read as long as only one scope of the store can have written it.
-
-    Raises:
-        StoreError: an old row that several scopes can have written.
-    """
-    place, old = kept_under(bank, name), f"user:{bank.scope}:{name}"
-    if bank.store.row("SELECT 1 FROM meta WHERE name=?", (place,)) is not None:
-        return bank.store.meta_get(place)
-    value = bank.store.meta_get(old)
-    if value is None or ":" not in f"{bank.scope}{name}":
-        return value
-    owners = sorted(scope for (scope,) in bank.store.rows("SELECT name FROM scope") if old.startswith(f"user:{scope}:"))
-    if owners != [bank.scope]:
-        raise StoreError(
-            "an older version kept this where several scopes may have written it", got=f"{name!r} = {value!r}",
-            expected=f"a row of scope {bank.scope!r} alone, not of {owners}", where=bank.store.where,
-            do="say what it shall be: meta_set(name, value), once in each scope",
-        )  # fmt: skip
-    return value
-
-
-def pinned_embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
-    """The embedder of a store: fixed when it is made, refused when another comes later."""
-    chosen = load(store.meta_get("embedder") or DEFAULT) if embedder is None else embedder
-    if isinstance(chosen, str):
-        chosen = load(chosen)
-    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
-    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
-        raise BadInput(
-            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
-        )
-    pinned = store.meta_pin("embedder", chosen.id)
-    if pinned != chosen.id:
-        raise StoreError(
-            "the store was made with another embedder",
-            got=chosen.id,
-            expected=pinned,
-            where=store.where,
-            do="leave embedder out, or export the memories into a new store",
-        )
-    return chosen
-
-
-def pinned_range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
-    """The reward range of a scope: fixed when it is made, refused when another comes later."""
-    given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
-    pinned = store.meta_pin(f"reward_range:{scope}", list(given))
-    if not (isinstance(pinned, list) and len(pinned) == 2 and all(isinstance(x, int | float) for x in pinned)):
-        raise damaged(f"reward range {pinned}", store.where)
-    lo, hi = pinned
-    if wanted is not None and (lo, hi) != given:
-        raise StoreError(
-            "the scope was made with another reward range",
-            got=given,
-            expected=(lo, hi),
-            where=f"{store.where}, scope {scope!r}",
-            do="leave reward_range out, or use another scope",
-        )
-    return lo, hi

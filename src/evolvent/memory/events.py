@@ -193,7 +193,10 @@ class Entries:
 
 
 def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
-    """Voids that held when ``audit_seq`` was the newest line of the log: what its acts switched on, and not off."""
+    """Voids that held when ``audit_seq`` was the newest line of the log: what its acts switched on, and not off.
+
+    Version 0.1.0 had ``undo`` beside rollback; what it switched holds.
+    """
     held: set[int] = set()
     for (detail,) in store.rows(
         "SELECT detail FROM audit WHERE scope_id = ? AND seq <= ? AND verb IN ('rollback', 'undo') ORDER BY seq",

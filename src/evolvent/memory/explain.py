@@ -12,12 +12,24 @@ import numpy as np
 from evolvent.memory import events, keys, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.index.index import SIM_DIGITS
-from evolvent.memory.items import Explanation, Item, memory_id, receipt_id
+from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
 from evolvent.memory.store.engine import Store
 
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
+
+
+def explain(bank: Bank, subject: Recall | str) -> Explanation:
+    """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall)."""
+    if isinstance(subject, str) and subject.startswith("m"):
+        return of_memory(bank, bank.memory_seq(subject, "explain"))
+    return of_recall(bank, bank.receipt_seq(subject, "explain"))
+
+
+def item_of(bank: Bank, id_: str) -> Item:
+    """One memory, whatever its status."""
+    return items(bank, "m.seq = ?", (bank.memory_seq(id_, "get"),))[0]
 
 
 def items_of(bank: Bank, status: str | None) -> list[Item]:
@@ -174,11 +186,12 @@ def _memory_text(d: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def values_as_of(bank: Bank, number: int, objective: str) -> dict[str, float]:
+def values_as_of(bank: Bank, recalled: Recall | str, objective: str) -> dict[str, float]:
     """Value of every memory that a receipt could see, as it was then."""
+    number = bank.receipt_seq(recalled, "values_as_of")
     row = bank.store.row("SELECT stage FROM recall WHERE seq = ?", (number,))
     assert row is not None
-    found = events.as_of(bank.store, bank.scope_id, when.point(bank, receipt_id(number)), objective, row[0])
+    found = events.as_of(bank.store, bank.scope_id, when.moment(bank, receipt_id(number)), objective, row[0])
     return {memory_id(seq): q for seq, q in found.items()}
 
 

@@ -10,20 +10,18 @@ from types import TracebackType
 from typing import Any, Literal
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import events, explain, ledger, policies, recall, settle, write
-from evolvent.memory.bank import Bank, check_opening, kept, kept_under, open_scope, pinned_embedder, pinned_range
+from evolvent.memory import events, explain, kept, ledger, recall, settle, write
+from evolvent.memory.bank import Bank
+from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
-from evolvent.memory.maintenance import audit, compact, mend, story, verify, when
+from evolvent.memory.maintenance import compact, mend
 from evolvent.memory.maintenance.act import Mended
-from evolvent.memory.maintenance.verify import Finding
+from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
-from evolvent.memory.store.opening import open_store
-from evolvent.memory.text import clean_word
 
 
 class Memory:
@@ -62,41 +60,26 @@ class Memory:
         sync: Literal["full", "normal"] = "full",
         search: Search = "auto",
     ) -> None:
-        if reward_range is not None:
-            policies.check(policy, reward_range)  # before a file is made
-        check_opening(seed, search)
-        self._store = open_store(path, sync=sync)
-        try:
-            scope_id = open_scope(self._store, scope)
-            bounds = pinned_range(self._store, scope, reward_range)
-            self._bank = Bank(
-                store=self._store,
-                scope=scope,
-                scope_id=scope_id,
-                embedder=pinned_embedder(self._store, embedder),
-                policy=policies.check(policy, bounds),
-                reward_range=bounds,
-                seed=seed,
-                search=search,
-            )
-        except BaseException:
-            self._store.close()
-            raise
+        # what functions on a memory that stand elsewhere work with
+        self.bank: Bank = open_bank(
+            path, policy=policy, embedder=embedder, scope=scope, seed=seed, reward_range=reward_range, sync=sync,
+            search=search,
+        )  # fmt: skip
 
     @property
     def policy(self) -> Policy:
         """The policy of recalls that name no other."""
-        return self._bank.policy
+        return self.bank.policy
 
     @property
     def embedder(self) -> Embedder:
         """What turns texts into vectors here."""
-        return self._bank.embedder
+        return self.bank.embedder
 
     @property
     def scope(self) -> str:
         """Name of the scope."""
-        return self._bank.scope
+        return self.bank.scope
 
     # ------------------------------------------------------------------------------------------------ the five verbs
     def recall(
@@ -126,19 +109,10 @@ class Memory:
         Raises:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
-        chosen = self._bank.policy if policy is None else policies.check(policy, self._bank.reward_range)
-        size = chosen.k if k is None else k
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
-        clean_word(stage, what="a stage", where="recall")
-        if isinstance(kinds, str):
-            raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
-        if seed is not None and not 0 <= seed < 1 << 63:
-            raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
-        wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
-        return recall.recall(
-            self._bank, recall.Request(task, size, stage, chosen, wanted, seed, bool(frozen), bool(is_test))
+        request = recall.request_of(
+            self.bank, task, k=k, stage=stage, policy=policy, kinds=kinds, seed=seed, frozen=frozen, is_test=is_test
         )
+        return recall.recall(self.bank, request)
 
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
         """Say which memories were really in the prompt; without this call, all selected ones count as shown.
@@ -148,7 +122,7 @@ class Memory:
         Raises:
             BadInput: an id that the recall did not hand out (or left out on purpose), or the receipt is settled.
         """
-        recall.shown(self._bank, self._receipt(recalled, "shown"), ids)
+        recall.shown(self.bank, self.bank.receipt_seq(recalled, "shown"), ids)
 
     def settle(
         self,
@@ -188,14 +162,14 @@ class Memory:
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
-        return settle.settle(self._bank, [outcome_of(self._bank, row) for row in rows])
+        return settle.settle(self.bank, [outcome_of(self.bank, row) for row in rows])
 
     def credit(self, episodes: Sequence[Episode], objective: str = "success") -> Ledger:
         """What the memories shown in recorded episodes earned when their receipts were settled (level "memory").
 
         Not scored where nothing was settled; voided credit does not count. ``BadInput``: receipts of another store.
         """
-        return ledger.settled(self._bank, episodes, objective)
+        return ledger.settled(self.bank, episodes, objective)
 
     def remember(
         self,
@@ -238,105 +212,62 @@ class Memory:
 
         Embeds in batches; returns one id per row.
         """
-        bank = self._bank
-        with self._store.session():
-            drafts = [write.draft_of(bank, row) for row in rows]
-        vectors = bank.vectors({d.key_hash: d.key for d in drafts})
-        with self._store.session():
-            bank.index.catch_up()
-            with self._store.write() as db:
-                bank.index.catch_up()  # what others committed before we got the lock
-                return write.write(db, bank, drafts, vectors)
+        return write.remember(self.bank, rows)
 
     def explain(self, subject: Recall | str) -> Explanation:
         """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
-        if isinstance(subject, str) and subject.startswith("m"):
-            return explain.of_memory(self._bank, self._bank.memory_seq(subject, "explain"))
-        return explain.of_recall(self._bank, self._receipt(subject, "explain"))
+        return explain.explain(self.bank, subject)
 
     # ------------------------------------------------------------------------------------------------ keeping house
     def get(self, id: str) -> Item:
         """One memory, whatever its status."""
-        seq = self._bank.memory_seq(id, "get")
-        return explain.items(self._bank, "m.seq = ?", (seq,))[0]
+        return explain.item_of(self.bank, id)
 
     def items(self, status: str | None = "active") -> list[Item]:
         """Memories of a status (None: of any), oldest first."""
-        return explain.items_of(self._bank, status)
+        return explain.items_of(self.bank, status)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
-        return audit.health(self._bank)
-
-    def audit(self, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
-        """Everything worth a look: ``health()``, harmful memories, duplicates, descendants of what is not trusted, …
-
-        Args:
-            top: at most this many memories, receipts or groups are named in each list; all are counted.
-            untrusted: sources of memories that are not trusted.
-            near: keys are near duplicates when their cosine reaches this.
-        """
-        return audit.audit(self._bank, top=top, untrusted=untrusted, near=near)
-
-    def story(self, *, about: Sequence[str] = (), untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
-        """What the audit page draws: values over time, provenance, what was shown when; its size is bounded.
-
-        Args:
-            about: memories whose relatives are drawn; default: quarantined ones and those with the most credit.
-            untrusted: as in ``audit``.
-            near: as in ``audit``.
-        """
-        seqs = [self._bank.memory_seq(id_, "story") for id_ in about]
-        return story.story(self._bank, about=seqs, untrusted=untrusted, near=near)
+        return health(self.bank)
 
     def values_as_of(self, recalled: Recall | str, objective: str = "success") -> dict[str, float]:
         """Value of every memory that a recall could see, as it was then."""
-        return explain.values_as_of(self._bank, self._receipt(recalled, "values_as_of"), objective)
+        return explain.values_as_of(self.bank, recalled, objective)
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Build now what makes recalls in a large store fast, and wait for it; without this call it happens by and by.
 
         ``progress`` is called as ``progress(done, total, of_what)``, "vectors" or "search graph".
         """
-        self._bank.index.prepare(progress)
+        self.bank.index.prepare(progress)
 
     def rebuild_values(self) -> int:
         """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""
-        return events.rebuild(self._store, self._bank.scope_id)
-
-    def verify(self, *, embed: bool = False) -> list[Finding]:
-        """Check every scope of the store against itself: what is found is not as it was written; empty when healthy.
-
-        Finds what an engine does not notice: a flipped bit in a text, a vector or a value, credit that its outcome does
-        not explain, counts that are off. Reads only; takes seconds per 100,000 memories.
-
-        Args:
-            embed: also embed every key again and compare with its vector (as slow as writing them was).
-        """
-        return verify.verify(self._bank, embed=embed)
+        return events.rebuild(self.bank.store, self.bank.scope_id)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Group verbs into one commit: all or none. Other threads and writers wait, so keep models outside."""
-        with self._store.transaction():
+        with self.bank.store.transaction():
             yield
 
     @property
     def path(self) -> str:
         """Where the store is."""
-        return self._store.path
+        return self.bank.store.path
 
     def meta_get(self, name: str) -> Any:
         """A JSON value that the caller keeps with the memory (a position in a stream), or ``None``."""
-        return kept(self._bank, name)
+        return kept.get(self.bank, name)
 
     def meta_set(self, name: str, value: Any) -> None:
         """Keep a small JSON value; inside ``transaction()`` it commits together with the verbs."""
-        self._store.meta_set(kept_under(self._bank, name), value)
+        kept.put(self.bank, name, value)
 
     def close(self) -> None:
         """Close the file; twice is allowed."""
-        self._store.close()
+        self.bank.store.close()
 
     def __enter__(self) -> Memory:
         return self
@@ -349,7 +280,7 @@ class Memory:
     # ------------------------------------------------------------------------------------------------ mending
     def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
         """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
-        return mend.archive(self._bank, [id], reason, dry_run=dry_run)
+        return mend.archive(self.bank, [id], reason, dry_run=dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
         """Take memories out of recall that are not to be trusted, with all that was written while they were shown.
@@ -360,41 +291,27 @@ class Memory:
             descendants: also what was written under a recall that showed them, and so on, and later versions.
             dry_run: change nothing, tell exactly what would change.
         """
-        return mend.quarantine(self._bank, ids, reason, descendants=descendants, dry_run=dry_run)
+        return mend.quarantine(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
     def restore(self, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
         """Put memories back into recall, whatever took them out."""
-        return mend.restore(self._bank, ids, reason, descendants=descendants, dry_run=dry_run)
+        return mend.restore(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
     def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-        """Back to what a receipt saw, or to a time: see ``mend.rollback`` for what stays.
+        """Back to what a receipt saw, or to a time; a time just before a rollback takes it back. See ``mend.rollback``.
 
         Args:
             to: a receipt ("r12" or the Recall), or a time: ``datetime``, ISO text, or seconds since 1970.
             reason: for the log.
             dry_run: change nothing, tell exactly what would change.
         """
-        return mend.rollback(self._bank, when.point(self._bank, to), reason, dry_run=dry_run)
+        return mend.rollback(self.bank, to, reason, dry_run=dry_run)
 
-    def undo(self, act: str, reason: str = "undo", *, dry_run: bool = False) -> Mended:
-        """Take back an act of the log ("a17"): archive, quarantine, restore, supersede, rollback, compact, or an undo.
-
-        Raises:
-            BadInput: unknown or undone already, or a later act changed the same memories or values: undo that first.
-        """
-        return mend.undo(self._bank, act, reason, dry_run=dry_run)
-
-    def compact(self, *, keep: int = 1000, file: str | Path | None = None, dry_run: bool = False) -> Mended:
-        """Take out what nothing needs, after writing it to a file beside the store; ``undo`` puts it back from there.
+    def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
+        """Take out what nothing needs, for good.
 
         Args:
             keep: so many of the newest receipts keep the candidates that were not selected.
-            file: where to write what is removed.
             dry_run: change nothing, tell exactly what would change.
         """
-        return compact.compact(self._bank, keep=keep, file=None if file is None else Path(file), dry_run=dry_run)
-
-    # ------------------------------------------------------------------------------------------------ inside
-    def _receipt(self, recalled: Recall | str, where: str) -> int:
-        id_ = recalled.id if isinstance(recalled, Recall) else recalled
-        return self._bank.receipt_seq(id_, where)
+        return compact.compact(self.bank, keep=keep, dry_run=dry_run)

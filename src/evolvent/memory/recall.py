@@ -14,11 +14,11 @@ from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.candidates import Records, Request, candidates, drawn
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
-from evolvent.memory.policies import rule_of, to_params
+from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.relevance import document_counts
 from evolvent.memory.rule import Candidates, Ranking
 from evolvent.memory.store.engine import Connection, among, marks, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, content_hash
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
 
 
 @dataclass
@@ -37,6 +37,24 @@ class Pool:
     def value(self) -> np.ndarray:
         """What ranking went by: float64 ``[N]``."""
         return self.seen.q_N if self.ranking.value is None else self.ranking.value
+
+
+def request_of(
+    bank: Bank, task: str, *, k: int | None, stage: str, policy: str | Policy | None, kinds: Sequence[str] | None,
+    seed: int | None, frozen: bool, is_test: bool,
+) -> Request:  # fmt: skip
+    """Check the arguments of one recall."""
+    chosen = bank.policy if policy is None else check(policy, bank.reward_range)
+    size = chosen.k if k is None else k
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
+    clean_word(stage, what="a stage", where="recall")
+    if isinstance(kinds, str):
+        raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
+    wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
+    return Request(task, size, stage, chosen, wanted, seed, bool(frozen), bool(is_test))
 
 
 def recall(bank: Bank, request: Request) -> Recall:

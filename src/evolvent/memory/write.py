@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class Draft:
     receipt: int | None
 
 
-def draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
+def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     """Check one row of ``remember_many``."""
     known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes")
     unknown = [name for name in row if name not in known]
@@ -58,7 +58,7 @@ def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[in
     """Rows of the parents, and the receipt where one was given."""
     where = "remember(parents=…)"
     if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
-        number = bank.receipt_seq(parents.id if isinstance(parents, Recall) else parents, where)
+        number = bank.receipt_seq(parents, where)
         rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
         return [row[0] for row in rows], number
     if isinstance(parents, str):
@@ -95,7 +95,19 @@ def _draft(
     )  # fmt: skip
 
 
-def write(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
+def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Check, embed and write rows of ``remember_many`` (one transaction)."""
+    with bank.store.session():
+        drafts = [_draft_of(bank, row) for row in rows]
+    vectors = bank.vectors({d.key_hash: d.key for d in drafts})
+    with bank.store.session():
+        bank.index.catch_up()
+        with bank.store.write() as db:
+            bank.index.catch_up()  # what others committed before we got the lock
+            return _write_all(db, bank, drafts, vectors)
+
+
+def _write_all(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
     """Write drafts inside the transaction at hand; one id each, of the new memory or of the one it was merged into."""
     new: list[tuple[int, str]] = []
     ids = [memory_id(_write(db, bank, d, vectors[d.key_hash], new)) for d in drafts]

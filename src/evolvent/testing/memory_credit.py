@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory.embedders import Hashing
 from evolvent.memory.memory import Memory
@@ -308,7 +309,7 @@ def many_outcomes_settle_as_one_after_the_other(factory: Factory) -> None:
                 assert [c for c, row in zip(again, rows, strict=True) if row.get("valid", True)] == [
                     c for c, row in zip(got, rows, strict=True) if row.get("valid", True)
                 ], f"{name}, {way}: settled twice"
-                assert memory.rebuild_values() == 0 and memory.verify() == [], f"{name}, {way}"
+                assert memory.rebuild_values() == 0 and verify(memory) == [], f"{name}, {way}"
                 told.append((got, values(memory), memory.health()["settled"]))
         assert told[0] == told[1], f"{name}: many at once are not as one after the other"
 

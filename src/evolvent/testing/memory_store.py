@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -189,11 +190,11 @@ def what_was_merged_is_found_by_all_its_keys(factory: Factory) -> None:
                 told = {row["id"]: row["similarity"] for row in memory.explain(r).to_dict()["pool"]}
                 assert told[a] == found.similarity
         assert sorted(memory.recall("any", k=9, policy="random").ids) == sorted(i.id for i in memory.items())
-        assert memory.verify() == [] and memory.rebuild_values() == 0
+        assert verify(memory) == [] and memory.rebuild_values() == 0
 
 
 def keys_leave_recall_with_their_memory(factory: Factory) -> None:
-    """No key finds what was archived or replaced; a rollback takes back a key, and undo brings it again."""
+    """No key finds what was archived or replaced; a rollback takes back a key, and one to later brings it again."""
 
     def near(memory: Memory) -> list[str]:
         r = memory.recall(_ASKED[1], k=20, policy=preset("rag", gate=-1.0))
@@ -205,22 +206,21 @@ def keys_leave_recall_with_their_memory(factory: Factory) -> None:
         at = memory.recall(_ASKED[0])
         b = memory.remember(_ASKED[0], "another lesson")
         assert memory.remember(_ASKED[1], "another lesson", merge=0.3) == b and near(memory) == [a, b]
-        back = memory.rollback(at, "without the last lesson").act
+        with_it = memory.recall(_ASKED[0])
+        memory.rollback(at, "without the last lesson")
         assert near(memory) == [a]
-        memory.undo(back or "", "with it")
+        memory.rollback(with_it, "with it")
         assert near(memory) == [a, b]
         memory.archive(b, "wrong")
         assert near(memory) == [a]
         memory.restore([b], "right")
         key = memory.explain(b).to_dict()["keys"][1]["id"]
-        with refused("undoing a merge"):
-            memory.undo(memory.explain(b).to_dict()["audit"][0]["id"], "no such act")
         memory.archive(key, "it does not belong to this question")
         assert near(memory) == [a] and b in memory.recall(_ASKED[0], k=20).ids
         memory.remember("another question", "a better lesson", supersedes=a)
         assert near(memory) == []
         memory.rollback(before, "without all of it")
-        assert memory.recall(_ASKED[1], k=20).ids == [] and memory.verify() == []
+        assert memory.recall(_ASKED[1], k=20).ids == [] and verify(memory) == []
 
 
 def many_keys_take_no_place_from_others(factory: Factory) -> None:

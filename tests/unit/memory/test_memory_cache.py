@@ -36,14 +36,14 @@ def write(memory, start, stop, word="case"):
 
 def check(memory):
     """Searches equal the plain computation over what the store holds."""
-    index = memory._bank.index
+    index = memory.bank.index
     index.catch_up()
-    rows = memory._store.rows(
+    rows = memory.bank.store.rows(
         "SELECT m.seq, e.vec FROM memory m JOIN embedding e USING(emb_id) WHERE m.status = 'active' ORDER BY m.seq"
     )
     stored = np.stack([np.frombuffer(vec, "<f4") for _, vec in rows]).astype(np.float64)
     for i in (0, 5, 77):
-        query = memory._bank.embedder.embed([f"case {i} of {i % 7}"])[0]
+        query = memory.bank.embedder.embed([f"case {i} of {i % 7}"])[0]
         sims = np.round((stored * query.astype(np.float64)).sum(axis=1), 6)
         order = np.lexsort((np.arange(len(rows)), -sims))[:10]
         seq, sim = index.search(query, limit=10)
@@ -56,7 +56,7 @@ def test_files_open_a_store_without_reading_its_vectors(tmp_path, monkeypatch):
         write(memory, 0, 100)
     assert {p.suffix for p in (tmp_path / "a.db.cache").iterdir()} == {".npz", ".f32", ".lock"}
     with opened(tmp_path / "a.db", search="exact") as memory:
-        store = memory._store
+        store = memory.bank.store
         read = []
         monkeypatch.setattr(store, "chunks", lambda *args: read.append(args) or iter(()))
         assert memory.recall("case 5 of 5").ids[0] == "m6" and not read
@@ -102,7 +102,7 @@ def test_a_writer_that_died_between_vectors_and_columns_leaves_the_old_state(tmp
         memory.prepare()
         assert "No space left" in check(memory)["trouble"] and "No space left" in str(memory.health()["warnings"])
     with opened(path) as memory:
-        assert memory._bank.index.about()["in_file"] == 0
+        assert memory.bank.index.about()["in_file"] == 0
         check(memory)
         memory.prepare()
         assert check(memory)["in_file"] == 200 and not memory.health()["index"]["trouble"]
@@ -181,7 +181,7 @@ from evolvent.memory.memory import Memory
 with Memory({str(path)!r}, policy="rag", embedder="hash:32", sync="normal") as memory:
     print("open", flush=True)
     while True:
-        n = memory._bank.index.n
+        n = memory.bank.index.n
         memory.remember_many([dict(key=f"case {{i}} of {{i % 7}}", body=str(i)) for i in range(n, n + 25)])
         memory.prepare()
 """
@@ -192,5 +192,5 @@ with Memory({str(path)!r}, policy="rag", embedder="hash:32", sync="normal") as m
             time.sleep(float(rng.uniform(0.0, 0.5)))
             os.kill(process.pid, signal.SIGKILL)
         with opened(path) as memory:
-            write(memory, 0, 100) if memory._store.row("SELECT count(*) FROM memory")[0] < 100 else None
+            write(memory, 0, 100) if memory.bank.store.row("SELECT count(*) FROM memory")[0] < 100 else None
             check(memory)

@@ -50,7 +50,7 @@ def bank(tmp_path, mode):
 
 
 def stored_vectors(memory):
-    rows = memory._store.rows("SELECT e.vec FROM memory m JOIN embedding e USING(emb_id) ORDER BY m.seq")
+    rows = memory.bank.store.rows("SELECT e.vec FROM memory m JOIN embedding e USING(emb_id) ORDER BY m.seq")
     return np.stack([np.frombuffer(row[0], "<f4") for row in rows]).astype(np.float64)
 
 
@@ -58,7 +58,7 @@ def test_top_k_is_exact_with_filters_and_ties(bank):
     memory, table = bank
     for i in (3, 104, 250):
         memory.archive(f"m{i + 1}", "test")
-    index, stored = memory._bank.index, stored_vectors(memory)
+    index, stored = memory.bank.index, stored_vectors(memory)
     for query in range(500, 600):
         for kinds, gate in ((None, -2.0), (["a"], -2.0), (["a", "none"], 0.3), (None, 0.5)):
             seq, sim = index.search(table[query], limit=20, gate=gate, kinds=kinds)
@@ -76,7 +76,7 @@ def test_top_k_is_exact_with_filters_and_ties(bank):
 
 def test_empty_and_zero(bank):
     memory, table = bank
-    index = memory._bank.index
+    index = memory.bank.index
     assert index.search(table[0], limit=0)[0].size == 0
     assert index.search(table[0], limit=5, kinds=["unknown"])[0].size == 0
     assert index.search(table[0], limit=5, gate=1.0)[0].size == 0
@@ -107,7 +107,7 @@ def test_it_forgets_what_was_rolled_back(bank):
 
 def test_vectors_are_stored_once_and_never_change(bank):
     memory, _ = bank
-    db = memory._store.db
+    db = memory.bank.store.db
     assert db.execute("SELECT count(*) FROM embedding").fetchone()[0] == 500
     memory.remember("7", "another body")
     memory.recall("7")

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from evolvent.cli.memory.audit import audit
+from evolvent.cli.memory.verify import verify
 from evolvent.memory import keys
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
@@ -45,7 +47,7 @@ def test_a_key_is_kept_where_it_says_more_than_those_at_hand(tmp_path):
         assert similar(memory, "north-east") == {a: 1.0} and similar(memory, "east") == {a: 0.766}
         b = memory.remember("east", "wear a hat", merge=0.9)
         assert b != a and memory.remember("north-east", "wear a hat", merge=0.0) == a, "an equal key did not decide"
-        assert memory.audit()["duplicates"]["same_body"]["largest"] == [[a, b]]
+        assert audit(memory)["duplicates"]["same_body"]["largest"] == [[a, b]]
         told = str(memory.explain(a))
         assert "and   north-east" in told and f"one more key of {a}" in str(memory.explain("m2"))
 
@@ -69,23 +71,23 @@ def test_a_copy_has_all_keys(tmp_path):
         memory.remember("east", "wear a hat", merge=0.0)
         memory.settle(memory.recall("east"), 1.0, source="tests")
         store = open_store(tmp_path / "b.db")
-        transfer.export_jsonl(memory._store, tmp_path / "a.jsonl")
+        transfer.export_jsonl(memory.bank.store, tmp_path / "a.jsonl")
         transfer.import_jsonl(store, tmp_path / "a.jsonl")
         store.close()
         memory.compact(keep=0)
         with opened(tmp_path / "b.db") as copy:
             assert copy.items(None) == memory.items(None) and keys_of(copy, a) == keys_of(memory, a)
             assert similar(copy, "east") == similar(memory, "east") == {a: 1.0}
-            assert copy.verify() == memory.verify() == []
+            assert verify(copy) == verify(memory) == []
 
 
 def test_verify_finds_a_key_of_a_memory_that_says_something_else(tmp_path):
     with opened(tmp_path / "a.db") as memory:
         memory.remember("north", "wear a hat")
         b = memory.remember("east", "wear a coat")
-        with memory._store.write() as db:
+        with memory.bank.store.write() as db:
             db.execute("INSERT INTO provenance(child, parent, relation, weight) VALUES(2, 1, 'merged', 0.0)")
-        (found,) = memory.verify()
+        (found,) = verify(memory)
         assert (found.check, found.where) == ("memories", b) and "m1" in found.got
 
 
@@ -110,7 +112,7 @@ def test_keys_in_the_files_beside_a_store(tmp_path, search):
         for i in range(0, 600, 7):
             r = memory.recall(f"key {i}", k=5)
             assert r.ids[0] == ids[i] and r.items[0].similarity == 1.0 and len(set(r.ids)) == 5
-        assert memory.verify() == []
+        assert verify(memory) == []
 
 
 def test_whoever_descends_from_a_key_or_follows_it_does_so_of_its_memory(tmp_path):

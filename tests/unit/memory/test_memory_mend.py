@@ -1,11 +1,12 @@
-"""Mending by hand: what each act changes, what it leaves, what is refused, and how it is taken back."""
+"""Mending by hand: what each act changes, what it leaves and what is refused."""
 
-import json
 from datetime import datetime
 
 import pytest
 
-from evolvent.core.errors import BadInput, StoreError
+from evolvent.cli.memory.audit import audit
+from evolvent.cli.memory.verify import verify
+from evolvent.core.errors import BadInput
 from evolvent.memory.events import Event, Value, apply
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -47,7 +48,7 @@ def test_quarantine_takes_what_came_of_a_memory_too(memory):
     assert memory.recall(TASK, k=9).ids == [other]
     with Memory(memory.path, policy=memory.policy) as elsewhere:
         assert elsewhere.recall(TASK, k=9).ids == [other]
-        elsewhere.undo(done.act)
+        elsewhere.restore([change.id for change in done.statuses], "looked at")
     assert set(memory.recall(TASK, k=9).ids) == {root, child, grandchild, other}
     assert memory.quarantine([child], "x", descendants=False).statuses[0].id == child
     assert memory.quarantine([child], "x", descendants=False).nothing
@@ -63,13 +64,14 @@ def test_a_rollback_keeps_a_later_quarantine_and_takes_back_archive_and_supersed
     memory.quarantine([other], "bad", descendants=False)
     memory.archive(child, "old")
     newer = memory.remember(TASK, "better", supersedes=grandchild)
+    before = memory.recall(TASK, k=2)
     done = memory.rollback(r, "a bad day")
     assert done.kept == (other,)
     assert statuses(memory) == {
         root: "active", child: "active", grandchild: "active", other: "quarantined", newer: "archived",
     }  # fmt: skip
     assert memory.get(grandchild).superseded_by is None
-    memory.undo(done.act)
+    memory.rollback(before, "the day was not that bad")  # forward again
     assert statuses(memory)[grandchild] == "superseded" and memory.get(grandchild).superseded_by == newer
 
 
@@ -87,45 +89,23 @@ def test_voided_outcomes_stay_history_and_new_ones_count(memory):
     assert [e["counts"] for e in memory.explain(root).to_dict()["history"]] == [False, True]
     memory.settle(third, 0.0)
     assert memory.get(root).n == 2 and memory.get(root).value < low
-    undone = memory.undo(done.act)
-    assert undone.events == -1 and memory.get(root).n == 3
-    assert memory.values_as_of(third) == {root: changed[0].q_after}
-
-
-def test_what_was_built_on_an_act_is_undone_first(memory):
-    root, child, *_ = family(memory)
-    first = memory.archive(root, "x")
-    second = memory.restore([root], "y")
-    with pytest.raises(BadInput, match="a later act changed the same") as error:
-        memory.undo(first.act)
-    assert error.value.do == f"undo {second.act} first"
-    back = memory.undo(second.act)
-    memory.undo(first.act)
-    assert statuses(memory)[root] == "active"
-    with pytest.raises(BadInput, match="undone already") as error:
-        memory.undo(first.act)
-    assert statuses(memory)[child] == "active" and back.act in memory_acts(memory)
+    forward = memory.rollback(third, "the judge was right, what came after it was wrong")
+    assert forward.events == 0 and memory.get(root).n == 2  # one outcome counts again, the last one no longer
+    assert memory.values_as_of(third) == {root: changed[0].q_after} == {root: memory.get(root).value}
 
 
 def memory_acts(memory):
-    return [act["id"] for act in memory.audit()["acts"]]
+    return [act["id"] for act in audit(memory)["acts"]]
 
 
-@pytest.mark.parametrize("act", ["a1", "a99", "m1", "a", "b1", ""])
-def test_what_cannot_be_undone_says_so(memory, act):
-    memory.remember(TASK, "same")
-    memory.remember(TASK, "same")  # a1: a merge
-    with pytest.raises(BadInput):
-        memory.undo(act)
-
-
-def test_part_of_an_act_points_to_the_whole(memory):
+def test_the_log_tells_each_act_once(memory):
     root, *_ = family(memory)
-    done = memory.quarantine([root], "x")
-    part = f"a{int(done.act[1:]) - 1}"
-    with pytest.raises(BadInput, match="part of an act") as error:
-        memory.undo(part)
-    assert done.act in error.value.do
+    quarantined = memory.quarantine([root], "injected")
+    archived = memory.archive(root, "old")
+    told = audit(memory)["acts"]
+    assert [(act["id"], act["verb"], act["memories"], act["reason"]) for act in told] == [
+        (archived.act, "archive", 1, "old"), (quarantined.act, "quarantine", 3, "injected"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("to", ["r99", "yesterday", "m1", "", float("nan"), float("inf"), None, True, "r"])
@@ -180,87 +160,40 @@ def test_scopes_do_not_mend_each_other(tmp_path):
         assert b.items()[0].n == 1 and a.items()[0].n == 0 and b.rebuild_values() == 0
         with pytest.raises(BadInput):
             a.rollback(ids[1], "x")
-        with pytest.raises(BadInput):
-            b.undo(a.audit()["acts"][0]["id"])
 
 
-def test_compact_takes_out_what_nothing_needs_and_puts_it_back(memory, tmp_path):
+def test_compact_takes_out_what_nothing_needs(memory):
     for i in range(9):
         memory.remember(f"{TASK} {i}", f"body {i}")
     for i in range(6):
         r = memory.recall(f"{TASK} {i}")
         memory.settle(r, 1.0)
     rows = "SELECT * FROM recall_item ORDER BY recall_id, memory_id"
-    before, values = memory._store.rows(rows), [item.value for item in memory.items()]
-    told, file = memory.compact(keep=2, dry_run=True), tmp_path / "removed.jsonl"
-    assert told.removed["recall_item"] == 4 * 6 and memory._store.rows(rows) == before
-    done = memory.compact(keep=2, file=file)
-    assert done.removed == told.removed and len(memory._store.rows(rows)) == len(before) - 24
-    assert memory.verify() == [] and memory.rebuild_values() == 0 and [i.value for i in memory.items()] == values
+    before, values = memory.bank.store.rows(rows), [item.value for item in memory.items()]
+    told = memory.compact(keep=2, dry_run=True)
+    assert told.removed["recall_item"] == 4 * 6 and memory.bank.store.rows(rows) == before
+    done = memory.compact(keep=2)
+    assert done.removed == told.removed and len(memory.bank.store.rows(rows)) == len(before) - 24
+    assert verify(memory) == [] and memory.rebuild_values() == 0 and [i.value for i in memory.items()] == values
     assert len(memory.explain("r6").to_dict()["pool"]) == 9 and len(memory.explain("r1").to_dict()["pool"]) == 3
-    assert memory.compact(keep=2, file=file).nothing
-    assert done.file == str(file) and len(file.read_text(encoding="utf-8").splitlines()) == 24
-    back = memory.undo(done.act)
-    assert memory._store.rows(rows) == before and back.removed["recall_item"] == -24
-    with pytest.raises(BadInput, match="put back stay"):
-        memory.undo(back.act)
-
-
-def test_texts_and_vectors_that_nothing_refers_to_are_removed_and_put_back(memory, tmp_path):
-    memory.remember(TASK, "kept")
-    memory.remember(TASK, "kept", merge=0.0)
-    text = "orphan \x85\u2028 line"
-    with memory._store.write() as db:
-        memory._bank.put_embedding(db, content_hash(text), text, memory._bank.vectors({"x": TASK})["x"])
-    tables = ("SELECT * FROM text_blob ORDER BY hash", "SELECT * FROM embedding ORDER BY emb_id")
-    before = [memory._store.rows(sql) for sql in tables]
-    done = memory.compact(file=tmp_path / "removed.jsonl")
-    assert done.removed == {"recall_item": 0, "embedding": 1, "text_blob": 1}
-    assert [len(memory._store.rows(sql)) for sql in tables] == [len(rows) - 1 for rows in before]
-    memory.undo(done.act)
-    assert [memory._store.rows(sql) for sql in tables] == before
-
-
-def test_the_file_of_removed_rows_is_checked_and_needed(memory, tmp_path):
-    for i in range(4):
-        memory.remember(f"{TASK} {i}", f"body {i}")
-    memory.recall(TASK)
-    done = memory.compact(keep=0, file=tmp_path / "out.jsonl")
-    assert done.file == str(tmp_path / "out.jsonl")
-    text = (tmp_path / "out.jsonl").read_text()
-    (tmp_path / "out.jsonl").write_text(text.replace("0.", "1."))
-    with pytest.raises(StoreError, match="was changed"):
-        memory.undo(done.act)
-    (tmp_path / "out.jsonl").unlink()
-    with pytest.raises(StoreError, match="cannot be read"):
-        memory.undo(done.act)
-    (tmp_path / "out.jsonl").write_text(text)
-    memory.undo(done.act)
-    assert json.loads(text.splitlines()[0])[0] == "recall_item"
-    with pytest.raises(StoreError, match="cannot be written"):
-        memory.compact(keep=0, file=tmp_path / "no folder" / "out.jsonl")
+    assert memory.compact(keep=2).nothing
     for keep in (-1, 1.5, True):
         with pytest.raises(BadInput):
             memory.compact(keep=keep)
 
 
-def test_what_is_removed_is_written_beside_the_store_each_time_to_a_new_file(tmp_path):
-    with Memory(tmp_path / "a.db", embedder="hash:32", policy=preset("memrl", gate=-1.0, pool=9, k=1)) as memory:
-        for i in range(3):
-            memory.remember(f"{TASK} {i}", f"body {i}")
-        for name in ("a.db.removed-1.jsonl", "a.db.removed-2.jsonl"):
-            memory.recall(TASK)
-            assert memory.compact(keep=0).file == str(tmp_path / name)
-
-
-def test_a_memory_without_a_folder_needs_a_file_to_compact():
-    with Memory(embedder="hash:32", policy=preset("memrl", gate=-1.0, pool=9, k=1)) as memory:
-        memory.remember(TASK, "a")
-        memory.remember(TASK + " b", "b")
-        memory.recall(TASK)
-        assert memory.compact(keep=0, dry_run=True).removed["recall_item"] == 1
-        with pytest.raises(BadInput, match="no folder"):
-            memory.compact(keep=0)
+def test_texts_and_vectors_that_nothing_refers_to_are_removed(memory):
+    memory.remember(TASK, "kept")
+    memory.remember(TASK, "kept", merge=0.0)
+    text = "orphan \x85\u2028 line"
+    with memory.bank.store.write() as db:
+        memory.bank.put_embedding(db, content_hash(text), text, memory.bank.vectors({"x": TASK})["x"])
+    tables = ("SELECT * FROM text_blob ORDER BY hash", "SELECT * FROM embedding ORDER BY emb_id")
+    before = [memory.bank.store.rows(sql) for sql in tables]
+    done = memory.compact()
+    assert done.removed == {"recall_item": 0, "embedding": 1, "text_blob": 1}
+    assert [len(memory.bank.store.rows(sql)) for sql in tables] == [len(rows) - 1 for rows in before]
+    assert memory.compact().nothing and verify(memory) == []
 
 
 def test_an_event_computed_from_another_value_adds_its_difference_within_bounds():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from evolvent.cli.memory.audit import audit
 from evolvent.memory.bank import Bank
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -9,7 +10,7 @@ from evolvent.memory.policies import preset
 
 def _settled(memory, key, reward, propensity, shown):
     """One settled recall of ``key`` alone whose receipt says this propensity and fate."""
-    bank: Bank = memory._bank
+    bank: Bank = memory.bank
     r = memory.recall(key, k=1, frozen=True)
     number = int(r.id[1:])
     with bank.store.write() as db:
@@ -70,7 +71,7 @@ def test_what_always_fails_is_measured_and_then_withheld(omit):
         assert withheld > 70, withheld
         shown = [item for r in recalls for item in r.items]
         assert all(item.propensity == pytest.approx(0.1) for item in shown)
-        assert not memory.recall("task", frozen=True).items and memory.audit()["harmful"]["memories"] == 1
+        assert not memory.recall("task", frozen=True).items and audit(memory)["harmful"]["memories"] == 1
 
 
 def test_what_fails_where_everything_fails_is_doubted_less_and_less_but_not_withheld():
@@ -83,7 +84,7 @@ def test_what_fails_where_everything_fails_is_doubted_less_and_less_but_not_with
             shown.append(bool(recall.items))
             memory.settle(recall, 0.0)
         assert sum(shown[100:]) > 70, sum(shown[100:])
-        assert memory.recall("task", frozen=True).ids == [hard] and not memory.audit()["harmful"]["memories"]
+        assert memory.recall("task", frozen=True).ids == [hard] and not audit(memory)["harmful"]["memories"]
 
 
 def test_some_success_against_none_without_it_ends_most_of_the_doubt():
@@ -95,4 +96,4 @@ def test_some_success_against_none_without_it_ends_most_of_the_doubt():
             memory.settle(recall, float(bool(recall.items) and number % 8 == 7))
         assert memory.items()[0].lift > 0.0
         assert sum(bool(memory.recall("task").items) for _ in range(40)) > 25
-        assert memory.recall("task", frozen=True).items and not memory.audit()["harmful"]["memories"]
+        assert memory.recall("task", frozen=True).items and not audit(memory)["harmful"]["memories"]

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from evolvent import Memory
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 
 
@@ -63,4 +64,4 @@ def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
         process.join(60)
         assert process.exitcode == 0
         assert all("another process" in line for line in said[:4]) and said[4] == "body"
-        assert memory.recall("task").items and memory.verify() == []
+        assert memory.recall("task").items and verify(memory) == []

@@ -11,6 +11,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
@@ -170,11 +171,11 @@ def test_what_is_written_stays(url, statement, why):
 def test_a_copy_of_a_vector_that_is_wrong_is_found(url):
     with Memory(url, **HASH) as memory:
         memory.remember("task two", "body two")
-        assert memory.verify() == []
+        assert verify(memory) == []
         with in_schema(url) as connection:
             connection.execute("UPDATE memory_vector SET active = false WHERE seq = 1")
             connection.execute("UPDATE memory_vector SET vec = (SELECT vec FROM embedding LIMIT 1) WHERE seq = 2")
-        assert [finding.where for finding in memory.verify()] == [f"vector for searching of m{n}" for n in (1, 2)]
+        assert [finding.where for finding in verify(memory)] == [f"vector for searching of m{n}" for n in (1, 2)]
 
 
 def test_a_compacted_memory_can_be_undone(url, tmp_path):
@@ -183,12 +184,10 @@ def test_a_compacted_memory_can_be_undone(url, tmp_path):
             memory.remember(f"task {i}", f"body {i}")
         for i in range(4):
             memory.recall(f"task {i}", k=1)
-        before = memory._store.rows("SELECT * FROM recall_item ORDER BY recall_id, memory_id")
-        done = memory.compact(keep=0, file=tmp_path / "removed.jsonl")
-        assert len(memory._store.rows("SELECT * FROM recall_item")) == 4 and sum(memory._store.sizes().values()) > 0
-        memory.undo(done.act)
-        assert memory._store.rows("SELECT * FROM recall_item ORDER BY recall_id, memory_id") == before
-        assert memory.verify() == []
+        memory.compact(keep=0)
+        store = memory.bank.store
+        assert len(store.rows("SELECT * FROM recall_item")) == 4 and sum(store.sizes().values()) > 0
+        assert verify(memory) == []
 
 
 def test_numbers_leave_no_gap_after_a_rollback(url):
@@ -216,7 +215,7 @@ def test_a_failed_statement_cannot_be_committed(url):
     """PostgreSQL answers such a commit with a rollback and no error."""
     with Memory(url, **HASH) as memory, pytest.raises(StoreError, match="earlier statement"), memory.transaction():
         memory.remember("lost", "lost")
-        with memory._store.session() as db, pytest.raises(psycopg.Error):
+        with memory.bank.store.session() as db, pytest.raises(psycopg.Error):
             db.execute("SELECT 1 / 0").fetchone()
 
 
@@ -268,7 +267,7 @@ def test_a_killed_writer_leaves_nothing_and_frees_the_lock(url):
 def test_a_lock_that_is_kept_is_told(url, monkeypatch):
     monkeypatch.setattr("evolvent.memory.store.postgres.BUSY_TIMEOUT_S", 1.0)
     with Memory(url, **HASH) as memory, Memory(url, **HASH) as other:
-        other._store.row("SELECT 1")
+        other.bank.store.row("SELECT 1")
         with other.transaction():
             with pytest.raises(StoreError, match="kept the memory locked"):
                 memory.remember("never", "never")
@@ -297,7 +296,7 @@ def test_eight_threads_share_a_memory(url):
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(work, range(8)))
         assert [i.id for i in memory.items()] == [f"m{n}" for n in range(1, 50)]
-        assert sum(i.n for i in memory.items()) == 48 and memory.rebuild_values() == 0 and memory.verify() == []
+        assert sum(i.n for i in memory.items()) == 48 and memory.rebuild_values() == 0 and verify(memory) == []
 
 
 # ------------------------------------------------------------------------------------------------ the same answers
@@ -332,8 +331,8 @@ def test_both_engines_do_the_same_to_the_last_byte(url, postgres_store, tmp_path
             answers, health = drive(memory, seed=5), memory.health()
             assert health.pop("index")["search"] == "exact"
             told.append((answers, health, [str(memory.explain(f"m{n}")) for n in (1, 2, 3)]))
-            assert memory.verify() == [] and memory.rebuild_values() == 0
-            digests.append(transfer.digest(memory._store))
+            assert verify(memory) == [] and memory.rebuild_values() == 0
+            digests.append(transfer.digest(memory.bank.store))
     for mine, theirs in zip(*told, strict=True):
         assert mine == theirs
     assert digests[0] == digests[1]
@@ -351,8 +350,8 @@ def test_search_agrees_with_sqlite(postgres_store, tmp_path):
         )
         for i in range(1, 150, 7):
             memory.archive(f"m{i}", "because")
-        memory._bank.index.catch_up()
-        indexes.append(memory._bank.index)
+        memory.bank.index.catch_up()
+        indexes.append(memory.bank.index)
     mine, theirs = indexes
     assert (mine.n, mine.newest) == (theirs.n, theirs.newest) == (150, 150)
     for kinds in (None, ["a"], ["b", "a"], ["none"]):
@@ -381,19 +380,19 @@ def test_the_graph_finds_what_exact_search_finds(postgres_store, monkeypatch):
     with Memory(url, **HASH) as memory:
         memory.remember_many(rows)
         exact = [memory.recall(row["key"], k=10).ids for row in rows[::20]]
-        assert memory._bank.index.about()["search"] == "exact"
+        assert memory.bank.index.about()["search"] == "exact"
     monkeypatch.setattr("evolvent.memory.store.postgres.LARGE", 500)
     with Memory(f"{url}&index=hnsw", **HASH) as memory:
         memory.archive("m600", "the graph holds active memories only")
         memory.remember("123 456 new", "new")
         asked = []
-        index = memory._bank.index
+        index = memory.bank.index
         monkeypatch.setattr(index, "_ask_graph", lambda *a, real=index._ask_graph: asked.append(1) or real(*a))
         found = [memory.recall(row["key"], k=10).ids for row in rows[::20]]
         hits = sum(len(set(a) & set(b)) for a, b in zip(exact, found, strict=True)) / 300
         assert len(asked) == 30 and hits > 0.97, f"recall@10 {hits:.3f}"
         assert "m601" in memory.recall("123 456 new").ids and "m600" not in memory.recall(rows[599]["key"]).ids
-        plan = memory._store.rows(
+        plan = memory.bank.store.rows(
             "EXPLAIN SELECT seq FROM memory_vector WHERE active ORDER BY vec::vector(32) <#> "
             "(SELECT vec::vector(32) FROM memory_vector WHERE seq = 1) LIMIT 10"
         )

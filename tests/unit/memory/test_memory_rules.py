@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from evolvent.catalogue import credit_rule, entries
+from evolvent.cli.memory.verify import verify
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.memory.memory import Memory
@@ -68,7 +69,7 @@ def test_a_rule_of_a_file_ranks_and_credits(own, tmp_path):
         assert recall.ids == [new] and recall.policy == "best"
         assert [c.q_after for c in memory.settle(recall, 0.75)] == [0.75]
         assert memory.settle(memory.recall("task"), 0.25)[0].q_after == 0.75
-        assert memory.rebuild_values() == 0 and memory.verify() == []
+        assert memory.rebuild_values() == 0 and verify(memory) == []
         assert memory.explain(recall).to_dict()["params"]["marks"] == [1, 2]
         assert memory.recall("task", policy="memrl").policy == "memrl", "others go on beside it"
     assert from_params(to_params(policy)) == policy
@@ -94,7 +95,7 @@ def test_another_process_settles_by_the_file_and_says_when_it_is_gone(own, tmp_p
     done = settle()
     assert done.returncode and "the rule of this receipt cannot be found" in done.stderr and str(own) in done.stderr
     with Memory(tmp_path / "a.db") as memory:
-        assert memory.verify() == [] and not memory.explain(recall.id).to_dict()["outcomes"], "nothing was written"
+        assert verify(memory) == [] and not memory.explain(recall.id).to_dict()["outcomes"], "nothing was written"
     hidden.rename(own)
     done = settle()
     assert (done.stdout.strip(), done.returncode) == ("0.75", 0), done.stderr

@@ -21,7 +21,7 @@ def test_no_two_scopes_share_a_place(tmp_path):
 
 def old_row(path, scope, name, value):
     with Memory(path, embedder="hash:16", scope=scope) as memory:
-        memory._store.meta_set(f"user:{scope}:{name}", value)
+        memory.bank.store.meta_set(f"user:{scope}:{name}", value)
 
 
 def test_old_rows_are_read_where_one_scope_can_have_written_them(tmp_path):

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
@@ -29,7 +30,7 @@ def fill(memory, n=12):
 def store(tmp_path):
     with Memory(tmp_path / "a.db", **HASH) as memory:
         fill(memory)
-        yield memory._store
+        yield memory.bank.store
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_an_imported_memory_goes_on(store, export, tmp_path):
         for task in ("task 1", "task 3 11"):
             assert copy.recall(task) == old.recall(task)
         assert copy.remember("new", "new") == old.remember("new", "new") == "m14"
-        assert copy.rebuild_values() == 0 and copy.verify() == []
+        assert copy.rebuild_values() == 0 and verify(copy) == []
 
 
 def test_every_flipped_byte_is_noticed(export, tmp_path):
@@ -160,7 +161,7 @@ def test_a_signed_export_that_no_store_could_hold_is_refused(export, tmp_path):
 def test_a_store_that_holds_something_is_not_overwritten(store, export, tmp_path):
     with Memory(tmp_path / "b.db", **HASH) as memory:
         with pytest.raises(StoreError, match="not empty"):
-            transfer.import_jsonl(memory._store, export)
+            transfer.import_jsonl(memory.bank.store, export)
         with pytest.raises(StoreError, match="not empty"):
             transfer.migrate(tmp_path / "a.db", tmp_path / "b.db")
         assert memory.items(None) == []
@@ -208,7 +209,7 @@ def test_progress_reaches_the_total(store, export, tmp_path):
 
 def test_rows_are_streamed(tmp_path):
     """A store of 70 MB is copied with a third of it."""
-    with Memory(tmp_path / "a.db", **HASH) as memory, memory._store.write() as db:
+    with Memory(tmp_path / "a.db", **HASH) as memory, memory.bank.store.write() as db:
         for i in range(700):
             put_text(db, f"{i}", f"{i} " + "x" * 100_000)
     tracemalloc.start()

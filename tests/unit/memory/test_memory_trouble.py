@@ -78,12 +78,12 @@ def test_a_torn_wal_loses_only_what_was_not_committed(tmp_path):
 
 def test_disk_full_undoes_the_verb(path):
     with Memory(path, policy="rag") as memory:
-        pages = memory._store.db.execute("PRAGMA page_count").fetchone()[0]
-        memory._store.db.execute(f"PRAGMA max_page_count={pages + 4}")
+        pages = memory.bank.store.db.execute("PRAGMA page_count").fetchone()[0]
+        memory.bank.store.db.execute(f"PRAGMA max_page_count={pages + 4}")
         with pytest.raises(StoreError, match="full"):
             memory.remember("large", "x" * 500_000)
         assert len(memory.items(None)) == 1 and len(memory.recall("large").items) == 1
-        memory._store.db.execute("PRAGMA max_page_count=100000")
+        memory.bank.store.db.execute("PRAGMA max_page_count=100000")
         assert memory.remember("large", "x" * 500_000) == "m2"
 
 
@@ -100,7 +100,7 @@ def test_read_only_folder(path):
 
 def test_read_only_file_system(path):
     with Memory(path, policy="rag") as memory:
-        memory._store.db.execute("PRAGMA query_only=ON")
+        memory.bank.store.db.execute("PRAGMA query_only=ON")
         with pytest.raises(StoreError, match="written"):
             memory.remember("a", "b")
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import tyro
 
 from evolvent.cli.memory import look, mend, move
+from evolvent.core.errors import BadInput
 
 
 def _main(words: list[str]) -> None:
+    if words[:1] == ["undo"]:
+        do = "evolvent memory rollback STORE --to TIME (just before the act), or restore STORE ID…"
+        raise BadInput("there is no undo", got=" ".join(words), where="evolvent memory", do=do)
     commands = {**look.COMMANDS, **move.COMMANDS, **mend.COMMANDS}
     tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="evolvent memory")
 

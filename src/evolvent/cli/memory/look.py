@@ -38,16 +38,19 @@ def audit(
         json: print JSON.
         plain: plain text output even on a terminal.
     """
+    from evolvent.cli.memory.audit import audit as audited
+
     with closing(open_memory(store, scope)) as memory, Live(plain=True if plain or json else None) as live:
-        data = memory.audit(top=top, untrusted=untrusted, near=near)
+        data = audited(memory, top=top, untrusted=untrusted, near=near)
         if json:
             live.note(dump(data, indent=2))
         else:
             _tell(live, data)
         if html is not None:
+            from evolvent.cli.memory.story import story
             from evolvent.evaluate.pages.audit_page import render
 
-            write_atomic(html, render(memory.story(untrusted=untrusted, near=near)))
+            write_atomic(html, render(story(memory, untrusted=untrusted, near=near)))
             live.note(f"page → {html}")
 
 
@@ -78,8 +81,10 @@ def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
         store: memory (file, or postgresql://…), or a run folder with one.
         embed: also embed every key again and compare (slow; needs the embedding model).
     """
+    from evolvent.cli.memory.verify import verify as verified
+
     with closing(open_memory(store, None)) as memory, Live(plain=True) as live:
-        found = memory.verify(embed=embed)
+        found = verified(memory, embed=embed)
         for finding in found:
             live.note(str(finding))
         if found:
@@ -117,8 +122,8 @@ def _tell(live: Live, data: Mapping[str, Any]) -> None:
     untried = data["items"] - round(data["coverage"] * data["items"])
     _memories(live, f"Without any outcome yet: {untried} of {data['items']}", data["untried"])
     if data["acts"]:
-        cells = [[a["id"], a["verb"], a["target"], a["memories"], a["reason"], a["undone_by"]] for a in data["acts"]]
-        live.table("Latest acts", ["id", "act", "of", "memories", "reason", "undone by"], cells)
+        cells = [[a["id"], a["verb"], a["target"], a["memories"], a["reason"]] for a in data["acts"]]
+        live.table("Latest acts", ["id", "act", "of", "memories", "reason"], cells)
 
 
 def _by_name(live: Live, title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:

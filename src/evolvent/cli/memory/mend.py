@@ -1,10 +1,10 @@
-"""`evolvent memory rollback|quarantine|restore|undo|compact`: each tells what it changes, and can be undone."""
+"""`evolvent memory rollback|quarantine|restore|compact`: each tells what it changes, and how to take it back."""
 
 from __future__ import annotations
 
 import dataclasses
 from contextlib import closing
-from pathlib import Path
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
@@ -27,6 +27,8 @@ def rollback(
 ) -> None:  # fmt: skip
     """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
+    A time just before a rollback undoes that rollback.
+
     Args:
         store: memory (file, or postgresql://…), or a run folder with one.
         to: receipt of a recall (r12: the state that it saw), or a time (2026-11-20, 2026-11-20T18:30).
@@ -35,8 +37,9 @@ def rollback(
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
+    began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json)
+        _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json, began)
 
 
 def quarantine(
@@ -79,40 +82,21 @@ def restore(
         _tell(done, store, scope, dry_run, json)
 
 
-def undo(
-    store: Annotated[str, Positional], act: Annotated[str, Positional], *, reason: str = _REASON,
-    scope: str = "default", dry_run: bool = False, json: bool = False,
-) -> None:  # fmt: skip
-    """Undo one change: archive, quarantine, restore, supersede, rollback, compact, or an undo.
-
-    Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
-        act: id of the change in the log (a17); `evolvent memory audit` lists the latest.
-        reason: text for the log.
-        scope: namespace within the store.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
-    """
-    with closing(open_memory(store, scope)) as memory:
-        _tell(memory.undo(act, reason, dry_run=dry_run), store, scope, dry_run, json)
-
-
 def compact(
-    store: Annotated[str, Positional], *, keep: int = 1000, file: Path | None = None, scope: str = "default",
-    dry_run: bool = False, json: bool = False,
+    store: Annotated[str, Positional], *, keep: int = 1000, scope: str = "default", dry_run: bool = False,
+    json: bool = False,
 ) -> None:  # fmt: skip
-    """Remove rows that are no longer needed, after saving them to a file, and shrink the store.
+    """Remove rows that are no longer needed, for good, and shrink the store.
 
     Args:
         store: memory (file, or postgresql://…), or a run folder with one.
         keep: number of newest receipts that keep their unselected candidates.
-        file: file for the removed rows; default: beside the store.
         scope: namespace whose receipts are trimmed.
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.compact(keep=keep, file=file, dry_run=dry_run), store, scope, dry_run, json)
+        _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
 
 
 def _named(ids: tuple[str, ...]) -> list[str]:
@@ -121,8 +105,8 @@ def _named(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool) -> None:
-    """What changed, or would: tables on a terminal, or JSON; and how to undo it."""
+def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began: datetime | None = None) -> None:
+    """What changed, or would: tables on a terminal, or JSON; and how to take it back."""
     with Live(plain=True) as live:
         if json:
             live.note(dump(dataclasses.asdict(done), indent=2))
@@ -134,24 +118,28 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool) -> No
         _table(live, f"{len(done.statuses)} memories", ["id", "was", now], [list(row) for row in done.statuses])
         values = [[v.id, f"{v.objective}/{v.stage}", v.was, v.now] for v in done.values]
         _table(live, f"{len(values)} values", ["id", "of", "was", now], values)
-        removed = [[table, count] for table, count in done.removed.items() if count]
-        if removed:
-            back = any(count < 0 for _, count in removed)
-            counts = [[table, abs(count)] for table, count in removed]
-            live.table("Rows put back" if back else "Rows removed", ["table", "rows"], counts)
+        _table(live, "Rows removed", ["table", "rows"], [[table, n] for table, n in done.removed.items() if n])
         if done.events:
             again = "count again" if done.events < 0 else "no longer count"
             live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")
         if done.kept:
             live.note(_kept(done).lstrip("; "))
-        if done.file:
-            live.note(f"\nremoved rows → {done.file}")
         if dry_run:
             live.note("\ndry run: nothing was changed")
         else:
-            where = "" if scope == "default" else f" --scope {scope}"
-            command = f"evolvent memory undo {mask_secrets(store)} {done.act}{where}"
-            live.note(f"\n{done.verb} done as {done.act}; take it back with: {command}")
+            live.note(f"\n{done.verb} done as {done.act}{_back(done, mask_secrets(store), scope, began)}")
+
+
+def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:
+    """The command that takes an act back; a compaction is for good."""
+    where = "" if scope == "default" else f" --scope {scope}"
+    if began is not None:
+        return f"; take it back with: evolvent memory rollback {store} --to {began.isoformat()}{where}"
+    if done.verb not in ("quarantine", "restore"):
+        return ""
+    ids = " ".join(change.id for change in done.statuses[:_ROWS])
+    verb, more = ("restore", "") if done.verb == "quarantine" else ("quarantine", " --no-descendants")
+    return f"; take it back with: evolvent memory {verb} {store} {ids}{more}{where}"
 
 
 def _kept(done: Mended) -> str:
@@ -165,4 +153,4 @@ def _table(live: Live, title: str, columns: list[str], rows: list[list[object]])
             live.note(f"… and {len(rows) - _ROWS} more (all with --json)")
 
 
-COMMANDS = {"rollback": rollback, "quarantine": quarantine, "restore": restore, "undo": undo, "compact": compact}
+COMMANDS = {"rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact}

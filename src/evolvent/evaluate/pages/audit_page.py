@@ -14,7 +14,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def render(story: Mapping[str, Any]) -> str:
-    """The page as text, from what ``Memory.story()`` returns; its size is bounded by that."""
+    """The page as text, from what ``story()`` beside the command returns; its size is bounded by that."""
     audit = story["audit"]
     lo, hi = story["reward_range"]
     # the last part of the path, with the folder where the file has the name that runs give it; no more of the machine
@@ -204,10 +204,8 @@ def _items(items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _acts(acts: Sequence[Mapping[str, Any]]) -> str:
-    rows = [
-        [a["id"], a["verb"], a["target"], a["memories"], a["reason"], a["undone_by"], _moment(a["at"])] for a in acts
-    ]
-    return table(["id", "act", "of", "memories", "reason", "undone by", "when"], rows, left=(0, 1, 2, 4, 5, 6))
+    rows = [[a["id"], a["verb"], a["target"], a["memories"], a["reason"], _moment(a["at"])] for a in acts]
+    return table(["id", "act", "of", "memories", "reason", "when"], rows, left=(0, 1, 2, 4, 5))
 
 
 def _count(n: int, one: str, many: str) -> str:

@@ -1,8 +1,8 @@
-"""One act of mending: a transaction that changes statuses, voids or rows, and a log that can take it back.
+"""One act of mending: a transaction that changes statuses, voids or rows, and its lines in the log.
 
 The log gets one line for each memory whose status changed, and one for the act itself, which names those lines and the
-ranges of value events that stopped or began to count. Nothing is deleted: voided events stay in the store and in the
-history of their memories.
+ranges of value events that stopped or began to count: what a rollback to an earlier or a later moment reads. Voided
+events stay in the store and in the history of their memories.
 
 A dry run does the same in a transaction that is undone at its end, so what it tells is exactly what would happen.
 """
@@ -48,15 +48,14 @@ class Mended:
     """What one act changed; of a dry run: what it would change.
 
     Attributes:
-        verb: archive, quarantine, restore, rollback, undo or compact.
-        act: its number in the log ("a17"), what ``undo`` takes; ``None`` of a dry run, or when nothing was to do.
+        verb: archive, quarantine, restore, rollback or compact.
+        act: its line in the log ("a17"); ``None`` of a dry run, or when nothing was to do.
         target: what it was asked to do it to.
         statuses: memories whose status changed, oldest first.
         values: values that changed, by memory.
         events: value events that stopped to count; negative: that count again.
-        removed: rows taken out of the file (compact) or put back (its undo, negative), by table.
+        removed: rows taken out of the store (compact), by table.
         kept: memories that a rollback left in quarantine, although they were in use at that moment.
-        file: where the removed rows were written to.
     """
 
     verb: str
@@ -67,7 +66,6 @@ class Mended:
     events: int = 0
     removed: dict[str, int] = field(default_factory=dict[str, int])
     kept: tuple[str, ...] = ()
-    file: str | None = None
 
     @property
     def nothing(self) -> bool:
@@ -85,9 +83,7 @@ class Act:
         self.on: list[int] = []  # voids that now hold
         self.off: list[int] = []  # voids that hold no longer
         self.kept: list[int] = []
-        self.undoes: int | None = None
         self.removed: dict[str, int] = {}
-        self.file: str | None = None
         self.extra: dict[str, Any] = {}
 
     def rows(self, sql: str, *args: Any) -> list[tuple]:
@@ -170,7 +166,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                 values, voided = _moved(events.rebuilt(store, bank.scope_id)), counted - _counting(act)
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
-                tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept), act.file,
+                tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept),
             )  # fmt: skip
             if dry_run:
                 raise _Rehearsed
@@ -197,8 +193,6 @@ def _conclude(act: Act, verb: str, target: str) -> int:
     if act.lines:
         detail["lines"] = [act.lines[0], act.lines[-1]]
     detail |= {name: seqs for name, seqs in (("on", act.on), ("off", act.off)) if seqs}
-    if act.undoes is not None:
-        detail["undoes"] = act.undoes
     with bank.store.write() as db:
         return audit(db, bank.scope_id, verb, "*", detail)
 

@@ -1,15 +1,17 @@
-"""Mending: memories taken out of recall or put back, values set back to an earlier moment; each act can be undone."""
+"""Mending: memories taken out of recall or put back, values and memories set back to what another moment saw."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from evolvent.core.errors import BadInput
-from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.bank import Bank
 from evolvent.memory.events import Point
-from evolvent.memory.maintenance import compact, history
+from evolvent.memory.items import Recall
 from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
+from evolvent.memory.maintenance.when import moment
 from evolvent.memory.store.engine import marks
 
 _CHUNK = 500
@@ -49,13 +51,15 @@ def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = 
     return perform(bank, "restore", _named(ids), reason, change, dry_run)
 
 
-def rollback(bank: Bank, point: Point, reason: str, *, dry_run: bool = False) -> Mended:
+def rollback(bank: Bank, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
     """Back to what a moment saw: its values, and its memories in the state they were in.
 
     Memories made later are archived (those in quarantine stay there). Value events written later are voided, and
-    values rebuilt from the others. Memories that were superseded or archived later are put back; a quarantine declared
-    later is kept. Receipts and outcomes stay as history: settling one of them again changes nothing, as always.
+    values rebuilt from the others. Memories that were superseded or archived later are put back; what is in quarantine
+    stays there. It goes both ways: a moment just before a rollback takes that rollback back. Receipts and outcomes stay
+    as history: settling one of them again changes nothing, as always.
     """
+    point = moment(bank, to)
 
     def change(act: Act) -> None:
         then, kept = _states_at(bank, point), []
@@ -75,27 +79,6 @@ def rollback(bank: Bank, point: Point, reason: str, *, dry_run: bool = False) ->
         act.void_after(point)
 
     return perform(bank, "rollback", point.label, reason, change, dry_run)
-
-
-def undo(bank: Bank, act_id: str, reason: str, *, dry_run: bool = False) -> Mended:
-    """Take back one act of the log: an archive, quarantine, restore, supersede, rollback, or an undo itself.
-
-    Raises:
-        BadInput: no such act, undone already, or a later act changed the same memories or values (undo that first).
-    """
-    number = parse_id(act_id, "a", "line of the log", "undo")
-    found = history.undoable(bank, number)
-
-    def change(act: Act) -> None:
-        act.undoes = number
-        for seq, (was, by) in found.statuses.items():
-            if act.status(seq) != was:
-                act.set_status([seq], was, by)
-        act.switch_voids(on=found.off, off=found.on)
-        if found.file is not None:
-            compact.put_back(act, found.file)
-
-    return perform(bank, "undo", act_id, reason, change, dry_run)
 
 
 # ---------------------------------------------------------------------------------------------------- looking around

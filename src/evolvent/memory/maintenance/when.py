@@ -10,7 +10,7 @@ from evolvent.memory.events import Point
 from evolvent.memory.items import Recall, receipt_id
 
 
-def point(bank: Bank, to: Recall | str | datetime | float) -> Point:
+def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
     """A moment from a receipt ("r12" or the Recall), a time in ISO format, a ``datetime`` or seconds since 1970.
 
     A receipt means what it saw, before anything it led to. A time without a zone is local.
@@ -19,7 +19,7 @@ def point(bank: Bank, to: Recall | str | datetime | float) -> Point:
         BadInput: neither, or a receipt of another scope.
     """
     if isinstance(to, Recall) or (isinstance(to, str) and to[:1] == "r"):
-        number = bank.receipt_seq(to.id if isinstance(to, Recall) else to, "rollback")
+        number = bank.receipt_seq(to, "rollback")
         row = bank.store.row("SELECT store_seq, event_seq, audit_seq FROM recall WHERE seq = ?", (number,))
         assert row is not None
         return Point(receipt_id(number), *row)

@@ -25,24 +25,21 @@ from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.formulas.values import spread_back
 from evolvent.memory.ledger import Known, ledger_of
-from evolvent.memory.policies import Policy, within
+from evolvent.memory.policies import within
 from evolvent.memory.rule import Candidates, Change, Ranking, Settled, reach
+from evolvent.memory.rules import memrl
 
 LEVEL = "memory"
 UNBIASED = None
 
 
 @dataclass(frozen=True)
-class Config(Policy):
-    """Settings of MemQ."""
+class Config(memrl.Config):
+    """Settings of MemQ: those of MemRL, and how far credit flows back."""
 
     name: str = "memq"
     epsilon: float = 0.1
     q_init: float | Literal["low", "middle", "high"] = 0.0
-    weight: float = 0.5
-    """Weight of the value in the score: 0 = similarity only, 1 = value only."""
-    alpha: float = 0.3
-    """Learning rate of the value."""
     gamma: float = 0.5
     """Discount of the new memory's value, and of credit per link back."""
     trace: float = 0.5
@@ -50,7 +47,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "weight", "alpha", "gamma", "trace")
+        within(self, 0.0, 1.0, "gamma", "trace")
 
 
 def rank(config: Config, pool: Candidates) -> Ranking:

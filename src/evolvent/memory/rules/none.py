@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.memory.policies import Policy
-from evolvent.memory.rule import Candidates, Ranking
+from evolvent.memory.rules import rag
 
+rank = rag.rank
 CANDIDATES = "none"
 
 
@@ -15,8 +16,3 @@ class Config(Policy):
     """Settings of no memory."""
 
     name: str = "none"
-
-
-def rank(config: Config, pool: Candidates) -> Ranking:
-    """There is nothing to rank."""
-    return Ranking(pool.relevance)

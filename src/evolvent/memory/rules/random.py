@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.memory.policies import Policy
-from evolvent.memory.rule import Candidates, Ranking
+from evolvent.memory.rules import rag
 
+rank = rag.rank
 CANDIDATES = "any"
 
 
@@ -15,8 +16,3 @@ class Config(Policy):
     """Settings of the control."""
 
     name: str = "random"
-
-
-def rank(config: Config, pool: Candidates) -> Ranking:
-    """As they were drawn."""
-    return Ranking(pool.relevance)

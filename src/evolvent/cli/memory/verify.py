@@ -1,4 +1,4 @@
-"""``Memory.verify``: is what the store holds still what was written? Finds damage that an engine does not notice.
+"""`evolvent memory verify`: is what the store holds still what was written? It finds what an engine does not notice.
 
 A database checks its pages and its constraints; a bit that flips inside a text, a vector or a number breaks neither.
 What can be checked against something else is: texts against their hashes, vectors against their norm (and, on request,
@@ -24,6 +24,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance import compact
+from evolvent.memory.memory import Memory
 from evolvent.memory.relevance import SHARED_BY, words
 from evolvent.memory.store import schema
 from evolvent.memory.text import content_hash
@@ -49,14 +50,17 @@ class Finding:
         return f"{self.check}: {self.where}: {self.got}, expected {self.expected}; {self.do}"
 
 
-def verify(bank: Bank, *, embed: bool = False) -> list[Finding]:
-    """Every check on every scope of the store, on one snapshot of it; reads only.
+def verify(memory: Memory, *, embed: bool = False) -> list[Finding]:
+    """Check every scope of the store against itself, on one snapshot; what is found is not as it was written.
+
+    Finds what an engine does not notice: a flipped bit in a text, a vector or a value, credit that its outcome does
+    not explain, counts that are off. Reads only; takes seconds per 100,000 memories. A healthy store gives ``[]``.
 
     Args:
-        bank: any scope of the store.
+        memory: any scope of the store.
         embed: also embed every key again and compare (needs the embedder, takes as long as writing them did).
     """
-    found: list[Finding] = []
+    bank, found = memory.bank, list[Finding]()
     with bank.store.snapshot():
         for name, check in {**CHECKS, **({"embedder": _embedder} if embed else {})}.items():
             try:

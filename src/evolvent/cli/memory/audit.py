@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from evolvent.cli.memory import duplicates
 from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import SOLVE, health
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
-from evolvent.memory.maintenance import duplicates, history
+from evolvent.memory.maintenance.act import VERBS
+from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
 
 _GROWTH_STEPS = 40
 _CHUNK = 500
 
 
-def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
+def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
     """Everything worth a look, on one snapshot of the store; lists name at most ``top``, counts count all.
+
+    Args:
+        memory: the memory; its scope alone is looked at.
+        top: at most this many memories, receipts or groups are named in each list.
+        untrusted: sources of memories that are not trusted.
+        near: keys are near duplicates when their cosine reaches this.
 
     Returns:
         ``health()``, and: ``most_valuable`` and ``least_valuable`` memories; ``harmful``: active memories that are
@@ -31,6 +40,7 @@ def audit(bank: Bank, *, top: int = 10, untrusted: Sequence[str] = (), near: flo
         ``credit`` by source of outcomes and of memories; ``growth`` over time and bytes by table; ``acts`` of mending;
         ``warnings`` in words.
     """
+    bank = memory.bank
     with bank.store.snapshot():
         bank.index.catch_up()
         data = health(bank)
@@ -313,15 +323,27 @@ def _growth(bank: Bank) -> dict[str, list[float]]:
 
 def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
     """The latest acts of mending, newest first; archives and supersessions of single memories among them."""
-    acts = history.of(bank)
-    gone = history.undone(acts)
-    return [
-        {
-            "id": f"a{act.seq}", "verb": act.verb, "target": act.target, "reason": act.reason, "at": act.at,
-            "memories": len(act.statuses), "undone_by": f"a{gone[act.seq]}" if act.seq in gone else None,
-        }
-        for act in list(reversed(acts.values()))[:top]
-    ]  # fmt: skip
+    verbs = (*VERBS.values(), "rollback", "compact", "undo")  # the last: of older versions
+    found: list[dict[str, Any]] = []
+    lines = range(0)  # of the log that tell of single memories, and belong to an act that is told
+    for seq, verb, target, at, body in bank.store.rows(
+        f"SELECT seq, verb, target, created_at, detail FROM audit WHERE scope_id = ? AND verb IN ({marks(len(verbs))}) "
+        "ORDER BY seq DESC",
+        (bank.scope_id, *verbs),
+    ):
+        if seq in lines:
+            continue
+        if len(found) == top:
+            break
+        told = json.loads(body)
+        first, last = told.get("lines", (1, 0))
+        lines = range(first, last + 1)
+        one, of = (target != "*"), told.get("target", "") if target == "*" else target
+        found.append({
+            "id": f"a{seq}", "verb": verb, "target": of, "reason": str(told.get("reason", "")), "at": at,
+            "memories": 1 if one else len(lines),
+        })  # fmt: skip
+    return found
 
 
 def short(text: str, limit: int = 200) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from evolvent.cli.memory.audit import audit, short
 from evolvent.memory import events
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
-from evolvent.memory.maintenance import audit
+from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
 
 _CHARTS, _POINTS = 6, 240  # memories of each kind, events of each
@@ -17,12 +18,12 @@ _ROWS, _COLUMNS = 36, 96  # memories by columns of receipts
 
 
 def story(
-    bank: Bank, *, about: Sequence[int] = (), untrusted: Sequence[str] = (), near: float = 0.95
+    memory: Memory, *, about: Sequence[str] = (), untrusted: Sequence[str] = (), near: float = 0.95
 ) -> dict[str, Any]:
     """The audit with pictures' worth of data.
 
     Args:
-        bank: the scope.
+        memory: the memory; its scope alone is told.
         about: memories whose relatives are drawn; default: quarantined ones and those with the most credit.
         untrusted: see ``audit``.
         near: see ``audit``.
@@ -31,8 +32,10 @@ def story(
         ``scope``, ``store``, ``reward_range``, ``audit``; ``charts``: values over time; ``graph``: nodes and edges
         of provenance; ``strip``: memories by receipts. Its size does not grow with the store.
     """
+    bank = memory.bank
+    seqs = [bank.memory_seq(id_, "story") for id_ in about]
     with bank.store.snapshot():
-        told = audit.audit(bank, top=20, untrusted=untrusted, near=near)
+        told = audit(memory, top=20, untrusted=untrusted, near=near)
         good = [row["id"] for row in told["most_valuable"]][:_CHARTS]
         harmful = list(dict.fromkeys(row["id"] for row in told["harmful"]["worst"]))
         bad = [id_ for id_ in [*harmful, *(row["id"] for row in told["least_valuable"])] if id_ not in good]
@@ -47,7 +50,7 @@ def story(
                 "most valuable": [_chart(bank, int(id_[1:])) for id_ in good],
                 "harmful or least valuable": [_chart(bank, int(id_[1:])) for id_ in bad],
             },
-            "graph": _graph(bank, list(about) or [*_quarantined(bank), *_most_credited(bank)]),
+            "graph": _graph(bank, seqs or [*_quarantined(bank), *_most_credited(bank)]),
             "strip": _strip(bank, [int(id_[1:]) for id_ in harmful[:8]]),
         }
 
@@ -78,7 +81,7 @@ def _about(bank: Bank, seqs: Sequence[int]) -> list[dict[str, Any]]:
         (bank.policy.objective, *seqs),
     ):
         value = start if q is None else q
-        found[seq] = {"id": memory_id(seq), "key": audit.short(key, 120), "source": source, "status": status,
+        found[seq] = {"id": memory_id(seq), "key": short(key, 120), "source": source, "status": status,
                       "start": start, "value": value, "n": n or 0}  # fmt: skip
     return [found[seq] for seq in seqs if seq in found]
 

@@ -5,8 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from evolvent.cli.memory.audit import audit
+from evolvent.cli.memory.duplicates import near_pairs
+from evolvent.cli.memory.story import story
 from evolvent.evaluate.pages.audit_page import render
-from evolvent.memory.maintenance.duplicates import near_pairs
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 
@@ -36,7 +38,7 @@ def test_what_does_harm_and_what_came_of_it_is_found(memory):
         under = settled(memory, TASK, 0.0, show=bad)
     child = memory.remember(TASK + " in May", "made of it", parents=under)
     grandchild = memory.remember(TASK + " in June", "made of that", parents=[child])
-    told = memory.audit(untrusted=["nobody"])
+    told = audit(memory, untrusted=["nobody"])
     assert [(row["id"], row["source"]) for row in told["harmful"]["worst"]] == [(bad, "web")]
     assert told["poisoned"]["nearest"] == [
         {"id": child, "root": bad, "why": "harmful", "depth": 1},
@@ -46,11 +48,11 @@ def test_what_does_harm_and_what_came_of_it_is_found(memory):
     assert told["least_valuable"][0]["id"] == bad
     assert any(bad in line for line in told["warnings"])
     memory.quarantine([bad], "injected")
-    told = memory.audit()
+    told = audit(memory)
     assert told["harmful"]["memories"] == 0 and told["poisoned"]["memories"] == 0 and told["poisoned"]["roots"] == 3
     memory.restore([grandchild], "checked by hand")
-    assert memory.audit()["poisoned"]["nearest"][0]["why"] == "quarantined"
-    assert memory.audit(untrusted=["reviewer"])["poisoned"]["roots"] == 3
+    assert audit(memory)["poisoned"]["nearest"][0]["why"] == "quarantined"
+    assert audit(memory, untrusted=["reviewer"])["poisoned"]["roots"] == 3
 
 
 def test_counts_are_those_of_the_store(memory):
@@ -65,7 +67,7 @@ def test_counts_are_those_of_the_store(memory):
     broken = memory.recall(TASK)
     memory.settle(broken, None, source="judge", valid=False)
     memory.shown(broken, [])
-    told = memory.audit()
+    told = audit(memory)
     assert told["never_shown"] == 1
     assert (told["items"], told["recalls"], told["test_recalls"], told["settled"]) == (3, 5, 1, 2)
     assert told["coverage"] == pytest.approx(1 / 3) and told["invalid_outcomes"] == 1
@@ -80,7 +82,7 @@ def test_counts_are_those_of_the_store(memory):
     assert credit["judge"]["share"] == pytest.approx(moved[0.5] / sum(moved.values()))
     assert told["growth"]["memories"][-1] == 3 and told["growth"]["receipts"][-1] == 5
     memory.rollback("r2", "the judge was wrong")
-    credit = memory.audit()["credit"]["by_outcome"]
+    credit = audit(memory)["credit"]["by_outcome"]
     assert credit["judge"]["share"] == 0.0 and credit["judge"]["outcomes"] == 2
 
 
@@ -88,15 +90,15 @@ def test_judges_that_give_most_of_the_credit_are_named(memory):
     a = memory.remember(TASK, "a", value=0.5)
     for source, reward in (("tests", 0.5), ("judge", 1.0), ("proxy", 1.0)):
         settled(memory, TASK, reward, source, a)
-    assert any("judges and proxies" in line for line in memory.audit()["warnings"])
+    assert any("judges and proxies" in line for line in audit(memory)["warnings"])
 
 
 def test_what_was_replaced_by_nothing_is_named(memory):
     old = memory.remember(TASK, "old")
     new = memory.remember(TASK, "new", supersedes=old)
-    assert memory.audit()["replaced_by_nothing"] == []
+    assert audit(memory)["replaced_by_nothing"] == []
     memory.quarantine([new], "wrong", descendants=False)
-    told = memory.audit()
+    told = audit(memory)
     assert told["replaced_by_nothing"] == [{"id": old, "by": new, "which_is": "quarantined"}]
     assert any(old in line for line in told["warnings"])
 
@@ -108,11 +110,11 @@ def test_duplicates_are_grouped(memory):
     c = memory.remember("flights of Delta in May that left from JFK after noon today", "avoid the index of tailnum")
     d = memory.remember("an altogether different question", body)
     memory.archive(memory.remember("flights of Delta in May that left from JFK after noon now", body + " "), "old")
-    told = memory.audit()["duplicates"]
+    told = audit(memory)["duplicates"]
     assert told["near"]["largest"] == [[a, b]] and told["near"]["memories"] == 2
     assert told["same_body"]["largest"] == [[a, d]] and told["complete"]
     assert c not in str(told)
-    assert memory.audit(near=-1.0)["duplicates"]["near"]["largest"] == [[a, b, d]]
+    assert audit(memory, near=-1.0)["duplicates"]["near"]["largest"] == [[a, b, d]]
 
 
 @pytest.mark.parametrize(("n", "dim"), [(1, 8), (50, 8), (3000, 96)])
@@ -138,7 +140,7 @@ def test_the_page_shows_what_it_is_given_as_text_only(memory):
     settled(memory, nasty, 1.0, "env", child)
     memory.quarantine([child], "<i>reason</i>")
     memory.rollback("r3", "x")
-    page = render(memory.story())
+    page = render(story(memory))
     assert "<script" not in page and "<b>web" not in page and "<i>reason" not in page and "\x1b" not in page
     assert not re.search(r"https?://|url\(", page.split("</style>")[1])
     for part in ("Value over time", "What was shown when", "Provenance", "Who is to thank", "Growth", "Acts"):
@@ -150,7 +152,7 @@ def test_the_page_shows_what_it_is_given_as_text_only(memory):
 
 
 def test_the_page_of_an_empty_memory(memory):
-    page = render(memory.story())
+    page = render(story(memory))
     assert "Nothing looks wrong" in page and "Provenance" not in page
 
 
@@ -161,9 +163,9 @@ def test_the_page_of_a_large_memory_is_bounded(memory):
             recall = memory.recall(f"task {i} of {i % 7}")
             memory.settle(recall, float(i % 3 == 0))
             memory.remember(f"task {i} again", f"lesson {i}", parents=recall, polarity="success")
-    told = memory.story()
+    told = story(memory)
     assert len(told["graph"]["nodes"]) == 48 and told["graph"]["more"] > 0
     assert len(told["strip"]["rows"]) == 36 and len(told["strip"]["columns"]) == 96
     assert len(render(told)) < 600_000
-    about = memory.story(about=["m601"])["graph"]
+    about = story(memory, about=["m601"])["graph"]
     assert "m601" in [node["id"] for node in about["nodes"]] and about["edges"]

@@ -1,0 +1,99 @@
+"""Open one scope of a store: what it was made with is kept, and another embedder or reward range is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import get_args
+
+from evolvent.core.errors import BadInput, StoreError
+from evolvent.core.protocols import Embedder
+from evolvent.memory import policies
+from evolvent.memory.bank import Bank
+from evolvent.memory.embedders import DEFAULT, load
+from evolvent.memory.policies import Policy
+from evolvent.memory.store.engine import Search, Store, Sync, damaged
+from evolvent.memory.store.opening import open_store
+from evolvent.memory.text import clean_word
+
+
+def open_bank(
+    path: str | Path, *, policy: str | Policy, embedder: str | Embedder | None, scope: str, seed: int,
+    reward_range: tuple[float, float] | None, sync: Sync, search: Search,
+) -> Bank:  # fmt: skip
+    """The scope, made when new; see ``Memory`` for arguments and errors."""
+    if reward_range is not None:
+        policies.check(policy, reward_range)  # before a file is made
+    _check(seed, search)
+    store = open_store(path, sync=sync)
+    try:
+        scope_id = open_scope(store, scope)
+        bounds = _range(store, scope, reward_range)
+        return Bank(
+            store=store, scope=scope, scope_id=scope_id, embedder=_embedder(store, embedder),
+            policy=policies.check(policy, bounds), reward_range=bounds, seed=seed, search=search,
+        )  # fmt: skip
+    except BaseException:
+        store.close()
+        raise
+
+
+def _check(seed: object, search: object) -> None:
+    """``BadInput`` for arguments that would be noticed late or never."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise BadInput("seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)")
+    if search not in get_args(Search):
+        raise BadInput("unknown search", got=search, expected=get_args(Search), where="Memory(search=…)")
+
+
+def open_scope(store: Store, name: str) -> int:
+    """The number of a scope; made when new."""
+    clean_word(name, what="a scope", where="Memory(scope=…)", limit=200)
+    row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
+    if row is None:
+        with store.write() as db:
+            db.execute("INSERT INTO scope(name, created_at) VALUES(?,?) ON CONFLICT DO NOTHING", (name, time.time()))
+        row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
+    if row is None or not isinstance(row[0], int):
+        raise damaged(row, store.where)  # an index and its table disagree
+    return row[0]
+
+
+def _embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
+    """The embedder of a store: fixed when it is made, refused when another comes later."""
+    chosen = load(store.meta_get("embedder") or DEFAULT) if embedder is None else embedder
+    if isinstance(chosen, str):
+        chosen = load(chosen)
+    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
+    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
+        raise BadInput(
+            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
+        )
+    pinned = store.meta_pin("embedder", chosen.id)
+    if pinned != chosen.id:
+        raise StoreError(
+            "the store was made with another embedder",
+            got=chosen.id,
+            expected=pinned,
+            where=store.where,
+            do="leave embedder out, or export the memories into a new store",
+        )
+    return chosen
+
+
+def _range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
+    """The reward range of a scope: fixed when it is made, refused when another comes later."""
+    given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
+    pinned = store.meta_pin(f"reward_range:{scope}", list(given))
+    if not (isinstance(pinned, list) and len(pinned) == 2 and all(isinstance(x, int | float) for x in pinned)):
+        raise damaged(f"reward range {pinned}", store.where)
+    lo, hi = pinned
+    if wanted is not None and (lo, hi) != given:
+        raise StoreError(
+            "the scope was made with another reward range",
+            got=given,
+            expected=(lo, hi),
+            where=f"{store.where}, scope {scope!r}",
+            do="leave reward_range out, or use another scope",
+        )
+    return lo, hi
