@@ -2,9 +2,10 @@
 
     N(obs) -> [Linear h -> ReLU -> LN] x k -> Linear, orthogonal with gain sqrt 2, bias 0
 
-as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. There N is a layer norm;
-here it also tells how large the numbers are (``models.team.sizes``), and leaves the one-hot number of an agent alone.
-An actor starts as HARL's: what it is told of sizes has weight 0 until it learns to use it (LOG.md, "sizes of actors").
+as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. N is a layer norm there. It
+erases how large the numbers are, but for what an agent's one-hot number among them shows of it. So critics, and actors
+that do not see that number, are also told the size (``models.team.sizes``); actors that see it are HARL's, since on
+robots they learned less when they were told (LOG.md, "sizes of actors").
 Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
 
 Every agent has its own parameters (tensors of an optimiser's own), and these are views into stacks ``[A, ...]``, so
@@ -41,29 +42,29 @@ class Perceptron(nn.Module):
         inputs: numbers it sees.
         outputs: numbers it says.
         hidden: widths.
-        plain: so many of the last inputs are not normalised.
+        plain: so many of the last inputs are not normalised, where sizes are told.
         gain: of the last layer.
-        blind: start with weight 0 on the sizes.
+        sized: it is told how large its inputs are.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, hidden: tuple[int, ...], *, plain: int = 0, gain: float, blind: bool = False
+        self, inputs: int, outputs: int, hidden: tuple[int, ...], *, plain: int = 0, gain: float, sized: bool = True
     ) -> None:
         super().__init__()
-        self.plain = plain
-        sizes = (inputs + EXTRA, *hidden)
+        self.plain, self.sized = plain, sized
+        sizes = (inputs + EXTRA * sized, *hidden)
         layers: list[nn.Module] = []
         for a, b in pairwise(sizes):
             layers += [linear(a, b, ROOT2), nn.ReLU(), nn.LayerNorm(b)]
         self.norm, self.net = nn.LayerNorm(sizes[0]), nn.Sequential(*layers, linear(sizes[-1], outputs, gain))
-        if blind:
-            first = self.net[0]
-            assert isinstance(first, nn.Linear)
-            first.weight.data[:, inputs - plain : inputs - plain + EXTRA] = 0.0
+
+    def normalised(self, x: Tensor) -> Tensor:
+        """N of the inputs, before its weights."""
+        return sized(x, self.plain) if self.sized else torch.layer_norm(x, x.shape[-1:])
 
     def forward(self, x: Tensor) -> Tensor:
         """``[..., inputs]`` to ``[..., outputs]``."""
-        x = sized(x, self.plain)
+        x = self.normalised(x)
         for index, layer in enumerate(self.net):
             if index:
                 x = layer(x)
@@ -105,7 +106,7 @@ class Member(nn.Module):
 
     def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], ids: int) -> None:
         super().__init__()
-        self.net = Perceptron(inputs, head.width, hidden, plain=ids, gain=0.01, blind=True)
+        self.net = Perceptron(inputs, head.width, hidden, gain=0.01, sized=not ids)
         if head.dims:
             self.scale = nn.Parameter(torch.ones(head.dims))
 
@@ -208,7 +209,7 @@ class Actors(nn.Module):
             member = self._member(0)
             return member.net(obs_BAD), member.sigma
         take = self._stacked()
-        x_ABD = sized(obs_BAD.transpose(0, 1), self._member(0).net.plain)
+        x_ABD = self._member(0).net.normalised(obs_BAD.transpose(0, 1))
         x_ABD = torch.addcmul(take["net.norm.bias"][:, None], x_ABD, take["net.norm.weight"][:, None])
         depth = len(self._member(0).net.net)
         for index in range(0, depth - 1, 3):
