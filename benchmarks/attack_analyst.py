@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from attack_arms import ARMS, Arm, quarantine_sources
+from cached_model import Cached
 
 from evolvent import envs, models
 from evolvent.core.jsonfile import dump, write_atomic
@@ -29,7 +30,6 @@ from evolvent.envs.text.analyst_questions import BY_NAME
 from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, extract_query, same_rows
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.models.cached import Cached
 from evolvent.models.served.acting import Served
 from evolvent.runs.memory.attempt import Agent, attempt
 

@@ -39,7 +39,7 @@ with 20 poisoned conventions (frozen .738 to .662), from .752 to .738 with 5 and
 .554 to .504); with instructions it changed by at most .015.
 
 An adversary writes k poisoned lessons into a memory of 100 honest ones, after four passes of sixty tasks have taught
-their values; eight passes follow. The world is the synthetic bandit world (`evolvent.envs.text.memory_worlds`, ten
+their values; eight passes follow. The world is the synthetic bandit world (`benchmarks/synthetic_worlds.py`, ten
 kinds of task, the good lesson is the most similar honest one), the memory is the real one. **What this cannot show:**
 how a language model reacts to poisoned text. How it reacts is assumed (`benchmarks/attack_world.py`): a wrong
 *convention* whose key copies a task decides an attempt when it ranks above the good lesson (success {wrong}) and

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from synthetic_worlds import Bandit, BanditOptions, BanditTask
 
 from evolvent.core.seeding import rng
-from evolvent.envs.text.memory_worlds import Bandit, BanditOptions, BanditTask
 
 COPY, CENTRAL = 0.98, 0.95  # cosine of a poisoned key to a victim task, and to the victims' centre
 WRONG, OBEYS = 0.05, 0.8  # success under a wrong procedure; probability of obeying an injected instruction

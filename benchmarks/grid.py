@@ -20,13 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cached_model import Cached
+
 from evolvent import models
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
-from evolvent.models.cached import Cached
 
 HERE = Path(__file__).parent
 

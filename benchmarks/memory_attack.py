@@ -27,10 +27,10 @@ from attack_arms import ARMS, quarantine_sources
 from attack_page import write_page
 from attack_world import Attack, Poisoned
 from memory_trial import policy_for
+from synthetic_worlds import BanditOptions
 
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.envs.text.memory_worlds import BanditOptions
 from evolvent.memory.memory import Memory
 
 HERE = Path(__file__).parent

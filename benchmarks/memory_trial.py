@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from synthetic_worlds import Bandit, BanditTask, Chain
 
-from evolvent.envs.text.memory_worlds import Bandit, BanditTask, Chain
 from evolvent.formulas.statistics import forgetting
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset, rule_of

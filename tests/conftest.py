@@ -1,13 +1,17 @@
 """Fixtures shared by all tests."""
 
 import os
+import sys
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from postgres_server import server
 
 _NUMBER = count()
+# some tests are of benchmarks; where these are not beside the tests (an sdist), they are skipped
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,8 @@ from typing import Any
 
 from evolvent.core import outside, sources
 from evolvent.core.credit_rule import CreditRule, rule_of
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput, closest, missing_extra
 from evolvent.core.folder import RunFolder
-from evolvent.core.outside import closest
 
 _LIGHT = ("evolvent.core.", "evolvent.formulas.")
 KEPT = "system"
@@ -220,7 +219,7 @@ def credit_rule(name: str) -> CreditRule:
         raise BadInput("several credit rules have that name", got=name, expected=" or ".join(short), where="--rule")
     others = outside.brought("credit")
     if name not in others:
-        hint = outside.closest(name, [*own, *others])
+        hint = closest(name, [*own, *others])
         raise BadInput(
             "unknown credit rule",
             got=name,

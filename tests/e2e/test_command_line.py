@@ -72,7 +72,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
     [
         (("rum",), "did you mean 'run'?"),
         (("run", "fake_algoritm"), "did you mean 'fake_algorithm'?"),
-        (("run", "fake_algorithm", "--env", "analist"), "expected: analyst"),
+        (("run", "fake_algorithm", "--env", "analist"), "did you mean 'analyst'"),
         (("run", "fake_algorithm", "--model", "missing"), "evolvent list models"),
         (("run", "fake_algorithm", "--resume", "nowhere"), "config.json"),
         (("list", "algo"), "did you mean 'algos'?"),

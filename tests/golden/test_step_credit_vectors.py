@@ -21,14 +21,8 @@ from evolvent.credit import (
     step_token_average,
 )
 from evolvent.formulas.baselines import group_mean
-from evolvent.formulas.budgets import knapsack_attempts, mixed_value, p_mixed, zero_state_attempts
-from evolvent.formulas.call_rewards import call_match, call_reward
 from evolvent.formulas.curricula import (
-    category_probabilities,
-    category_values,
     fading,
-    front_factor,
-    reward_weights,
     rising,
     tool_bonus,
 )
@@ -120,20 +114,6 @@ def test_a_group_is_attempts_and_not_turns():
 
 
 # ------------------------------------------------------------------------------------------------ rewards
-def test_function_calls():
-    right = [("search", {"q": "cats", "k": 3}), ("open", {"id": 1})]
-    assert call_match(right, right) == 3.0
-    assert call_match(right, [("search", {"q": "cats", "k": 4})]) == pytest.approx(-0.5)
-    assert call_match(right, [("find", {"q": "cats", "k": 3}), ("show", {"id": 1})]) == -3.0
-    assert call_match(right, right[::-1]) == 3.0
-    assert call_match([], [("search", {})]) == 0.0
-    assert call_reward(right, right, well_formed=True) == 4.0
-    assert call_reward(right, None, well_formed=False) == -3.0
-    # one prediction serves one right call: names 1/2, one of two equal calls 1 + 1, of a maximum of 1 + 2 + 2
-    twice = [("add", {"x": 1}), ("add", {"x": 1})]
-    assert call_match(twice, twice[:1]) == pytest.approx(6 * 2.5 / 5 - 3)
-
-
 def test_gates():
     assert gated_total([0.0, 0.5 + 0.5 - 1], [0.0]) == 0.0
     assert gated_total([10.0, 0.5 + 0.5 - 1], [0.0]) == 10.0
@@ -192,32 +172,6 @@ def test_overlong_answers():
 
 
 # ------------------------------------------------------------------------------------------------ choice of data
-RATES = [0.05, 0.3, 0.5, 0.95]
-
-
-def test_budgets_of_attempts():
-    assert p_mixed(RATES, 8) == pytest.approx([0.336580, 0.942286, 0.992188, 0.336580], abs=1e-6)
-    best = knapsack_attempts(RATES, 32, lowest=2, highest=20)
-    assert best.tolist() == [12, 11, 7, 2]
-    assert mixed_value(RATES, best).sum() == pytest.approx(0.288107, abs=1e-6)
-    assert mixed_value(RATES, 8).sum() == pytest.approx(0.278527, abs=1e-6)
-    assert zero_state_attempts(RATES, 32, lowest=2, highest=20).tolist() == [2, 20, 8, 2]
-
-
-def test_curriculum():
-    value = category_values({"a": 0.1, "b": 0.2, "c": 0.0}, {"a": [0.6, -0.6], "b": [], "c": [-0.3]}, alpha=0.5)
-    assert value == pytest.approx({"a": 0.35, "b": 0.2, "c": 0.15})
-    odds = category_probabilities(value, 0.4)
-    assert odds == pytest.approx({"a": 0.435954, "b": 0.299627, "c": 0.264419}, abs=1e-6)
-
-
-def test_weights_of_rewards():
-    assert reward_weights([0.334, 0.333, 0.333], [0.2, 0.1, 0.0], lr=1.0) == pytest.approx(
-        [0.367862, 0.331859, 0.300279], abs=1e-6
-    )
-    assert front_factor(0.2) == pytest.approx(0.796063, abs=1e-6)
-
-
 def test_schedules():
     assert rising(50, 200) == pytest.approx(0.146447, abs=1e-6)
     assert fading(50, 200) == pytest.approx(0.853553, abs=1e-6)

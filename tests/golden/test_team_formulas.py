@@ -104,7 +104,6 @@ def test_three_players():
     together = coalitions.interactions(THREE)
     assert (together[0, 1], together[0, 2], together[1, 2]) == pytest.approx((20, 30, 10))
     assert coalitions.leave_one_out(THREE) == pytest.approx([60, 50, 40])
-    assert coalitions.first_in(THREE) == pytest.approx([10, 20, 0])
 
 
 def test_glove_game_tells_shapley_from_banzhaf():

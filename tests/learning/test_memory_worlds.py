@@ -1,18 +1,15 @@
 """Do learned memory values find what helps? Fixed budgets, five seeds, the real Memory; the margins are stated."""
 
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.envs.text.memory_worlds import Bandit, BanditOptions, Chain, ChainOptions
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-memory_trial = pytest.importorskip("memory_trial")
+worlds, memory_trial = pytest.importorskip("synthetic_worlds"), pytest.importorskip("memory_trial")
+Bandit, BanditOptions, Chain, ChainOptions = worlds.Bandit, worlds.BanditOptions, worlds.Chain, worlds.ChainOptions
 
 policy_for, run_bandit, run_chain = memory_trial.policy_for, memory_trial.run_bandit, memory_trial.run_chain
 SEEDS = range(5)

@@ -107,11 +107,11 @@ class Required:
 
 
 @pytest.mark.parametrize(
-    ("cls", "record", "where", "do"),
+    ("cls", "record", "where", "hint"),
     [
         (Outer, {"learnin_rate": 1.0}, "Outer", "did you mean 'learning_rate'?"),
         (Outer, {"inner": {"nam": "x"}}, "Outer.inner", "did you mean 'name'?"),
-        (Outer, {"zzz": 1}, "Outer", "known fields: learning_rate"),
+        (Outer, {"zzz": 1}, "Outer", "known: learning_rate"),
         (Required, {}, "Required", ""),
         (Outer, {"steps": True}, "Outer.steps", ""),
         (Outer, {"steps": 1.5}, "Outer.steps", ""),
@@ -125,11 +125,11 @@ class Required:
         (Outer, {"nothing": 1}, "Outer.nothing", ""),
     ],
 )
-def test_refuses_and_says_where(cls, record, where, do):
+def test_refuses_and_says_where(cls, record, where, hint):
     with pytest.raises(BadInput) as caught:
         from_json(cls, record)
     assert caught.value.where == where
-    assert caught.value.do.startswith(do)
+    assert hint in str(caught.value)
 
 
 def test_refuses_what_is_no_configuration():

@@ -1,9 +1,14 @@
-"""``import evolvent`` stays light: numpy only, whatever else is installed."""
+"""``import evolvent`` stays light, numpy only, whatever else is installed; and no two files need one another."""
 
+import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "rich", "tyro", "openai", "xllamacpp", "sqlite3", "matplotlib",
@@ -27,3 +32,49 @@ def loaded_after(statement: str) -> set[str]:
 )
 def test_nothing_heavy_is_imported(statement):
     assert not loaded_after(statement) & set(HEAVY)
+
+
+def imports_of(source: Path) -> dict[str, set[str]]:
+    """The modules of a package that each of its modules imports, anywhere in it, ``TYPE_CHECKING`` included."""
+    files = {
+        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in source.rglob("*.py")
+    }
+    graph = {}
+    for module, path in files.items():
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                named |= {name if (name := f"{node.module}.{a.name}") in files else node.module for a in node.names}
+            elif isinstance(node, ast.Import):
+                named |= {a.name for a in node.names}
+        graph[module] = (named & files.keys()) - {module}
+    return graph
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import one another in a circle, the first one again at the end; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_two_files_need_one_another():
+    graph = imports_of(SOURCE)
+    assert len(graph) > 300
+    assert not circle(graph)
+
+
+def test_a_circle_is_found(tmp_path):
+    """Through a submodule, under ``TYPE_CHECKING``, inside a function."""
+    (tmp_path / "pkg").mkdir()
+    for name, text in {
+        "__init__": "", "a": "from pkg import b", "b": "if TYPE_CHECKING:\n    from pkg.c import C",
+        "c": "def f():\n    import pkg.a",
+    }.items():  # fmt: skip
+        (tmp_path / f"pkg/{name}.py").write_text(text)
+    assert set(circle(imports_of(tmp_path))) == {"pkg.a", "pkg.b", "pkg.c"}
+    (tmp_path / "pkg/c.py").write_text("")
+    assert circle(imports_of(tmp_path)) == []

@@ -24,7 +24,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_flow_group
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import FLOW_GRPO
-from evolvent.play.attempt import Manner
+from evolvent.play.manner import Manner
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule

@@ -80,7 +80,7 @@ def _command(name: str, words: list[str]) -> None:
         say(f"evolvent {__version__}")
         return
     if name not in _COMMANDS:
-        from evolvent.catalogue import closest
+        from evolvent.core.errors import closest
 
         hint = closest(name, list(_COMMANDS))
         raise BadInput("unknown command", got=name, expected=hint, where="evolvent", do="see `evolvent --help`")

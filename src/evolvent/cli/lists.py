@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from evolvent import catalogue
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 from evolvent.evaluate.live import Live
 
 _Table = tuple[list[str], list[list[object]], list[str]]
@@ -24,7 +24,7 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool
     """
     kinds = ("algos", "envs", "models", "credit")
     if what not in (*kinds, "all"):
-        raise BadInput("nothing of that name", got=what, expected=catalogue.closest(what, kinds), where="evolvent list")
+        raise BadInput("nothing of that name", got=what, expected=closest(what, kinds), where="evolvent list")
     with Live(plain=True if plain else None) as live:
         for kind in kinds if what == "all" else (what,):
             columns, rows, wrong = _LISTS[kind]()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 from evolvent.core.strict_json import escape, plain, unescape
 
 T = TypeVar("T")
@@ -56,8 +55,7 @@ def with_fields(config: T, **changed: Any) -> T:
             own[name] = with_fields(value, **theirs)
     if changed:
         known = [path.rpartition(".")[2] for path in flat(config)]
-        close = difflib.get_close_matches(next(iter(changed)), known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        hint = closest(next(iter(changed)), known)
         raise BadInput("unknown setting", got=", ".join(changed), expected=hint, where=type(config).__name__)
     return dataclasses.replace(cast("Any", config), **own)
 
@@ -127,9 +125,7 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
     d = {new if (new := _RENAMED.get(name, "")) in fields and name not in fields else name: d[name] for name in d}
     for name in d:
         if name not in fields:
-            close = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"known fields: {', '.join(fields)}"
-            raise BadInput("unknown field", got=name, expected=sorted(fields), where=where, do=hint)
+            raise BadInput("unknown field", got=name, expected=closest(name, fields), where=where)
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in d:

@@ -15,7 +15,7 @@ from typing import Any
 from evolvent.core import config as configs
 from evolvent.core import outside
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 from evolvent.core.ledger import LEVELS, Ledger
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
@@ -84,7 +84,7 @@ class CreditRule:
         known = [field.name for field in dataclasses.fields(self.Config)]
         for key in values:
             if key not in known:
-                hint = outside.closest(key, known)
+                hint = closest(key, known)
                 raise BadInput("no such setting of the rule", got=key, expected=hint, where=self.name)
         kind: Any = self.Config
         called = {field.name for field in dataclasses.fields(kind) if "Callable" in str(field.type)}

@@ -7,22 +7,23 @@ Schema 2. What is not known is left out: ``finish`` and ``turn`` of a decision, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.record import Record
+from evolvent.core.recording import Recording
 from evolvent.core.strict_json import escape, unescape
 
-if TYPE_CHECKING:
-    from evolvent.core.episode import Episode
+E = TypeVar("E", bound=Recording)
 
 SCHEMA = 2
 _HEAD = ("id", "task_id", "env", "seed", "group", "meta")
 _FLAGS = ("terminated", "truncated", "success", "source", "valid")
 
 
-def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
+def to_dict(episode: Record, *, inline_tokens: bool) -> dict[str, Any]:
     """See ``Episode.to_dict``."""
     nodes = rows_of(episode, inline_tokens=inline_tokens)
     record = {"schema": SCHEMA, **{name: getattr(episode, name) for name in _HEAD}}
@@ -35,7 +36,7 @@ def to_dict(episode: Episode, *, inline_tokens: bool) -> dict[str, Any]:
     return escape(record | {name: value for name, value in known.items() if value is not None})
 
 
-def rows_of(episode: Episode, *, inline_tokens: bool = True) -> list[dict[str, Any]]:
+def rows_of(episode: Record, *, inline_tokens: bool = True) -> list[dict[str, Any]]:
     """The nodes, a dictionary each."""
     nodes: list[dict[str, Any]] = []
     at = seen = 0
@@ -67,7 +68,7 @@ def rows_of(episode: Episode, *, inline_tokens: bool = True) -> list[dict[str, A
     return nodes
 
 
-def _ends(episode: Episode) -> list[dict[str, Any]]:
+def _ends(episode: Record) -> list[dict[str, Any]]:
     if not episode.ended:
         if len(episode.ends) > 1:
             raise BadInput("an attempt has not ended", where=f"Episode {episode.id}", do="call end() after fork()")
@@ -84,9 +85,7 @@ def _ends(episode: Episode) -> list[dict[str, Any]]:
     return ends
 
 
-def from_dict(
-    cls: type[Episode], record: Mapping[str, Any], columns: Mapping[str, np.ndarray] | None = None
-) -> Episode:
+def from_dict(cls: type[E], record: Mapping[str, Any], columns: Mapping[str, np.ndarray] | None = None) -> E:
     """See ``Episode.from_dict``."""
     d: dict[str, Any] = unescape(dict(_upgraded(record)))
     ep = cls(d["task_id"], env=d["env"], seed=d["seed"], group=d["group"], meta=d["meta"], id=d["id"])
@@ -123,7 +122,7 @@ def from_dict(
     return ep
 
 
-def add_node(ep: Episode, row: Mapping[str, Any], tokens: Mapping[str, Any]) -> int:
+def add_node(ep: Recording, row: Mapping[str, Any], tokens: Mapping[str, Any]) -> int:
     """Record the node that ``row`` describes, with the arrays in ``tokens``; returns its index."""
     kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
     if kind == "action":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 _ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and want an environment for themselves
@@ -68,6 +70,14 @@ def install(extra: str) -> str:
     place = f"cd {shlex.quote(str(clone))} && " if (clone / "constraints.txt").exists() else "in a clone of evolvent: "
     constrained = "" if extra in _ALONE else "-c constraints.txt "
     return f"{place}pip install {constrained}-e '.[{extra}]'"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """What to expect instead of ``name``: the nearest of the known names, and all of them (of a long list some)."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    shown = ", ".join(names) if len(names) <= 40 else f"{', '.join(names[:10])} and {len(names) - 10} more"
+    return f"{f'did you mean {near[0]!r}? ' if near else ''}known: {shown or 'none'}"
 
 
 def _short(value: object, limit: int = 300) -> str:

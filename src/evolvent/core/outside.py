@@ -8,7 +8,6 @@ taken (``file.py:make,size=3``). An installed package brings things by entry poi
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import importlib
 import importlib.metadata
@@ -24,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.errors import BadInput, EvolventError, closest
 
 _FILE = re.compile(r"(?P<home>[^:]+\.py)(?::(?P<name>\w*))?(?:,(?P<options>.*))?", re.S)
 _MODULE = re.compile(r"(?P<home>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+):(?P<name>[A-Za-z_]\w*)(?:,(?P<options>.*))?", re.S)
@@ -72,12 +71,6 @@ def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str,
             do=f"define it, or name what is there: {at.home}:NAME",
         )  # fmt: skip
     return module, name, getattr(module, name)
-
-
-def closest(name: str, known: Sequence[str]) -> str:
-    """A hint for an error: the closest known name, or all of them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""What was recorded of an attempt, as columns to read; ``core.episode.Episode`` writes them.
+"""What was recorded of an attempt, as columns to read; ``core.recording`` writes them.
 
 No Python object per token: a column is one array over nodes, decisions or sampled tokens.
 """
@@ -6,6 +6,7 @@ No Python object per token: a column is one array over nodes, decisions or sampl
 from __future__ import annotations
 
 import math
+import uuid
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -13,20 +14,61 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.checks import check_text
 from evolvent.core.context import RunningContext
 from evolvent.core.errors import BadInput
-from evolvent.core.nodes import FINISH, KINDS, End, Fork, MemoryUse, Node
+from evolvent.core.nodes import FINISH, KINDS, End, Fork, MemoryUse, Node, OfEnd
+from evolvent.core.strict_json import plain
 
 
 class Record:
-    """The columns, empty when made.
+    """The head and the columns, which are empty when made.
+
+    Args:
+        task_id: what was attempted.
+        env: name of the environment.
+        seed: what the environment needs to repeat it.
+        group: episodes to be compared with one another (same task, same start) share a name.
+        meta: free JSON values, read by people; tuples become lists.
+        id: unique name, random where none is given: pass it where runs must be byte-identical.
 
     Attributes:
         ends: how each attempt ended; several where attempts share a beginning (``core.branches``), the first one whole.
         forks: where the nodes of each attempt stand.
+        turn: turn of the environment that the following decisions belong to; ``None`` = unknown.
+        offers_tools: the environment has tools, called or not.
+        budget_tokens: token budget stated in the prompt; ``None`` = no budget.
+        rewards_by_kind: rewards besides the task's own, see ``core.reward_kinds``.
+        terminated, truncated, success, source, valid, stop, answer, final_choices: how it ended, see ``end``; of the
+            first attempt, where several share a beginning.
+        final_value: a critic's value of the last observation, where the attempt was cut off.
     """
 
-    def __init__(self) -> None:
+    terminated, truncated, valid = OfEnd[bool](), OfEnd[bool](), OfEnd[bool]()
+    success = OfEnd[bool | None]()
+    source, stop = OfEnd[str](), OfEnd[str]()
+    answer = OfEnd[str | None]()
+    final_choices = OfEnd[list[list[int]]]()
+    final_value = OfEnd[float | None]()
+
+    def __init__(
+        self,
+        task_id: str,
+        *,
+        env: str = "",
+        seed: int = 0,
+        group: str = "",
+        meta: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> None:
+        self.id = uuid.uuid4().hex if id is None else id
+        for name, value in (("id", self.id), ("task_id", task_id), ("env", env), ("group", group)):
+            check_text(value, name)
+        self.task_id, self.env, self.seed, self.group = task_id, env, int(seed), group
+        self.meta: dict[str, Any] = plain(dict(meta or {}), "Episode(meta=…)")
+        self.turn: int | None = None
+        self.budget_tokens: int | None = None
+        self.rewards_by_kind: dict[str, float | list[float]] = {}
         self.ends, self.forks, self.ended = [End()], [Fork()], False
         # per node
         self._kind, self._parent = array("b"), array("i")

@@ -9,24 +9,21 @@ before it is asked for.
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
-import difflib
 import functools
 import importlib
 import inspect
 import pkgutil
 import re
-import traceback
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from evolvent.core import outside
-from evolvent.core.errors import BadInput, EnvError, EvolventError
+from evolvent.core.errors import BadInput, closest
 from evolvent.core.protocols import Env, members
 from evolvent.core.team import TeamEnv
 
@@ -153,6 +150,7 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
         EnvError: it does not start.
     """
     from evolvent.envs.runners.checked import Checked
+    from evolvent.envs.runners.solo import foreign
     from evolvent.envs.runners.vector import vector
 
     where = f"load_team({spec!r})"
@@ -201,25 +199,6 @@ def brought() -> tuple[list[EnvRow], list[str]]:
         except BadInput as error:
             wrong.append(f"{name} of {one.package}: {error.got or error.what}")
     return rows, wrong
-
-
-def closest(name: str, names: Sequence[str]) -> str:
-    """What to expect instead of ``name``: the nearest names, and all of them (of a long list some)."""
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    known = ", ".join(names) if len(names) <= 40 else f"{', '.join(names[:10])} and {len(names) - 10} more"
-    return f"{' or '.join(near)} (of {known})" if near else f"one of {known}"
-
-
-@contextlib.contextmanager
-def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
-    """Whatever an environment that is not ours throws becomes an error that names it and keeps its traceback."""
-    try:
-        yield
-    except EvolventError:
-        raise
-    except Exception as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
-        raise EnvError(f"{what}\n{text}", where=where, do=do) from error
 
 
 def _found(name: str, make: Any, module: Any, options: str, home: str) -> Found:

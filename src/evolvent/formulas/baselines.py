@@ -72,18 +72,6 @@ def log_avg_exp(x_N: ArrayLike, group: Sequence[object] | None = None, *, tau: f
     return (top + tau * np.log(soft))[label]
 
 
-def running_ema(x_T: ArrayLike, alpha: float, start: float = 0.0) -> np.ndarray:
-    """The EMA *before* each return is seen, ``[T]``: a baseline that does not contain the return it is used for."""
-    x = np.asarray(x_T, dtype=np.float64)
-    if x.ndim != 1:
-        raise BadInput("running_ema needs a vector", got=x.shape, where="formulas.baselines.running_ema")
-    out, q = np.empty_like(x), float(start)
-    for t, r in enumerate(x):
-        out[t] = q
-        q += alpha * (float(r) - q)
-    return out
-
-
 def score_norms(policy: ArrayLike) -> np.ndarray:
     """Squared length of ``grad log pi(a)`` with respect to softmax logits: ``1 - 2 pi(a) + |pi|²``, ``[..., N]``.
 

@@ -68,12 +68,6 @@ def leave_one_out(v_M: ArrayLike) -> np.ndarray:
     return np.stack([v[everyone] - v[everyone ^ (1 << i)] for i in range(n)])
 
 
-def first_in(v_M: ArrayLike) -> np.ndarray:
-    """What player i brings alone, ``v({i}) - v(none)``, ``[n, ...]``."""
-    v, n = _game(v_M)
-    return np.stack([v[1 << i] - v[0] for i in range(n)])
-
-
 def interactions(v_M: ArrayLike) -> np.ndarray:
     """Shapley interaction of every pair, symmetric ``[n, n, ...]`` with a zero diagonal (Grabisch & Roubens 1999).
 

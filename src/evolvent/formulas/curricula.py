@@ -1,48 +1,18 @@
-"""What to learn from next, and with which weight: categories of tasks, groups that teach, rewards that compete, fading.
+"""What to learn from next, and with which weight: groups that teach, rewards that fade.
 
-Pure functions; the loop that calls them keeps the state (values of categories, weights of rewards, the step).
+Pure functions; the loop that calls them keeps the state (the step).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.errors import BadInput
-from evolvent.formulas.selection import softmax
-
-
-def category_values(value: Mapping[str, float], adv: Mapping[str, ArrayLike], *, alpha: float) -> dict[str, float]:
-    """Self-evolving curriculum (SEC, arXiv 2505.14970): ``Q ← alpha mean|A| + (1 - alpha) Q`` per category.
-
-    |A| is largest where success is neither sure nor hopeless, so it is the reward of picking the category.
-
-    Args:
-        value: Q of every category.
-        adv: advantages of this step by category; one without any keeps its Q.
-        alpha: step size.
-
-    Raises:
-        BadInput: a category that has no value.
-    """
-    unknown = sorted(set(adv) - set(value))
-    if unknown:
-        raise BadInput("unknown category", got=unknown, expected=sorted(value), where="formulas.curricula")
-    out = dict(value)
-    for name, numbers in adv.items():
-        size = np.abs(np.asarray(numbers, dtype=np.float64))
-        if size.size:
-            out[name] = alpha * float(size.mean()) + (1.0 - alpha) * value[name]
-    return out
-
-
-def category_probabilities(value: Mapping[str, float], temperature: float) -> dict[str, float]:
-    """Boltzmann distribution over categories by Q (SEC)."""
-    return dict(zip(value, softmax(list(value.values()), temperature).tolist(), strict=True))
 
 
 def teaching(ret_N: ArrayLike, group: Sequence[object]) -> np.ndarray:
@@ -93,19 +63,3 @@ def fading(step: float, period: float) -> float:
 def tool_bonus(turns: int, step: float, *, period: float = 200.0, each: float = 0.1) -> float:
     """``min(1, each * turns)`` times ``fading``: SPEAR's reward for turns that used a tool."""
     return min(1.0, each * turns) * fading(step, period)
-
-
-def reward_weights(weight_M: ArrayLike, similarity_M: ArrayLike, *, lr: float) -> np.ndarray:
-    """Gradient-based reward weights (arXiv 2509.11452): ``w ← softmax(log w + lr s)``, ``[M]``.
-
-    ``s_i`` says how far the gradient of objective i helps the others: the sum over j of ``g_i · g_j`` over a scale.
-    """
-    w, s = np.asarray(weight_M, dtype=np.float64), np.asarray(similarity_M, dtype=np.float64)
-    if w.shape != s.shape or w.ndim != 1 or not (w > 0).all():
-        raise BadInput("not positive weights", got=(weight_M, s.shape), where="formulas.curricula.reward_weights")
-    return softmax(np.log(w) + lr * s)
-
-
-def front_factor(gain: float) -> float:
-    """``0.5 + 1.5 tanh(gain)``: factor on all rewards when the Pareto front's hypervolume grew by ``gain`` (ibid.)."""
-    return 0.5 + 1.5 * math.tanh(gain)

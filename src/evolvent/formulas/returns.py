@@ -1,4 +1,4 @@
-"""Returns and advantages over time: discounted, n-step, lambda, GAE, V-trace.
+"""Returns and advantages over time: discounted, lambda, GAE.
 
 Arrays are time first, ``[T, ...]``, with any trailing axes (batch, agents). Two flags end an attempt and differ:
 
@@ -71,30 +71,6 @@ def lambda_returns(
     return out
 
 
-def n_step(
-    reward_T: ArrayLike,
-    next_value_T: ArrayLike,
-    n: int,
-    *,
-    gamma: ArrayLike,
-    terminated_T: ArrayLike | None = None,
-    truncated_T: ArrayLike | None = None,
-) -> np.ndarray:
-    """``n`` rewards, then the value: ``r_t + … + gamma^(n-1) r_{t+n-1} + gamma^n V(s_{t+n})``, ``[T, ...]``.
-
-    Fewer rewards where the attempt or the array ends first.
-    """
-    if n < 1:
-        raise BadInput("n_step needs n >= 1", got=n, where="formulas.returns.n_step")
-    r, v_next, g, _, live, whole = _align(reward_T, next_value_T, gamma, 1.0, terminated_T, truncated_T)
-    out = r + g * live * v_next  # one step
-    for _ in range(min(n, len(r)) - 1):
-        # one reward more in front of the return that starts a step later, wherever the attempt goes on
-        longer = r[:-1] + g[:-1] * live[:-1] * (whole[:-1] * out[1:] + (1.0 - whole[:-1]) * v_next[:-1])
-        out = np.concatenate([longer, out[-1:]])
-    return out
-
-
 def gae(
     reward_T: ArrayLike,
     value_T: ArrayLike,
@@ -136,59 +112,6 @@ def gae(
         out[t] = delta[t] + carry[t] * ahead
         ahead = out[t]
     return out
-
-
-def vtrace(
-    reward_T: ArrayLike,
-    value_T: ArrayLike,
-    next_value_T: ArrayLike,
-    log_ratio_T: ArrayLike,
-    *,
-    gamma: ArrayLike,
-    gae_lambda: ArrayLike = 1.0,
-    clip_rho: float = 1.0,
-    clip_c: float = 1.0,
-    clip_advantage: float | None = None,
-    terminated_T: ArrayLike | None = None,
-    truncated_T: ArrayLike | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """V-trace targets and policy-gradient advantages (Espeholt et al. 2018, arXiv 1802.01561, eq. 1).
-
-    ``v_t = V_t + delta_t + gamma_t c_t (v_{t+1} - V_{t+1})`` with ``delta_t = rho_t (r_t + gamma_t V_{t+1} - V_t)``,
-    ``rho = min(clip_rho, pi/mu)``, ``c = trace min(clip_c, pi/mu)``; the advantage is
-    ``rho^A_t (r_t + gamma_t v_{t+1} - V_t)``. On policy with both clips >= 1, v is the lambda-return.
-
-    Args:
-        reward_T: ``[T, ...]``.
-        value_T: value before each step.
-        next_value_T: value after each step.
-        log_ratio_T: ``log pi(a|s) - log mu(a|s)``, target minus behaviour, nats.
-        gamma: discount, scalar or per step.
-        gae_lambda: lambda, scalar or per step.
-        clip_rho: bound of the ratio in delta; decides what v converges to.
-        clip_c: bound of the ratio in the trace; decides variance only.
-        clip_advantage: bound of the ratio in the advantage; default ``clip_rho``.
-        terminated_T: bool; see the module.
-        truncated_T: bool; see the module.
-
-    Returns:
-        ``(v_T, advantage_T)``, float64 ``[T, ...]``.
-    """
-    r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
-    v = _like(value_T, r.shape, "value_T")
-    ratio = np.exp(_like(log_ratio_T, r.shape, "log_ratio_T"))
-    delta = np.minimum(clip_rho, ratio) * (r + g * live * v_next - v)
-    carry = g * live * whole * lam * np.minimum(clip_c, ratio)
-    target, target_next = np.empty_like(r), v_next.copy()
-    ahead: np.ndarray | float = 0.0
-    for t in range(len(r) - 1, -1, -1):
-        ahead = delta[t] + carry[t] * ahead
-        target[t] = v[t] + ahead
-    if len(r) > 1:
-        # where the attempt goes on, the corrected target of the next step; where it was cut, the plain value
-        target_next[:-1] = np.where(whole[:-1] > 0, target[1:], v_next[:-1])
-    rho_a = np.minimum(clip_rho if clip_advantage is None else clip_advantage, ratio)
-    return target, rho_a * (r + g * live * target_next - v)
 
 
 def _align(

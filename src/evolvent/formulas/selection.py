@@ -1,4 +1,4 @@
-"""Choosing among candidates: z-scores, the two-phase recall of MemRL, upper bounds, and probabilities to sample from.
+"""Choosing among candidates: z-scores, the two-phase recall of MemRL, PUCT, and probabilities to sample from.
 
 Everything that samples returns the probability with which it sampled (the propensity), so that what was chosen can be
 evaluated without bias later.
@@ -96,24 +96,6 @@ def two_phase(
     return pool_rows[best], pool_rows, scores
 
 
-def ucb(q_N: ArrayLike, n_N: ArrayLike, *, c: float = 1.0, total: float | None = None) -> np.ndarray:
-    """UCB1 scores ``q + c sqrt(ln(total) / n)``; never tried = +inf (Auer et al. 2002, c = sqrt 2 there).
-
-    Args:
-        q_N: mean reward float ``[N]``; use count-based means: the standing noise of an EMA defeats the bound.
-        n_N: times tried ``[N]``, >= 0.
-        c: width.
-        total: trials so far; default the sum of ``n_N``.
-    """
-    q, n = np.asarray(q_N, dtype=np.float64), np.asarray(n_N, dtype=np.float64)
-    if (n < 0).any():
-        raise BadInput("a count is negative", got=float(n.min()), expected=">= 0", where="formulas.selection.ucb")
-    t = float(n.sum()) if total is None else float(total)
-    bonus = np.full(q.shape, np.inf)
-    np.divide(np.log(max(t, 1.0)), n, out=bonus, where=n > 0)
-    return q + c * np.sqrt(bonus)
-
-
 def puct(q_N: ArrayLike, prior_N: ArrayLike, n_N: ArrayLike, c: float = 1.25) -> np.ndarray:
     """PUCT scores ``q + c prior sqrt(1 + sum n) / (1 + n)`` (Rosin 2011; AlphaZero form).
 
@@ -149,19 +131,6 @@ def softmax(x: ArrayLike, temperature: float = 1.0, axis: int = -1) -> np.ndarra
         raise BadInput("softmax of a row with NaN or without a finite entry", where="formulas.selection.softmax")
     e = (x_ == top).astype(np.float64) if temperature == 0 else np.exp((x_ - top) / temperature)
     return e / e.sum(axis=axis, keepdims=True)
-
-
-def epsilon_greedy(x_N: ArrayLike, epsilon: float) -> np.ndarray:
-    """Probabilities of epsilon-greedy over scores ``[N]``: ``epsilon / N`` each, the rest to the best (ties evenly)."""
-    x = _vector(x_N, "epsilon_greedy")
-    if x.size == 0 or not 0.0 <= epsilon <= 1.0:
-        raise BadInput(
-            "epsilon_greedy needs scores and 0 <= epsilon <= 1",
-            got=(x.size, epsilon),
-            where="formulas.selection.epsilon_greedy",
-        )
-    best = x == x.max()
-    return epsilon / x.size + (1.0 - epsilon) * best / best.sum()
 
 
 def sample(p_N: ArrayLike, rng: np.random.Generator) -> tuple[int, float]:

@@ -242,28 +242,6 @@ def mcnemar(a: ArrayLike, b: ArrayLike) -> float:
     return min(1.0, 2 * tail / 2**m)
 
 
-def pass_at_k(n: int, successes: int, k: int) -> float:
-    """Unbiased pass@k from ``n`` attempts with ``successes``: ``1 - C(n-c, k) / C(n, k)`` (Chen et al. 2021)."""
-    if not 0 <= successes <= n or not 1 <= k <= n:
-        raise BadInput(
-            "pass_at_k needs 0 <= successes <= n and 1 <= k <= n", got=(n, successes, k), where="formulas.statistics"
-        )
-    return 1.0 - math.comb(n - successes, k) / math.comb(n, k)
-
-
-def last_and_cumulative(epochs_EN: ArrayLike) -> list[tuple[float, float]]:
-    """Per epoch: success rate of that epoch, and of the best so far (cumulative success rate, CSR).
-
-    CSR can only rise, also for an agent without memory: print it beside pass@k with the same number of attempts.
-
-    Args:
-        epochs_EN: 0/1 ``[epochs, tasks]``, the same tasks in every epoch.
-    """
-    e = np.asarray(epochs_EN, dtype=np.float64)
-    best = np.maximum.accumulate(e, axis=0)
-    return [(float(x), float(y)) for x, y in zip(e.mean(axis=1), best.mean(axis=1), strict=True)]
-
-
 def forgetting(previous: ArrayLike, current: ArrayLike) -> dict[str, float]:
     """Tasks solved in the previous epoch and lost in this one, as a share of three denominators (papers differ)."""
     p, c = np.asarray(previous, dtype=bool), np.asarray(current, dtype=bool)

@@ -5,7 +5,6 @@ A policy is the ``Config`` of a rule (``memory/rule.py``): ``preset("memrl", k=5
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import json
@@ -21,7 +20,7 @@ from typing import Any, Literal
 
 from evolvent.core import config as configs
 from evolvent.core import outside
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 
 _OWN = "evolvent.memory.rules"
 # receipts of versions whose policy was one flat record: what they said of learning, and the rule that does it now
@@ -133,8 +132,7 @@ def preset(name: str, /, **overrides: Any) -> Policy:
     known = {f.name for f in fields(module.Config)}
     for field in overrides:
         if field not in known:
-            do = _closest(field, known)
-            raise BadInput("unknown field of a policy", got=field, expected=", ".join(sorted(known)), do=do)
+            raise BadInput("unknown field of a policy", got=field, expected=closest(field, sorted(known)))
     return module.Config(**overrides)
 
 
@@ -149,8 +147,7 @@ def _module(name: str, where: str) -> ModuleType:
     if at is not None:
         return outside.load(at, "a rule of the memory", ("Config",))[0]
     if name not in names():
-        do = _closest(name, names()) if isinstance(name, str) else ""
-        raise BadInput("unknown policy", got=name, expected=", ".join(names()), where=where, do=do)
+        raise BadInput("unknown policy", got=name, expected=closest(str(name), names()), where=where)
     return importlib.import_module(f"{_OWN}.{name}")
 
 
@@ -311,8 +308,3 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
             "the settings do not come back from JSON", got=policy, where=_where(policy),
             expected="fields of numbers, texts, tuples and None",
         )  # fmt: skip
-
-
-def _closest(word: str, choices: Any) -> str:
-    near = difflib.get_close_matches(word, list(choices), 1)
-    return f"did you mean {near[0]!r}?" if near else ""

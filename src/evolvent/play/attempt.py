@@ -6,61 +6,16 @@ Memory, tools, budgets and several agents are parts of it that combine; whatever
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.play.experience import Experience
+from evolvent.play.manner import Budget, Manner
 from evolvent.play.recorder import Recorder
 from evolvent.play.sight import Sight
 from evolvent.play.together import Player
-from evolvent.play.workflow import SOLO, Workflow
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What one attempt may cost; reaching a limit truncates it, and the record says which."""
-
-    turns: int = 0
-    """Turns of the environment; 0 = as many as it allows."""
-    tokens: int = 0
-    """Sampled tokens over all decisions; 0 = no limit."""
-    context: int = 0
-    """Tokens of context and answer together; 0 = no limit."""
-    answer: int = 0
-    """Tokens of one free answer; 0 = what the environment asks for."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 0:
-                raise BadInput("a setting is too small", got=value, expected=">= 0", where=f"--{name}")
-
-    def spent(self, turns: int, tokens: int) -> str:
-        """The limit that is reached, or nothing."""
-        if self.turns and turns >= self.turns:
-            return "turns"
-        return "tokens" if self.tokens and tokens >= self.tokens else ""
-
-    def left(self, tokens: int, context: int) -> tuple[int, int]:
-        """Tokens that an answer may have, by the budget of tokens and by that of the context."""
-        free = 1 << 31
-        return self.tokens - tokens if self.tokens else free, self.context - context if self.context else free
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How attempts go: what prompts look like, who decides, and the limits."""
-
-    renderer: Renderer
-    """Turns what an agent sees into prompts."""
-    team: Workflow = SOLO
-    """The agents, and who reads whom; the last one acts."""
-    budget: Budget = Budget()
-    """Limits of an attempt."""
-    transcript: bool = False
-    """Agents also see what was shown and said in earlier turns; always so where the environment is a conversation."""
 
 
 def play(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Env, Prompt, Turn
-
-if TYPE_CHECKING:
-    from evolvent.play.attempt import Manner
-    from evolvent.play.workflow import Member
+from evolvent.play.manner import Manner
+from evolvent.play.workflow import Member
 
 
 class Sight:

@@ -10,7 +10,7 @@ import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue, envs
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 from evolvent.evaluate.live import Live
 from evolvent.testing.credit import check_credit
 from evolvent.testing.env import check_env
@@ -37,7 +37,7 @@ def check(
         plain: plain text output even on a terminal.
     """
     if kind not in ("env", "credit"):
-        hint = catalogue.closest(kind, ["env", "credit"])
+        hint = closest(kind, ["env", "credit"])
         raise BadInput("nothing of that kind to check", got=kind, expected=hint, where=_WHERE)
     with Live(plain=True if plain else None) as live:
         live.status(f"checking {name}")

@@ -1,15 +1,10 @@
 """The measured attack: what the poisoned world claims about itself, on which its table rests."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from evolvent.envs.text.memory_worlds import BanditOptions
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 attack_world = pytest.importorskip("attack_world")
+BanditOptions = attack_world.BanditOptions
 
 Attack, Poisoned = attack_world.Attack, attack_world.Poisoned
 

@@ -16,8 +16,9 @@ from evolvent.core.protocols import Completion, Task
 from evolvent.credit import step_return_to_go
 from evolvent.models.language import model as language
 from evolvent.models.served.acting import Served
-from evolvent.play.attempt import Manner, play
+from evolvent.play.attempt import play
 from evolvent.play.experience import Use
+from evolvent.play.manner import Manner
 from evolvent.play.renderers import renderer
 from evolvent.play.together import run_players
 from evolvent.play.workflow import workflow

@@ -145,13 +145,6 @@ def test_paired_bootstrap_uses_the_pairing():
     assert statistics.paired_bootstrap(a, b, clusters=["one"] * 200)[0] == gain
 
 
-def test_pass_at_k_is_the_mean_over_all_subsets():
-    wins = [1, 0, 0, 1, 0, 0]
-    for k in range(1, 7):
-        subsets = [max(s) for s in itertools.combinations(wins, k)]
-        assert statistics.pass_at_k(6, 2, k) == pytest.approx(np.mean(subsets))
-
-
 def test_same_seed_same_interval():
     x = np.random.default_rng(0).random(30)
     assert statistics.stratified_bootstrap([x], statistics.iqm, seed=5) == statistics.stratified_bootstrap(

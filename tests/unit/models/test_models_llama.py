@@ -8,7 +8,6 @@ import pytest
 
 from evolvent import models
 from evolvent.core.errors import BadInput, ModelError
-from evolvent.models.cached import Cached
 from evolvent.testing.model import check_model
 
 pytestmark = pytest.mark.model
@@ -278,6 +277,7 @@ def test_a_damaged_file(tmp_path):
 
 
 def test_completions_come_from_the_cache(model, tmp_path):
+    Cached = pytest.importorskip("cached_model").Cached
     first = Cached(model, tmp_path / "c.db")
     done = first.generate(PROMPT, max_tokens=5, temperature=1.0, seed=1)
     scored = first.score(PROMPT, COMMANDS)

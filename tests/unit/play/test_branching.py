@@ -11,7 +11,8 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Task
 from evolvent.formulas.branching import branch_score, whole_attempts
 from evolvent.learn.tokens.batch import token_batch
-from evolvent.play.attempt import Manner, play
+from evolvent.play.attempt import play
+from evolvent.play.manner import Manner
 from evolvent.play.together import run_players
 from evolvent.runs.language.branching import branched, turn_entropies
 from language_runs import rows, settings, start

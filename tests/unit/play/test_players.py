@@ -9,7 +9,8 @@ import pytest
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Request, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total, rewards_of
-from evolvent.play.attempt import Budget, Manner, allowed, play
+from evolvent.play.attempt import allowed, play
+from evolvent.play.manner import Budget, Manner
 from evolvent.play.together import run_players
 
 

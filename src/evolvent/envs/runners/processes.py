@@ -20,8 +20,8 @@ from multiprocessing.shared_memory import SharedMemory
 import numpy as np
 
 from evolvent.core.errors import EnvError, EvolventError
+from evolvent.envs.runners.copies import Columns, Copies, Layout
 from evolvent.envs.runners.solo import Solo
-from evolvent.envs.runners.vector import Columns, Copies, Layout
 
 _LINE = 64
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import EnvError, missing_extra
+from evolvent.envs.runners.copies import Columns, Copies, Layout
 from evolvent.envs.runners.processes import told
 from evolvent.envs.runners.solo import Solo
-from evolvent.envs.runners.vector import Columns, Copies, Layout
 
 _START_S = 120
 

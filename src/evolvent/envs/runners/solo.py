@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from evolvent.core.errors import EnvError
+from evolvent.core.errors import EnvError, EvolventError
 from evolvent.core.team import ActionSpec, TeamSpec
 
 
@@ -66,6 +68,18 @@ class Solo(Protocol):
     def close(self) -> None:
         """Release what it holds."""
         ...
+
+
+@contextlib.contextmanager
+def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
+    """Whatever an environment that is not ours throws becomes an error that names it and keeps its traceback."""
+    try:
+        yield
+    except EvolventError:
+        raise
+    except Exception as error:
+        text = "".join(traceback.format_exception(error)).rstrip()
+        raise EnvError(f"{what}\n{text}", where=where, do=do) from error
 
 
 def action_spec(space: Any) -> ActionSpec:

@@ -1,26 +1,15 @@
-"""B copies of a ``Solo``: in this process, in worker processes over shared memory, or as Ray actors.
-
-Each copy restarts by itself when its attempt ends; the last observation is kept. Seeds belong to the copy and to the
-number of its attempt, so that the numbers are the same wherever the copies live.
-"""
+"""B copies of a ``Solo``: in this process, in worker processes over shared memory, or as Ray actors."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from evolvent.core.errors import EnvError
-from evolvent.core.seeding import seed_tree
 from evolvent.core.team import Frame, TeamSpec
-from evolvent.envs import foreign
-from evolvent.envs.runners.solo import Seen, Solo
-
-Columns = dict[str, np.ndarray]
-Layout = dict[str, tuple[tuple[int, ...], str]]
+from evolvent.envs.runners.copies import Columns, Copies, layout_of
+from evolvent.envs.runners.solo import Solo
 
 
 class Runner(Protocol):
@@ -96,146 +85,3 @@ class Vector:
         shown = {name: array for name, array in shown.items() if ended or not name.startswith("final_")}
         info = {name[5:]: array for name, array in columns.items() if name.startswith("info:")} if ended else {}
         return Frame(**shown, info=info)
-
-
-def _seen(shown: object) -> Seen:
-    if not isinstance(shown, Seen):
-        raise EnvError(
-            "a copy shows something else", got=type(shown).__name__, expected="evolvent.envs.runners.solo.Seen"
-        )
-    return shown
-
-
-def layout_of(solo: Solo, n_envs: int) -> Layout:
-    """Shape and dtype of each column of ``n_envs`` copies."""
-    team, B, A = solo.team, n_envs, solo.team.n_agents
-    kind = "int64" if team.kind == "discrete" else "float32"
-    layout: Layout = {
-        "action": ((B, A, *team.action_shape), kind),
-        "obs_BAD": ((B, A, team.obs_dim), "float32"),
-        "reward_BA": ((B, A), "float32"),
-        "terminated_B": ((B,), "bool"),
-        "truncated_B": ((B,), "bool"),
-        "final_obs_BAD": ((B, A, team.obs_dim), "float32"),
-    }
-    if "available" in solo.gives:
-        layout["available_BAN"] = layout["final_available_BAN"] = ((B, A, team.choices), "bool")
-    if "active" in solo.gives:
-        layout["active_BA"] = layout["final_active_BA"] = ((B, A), "bool")
-    if team.state_dim:
-        layout["state_BS"] = layout["final_state_BS"] = ((B, team.state_dim), "float32")
-    return layout | {f"info:{name}": ((B,), "float32") for name in solo.columns}
-
-
-class Copies:
-    """The copies ``first … first + B' - 1`` of the whole batch, run one after the other into columns ``[B', …]``."""
-
-    def __init__(self, make: Callable[[], Solo], columns: Columns, first: int, made: Solo | None = None) -> None:
-        self.columns, self._first, self.at = columns, first, first
-        n = len(columns["reward_BA"])
-        self._solos = [made or make(), *(make() for _ in range(n - 1))]
-        team = self._solos[0].team
-        self._index = {agent: i for i, agent in enumerate(team.agents)}
-        self._choices = [spec.choices for spec in team.actions]
-        self._widths: list[dict[str, int]] = [{} for _ in range(n)]
-        self._attempt = [0] * n
-        self._seed = 0
-
-    def reset(self, seed: int) -> None:
-        """Restart all copies."""
-        self._seed = seed
-        for name in ("reward_BA", "terminated_B", "truncated_B"):
-            self.columns[name][...] = 0
-        for b in range(len(self._solos)):
-            self._attempt[b] = 0
-            self._restart(b)
-
-    def step(self) -> None:
-        """Act with ``columns["action"]`` in each copy; who ends starts again."""
-        columns = self.columns
-        for b, solo in enumerate(self._solos):
-            self.at = self._first + b
-            with self._named("step"):
-                seen = _seen(solo.step(columns["action"][b]))
-            columns["terminated_B"][b] = seen.terminated
-            columns["truncated_B"][b] = seen.truncated and not seen.terminated
-            self._write_reward(b, seen)
-            if seen.terminated or seen.truncated:
-                self._show(b, seen, "final_")
-                for name in solo.columns:
-                    columns[f"info:{name}"][b] = seen.info.get(name, math.nan)
-                self._attempt[b] += 1
-                self._restart(b)
-            else:
-                for name in solo.columns:
-                    columns[f"info:{name}"][b] = math.nan
-                self._show(b, seen)
-
-    def render(self) -> np.ndarray | None:
-        """A picture of the first copy."""
-        return self._solos[0].render()
-
-    def close(self) -> None:
-        """Close all copies."""
-        for solo in self._solos:
-            solo.close()
-
-    def _restart(self, b: int) -> None:
-        self.at = self._first + b
-        seed = seed_tree(self._seed, "copy", self.at, self._attempt[b]) & 0x7FFFFFFF  # numpy's old seeds end at 2**32
-        with self._named("reset"):
-            seen = _seen(self._solos[b].reset(seed))
-        self._show(b, seen)
-
-    def _named(self, what: str) -> AbstractContextManager[None]:
-        return foreign("an environment broke", f"copy {self.at}, {what}")
-
-    def _show(self, b: int, seen: Seen, prefix: str = "") -> None:
-        self._write_obs(b, seen, prefix)
-        columns = self.columns
-        if "active_BA" in columns:
-            alive = self._index if seen.alive is None else seen.alive
-            columns[f"{prefix}active_BA"][b] = [agent in alive for agent in self._index]
-        if "available_BAN" in columns:
-            row_AN = columns[f"{prefix}available_BAN"][b]
-            row_AN[...] = False
-            for agent, i in self._index.items():
-                mask = None if seen.available is None else seen.available.get(agent)
-                row_AN[i, : self._choices[i]] = True if mask is None else mask
-
-    def _write_obs(self, b: int, seen: Seen, prefix: str) -> None:
-        row_AD, known = self.columns[f"{prefix}obs_BAD"][b], self._widths[b]
-        if seen.state is not None:
-            self.columns[f"{prefix}state_BS"][b] = np.asarray(seen.state).reshape(-1)
-        if isinstance(seen.obs, np.ndarray):
-            row_AD[...] = seen.obs
-            return
-        self._check_agents(seen.obs)
-        if len(seen.obs) < len(self._index):
-            row_AD[...] = 0
-        for agent, value in seen.obs.items():
-            flat = np.asarray(value).reshape(-1)
-            if known.setdefault(agent, flat.size) != flat.size or flat.size > row_AD.shape[1]:
-                raise EnvError(
-                    "an environment changed what its agents see", got=f"{flat.size} numbers",
-                    expected=f"{min(known[agent], row_AD.shape[1])}", where=f"copy {self.at}, agent {agent}",
-                )  # fmt: skip
-            row_AD[self._index[agent], : flat.size] = flat
-
-    def _write_reward(self, b: int, seen: Seen) -> None:
-        row_A = self.columns["reward_BA"][b]
-        if not isinstance(seen.reward, Mapping):
-            row_A[...] = seen.reward
-            return
-        self._check_agents(seen.reward)
-        if len(seen.reward) < len(self._index):
-            row_A[...] = 0
-        for agent, value in seen.reward.items():
-            row_A[self._index[agent]] = value
-
-    def _check_agents(self, by_agent: Mapping[str, object]) -> None:
-        if not by_agent.keys() <= self._index.keys():
-            raise EnvError(
-                "an environment changed its agents", got=", ".join(sorted(map(str, by_agent))),
-                expected=", ".join(self._index), where=f"copy {self.at}",
-            )  # fmt: skip

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
-from evolvent.envs import closest
+from evolvent.core.errors import BadInput, closest
 from evolvent.envs.runners.solo import Seen, native, team_of
 
 

@@ -12,8 +12,7 @@ import contextlib
 import io
 from typing import Any
 
-from evolvent.core.errors import BadInput, missing_extra
-from evolvent.envs import closest
+from evolvent.core.errors import BadInput, closest, missing_extra
 from evolvent.envs.team._display import can_draw
 from evolvent.envs.team._parallel import ParallelSolo
 from evolvent.envs.team._robot import RobotSolo

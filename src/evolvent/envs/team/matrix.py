@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
-from evolvent.envs import closest
+from evolvent.core.errors import BadInput, closest
 from evolvent.envs.team._games import OneStepGame
 
 VARIANTS = ("climbing", "penalty")

@@ -13,8 +13,7 @@ import inspect
 import pkgutil
 from typing import Any
 
-from evolvent.core.errors import BadInput, missing_extra
-from evolvent.envs import closest
+from evolvent.core.errors import BadInput, closest, missing_extra
 from evolvent.envs.team._parallel import ParallelSolo
 
 

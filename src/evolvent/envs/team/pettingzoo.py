@@ -20,9 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.outside import run_file, stamp
-from evolvent.envs import closest
 from evolvent.envs.team._parallel import ParallelSolo
 
 

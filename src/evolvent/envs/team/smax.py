@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput, closest, missing_extra
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
-from evolvent.envs import closest
 from evolvent.envs.team._battle import advance, start, to_numpy
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, missing_extra
-from evolvent.envs import closest
+from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.envs.team._tensors import Vmas
 
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from evolvent.core.errors import BadInput
-from evolvent.envs import closest
+from evolvent.core.errors import BadInput, closest
 
 
 def parse_settings(text: str, known: Sequence[str] | None, where: str) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs import closest
 
 SPLITS = ("train", "heldout")
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs import closest
 from evolvent.envs.text._sight import article, sight
 
 _LEFT, _RIGHT, _FORWARD, _PICK, _DROP, _TOGGLE, _NOTHING = range(7)

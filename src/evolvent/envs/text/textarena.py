@@ -17,9 +17,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs import closest
 from evolvent.envs.text._settings import parse_settings
 
 _WHERE = "envs.textarena.make"

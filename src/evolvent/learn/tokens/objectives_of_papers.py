@@ -15,7 +15,7 @@ from typing import Any
 from evolvent.core import outside
 from evolvent.core.config import from_json, to_json
 from evolvent.core.credit_rule import values_of
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.objective import Objective
 from evolvent.learn.tokens.units import Loss
@@ -208,7 +208,7 @@ def objective_named(name: str, options: Sequence[str] = ()) -> Loss:
     if at is None:
         known = sorted(key for key, choice in CHOICES.items() if choice.loss is not None)
         if name not in known:
-            raise BadInput("unknown objective", got=name, expected=outside.closest(name, known), where="--objective")
+            raise BadInput("unknown objective", got=name, expected=closest(name, known), where="--objective")
         loss: Any = CHOICES[name].loss
         return from_json(type(loss), {**to_json(loss), **values})
     found: Any = outside.load(at, "an objective", ("objective",))[2]

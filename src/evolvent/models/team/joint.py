@@ -221,7 +221,10 @@ class JointPolicy(nn.Module):
         state = [(x.data_ptr(), x._version) for x in self._watched]
         if self._plan is None or self._plan[0] != state:
             with torch.no_grad():
-                self._plan = state, prepare(self)
+                self._plan = state, prepare(
+                    self.decoder, self.token_parts(), self.token_norm, self.head, self._sigma(),
+                    choices=self.action.choices, heads=self.heads,
+                )  # fmt: skip
         return self._plan[1]
 
     def _sigma(self) -> Tensor | None:
@@ -275,7 +278,7 @@ class JointPolicy(nn.Module):
         words_BA = self._words(choice, batch, agents, order_BA)
         blocks = [block for block in self.decoder if isinstance(block, DecoderBlock)]
         if vector is None:
-            table = self.token_norm(functional.gelu(self.token_parts()[1][:-1]))
+            table = self.token_norm(functional.gelu(self.token_parts()[0][:-1]))
             if len(table) * self.heads <= self.width:  # else products over all words cost more than over the agents
                 x = blocks[0].norm1(attend_words(blocks[0].attention1.fold(), words_BA, table, shown_BA))
                 x = blocks[0].second(x, rep_BAW, first)
@@ -298,20 +301,18 @@ class JointPolicy(nn.Module):
 
     def _numbers(self, words_BA: Tensor, vector: Tensor, order_BA: Tensor | None) -> Tensor:
         """Embedded tokens ``[B, A, d]`` of choices, if any, and numbers."""
-        _, table, numbers = self.token_parts()
+        table, numbers = self.token_parts()
         assert numbers is not None
         vector = vector if self.action.dim_AD is None else vector.masked_fill(~self.action.dim_AD, 0.0)
         vector = shift_right(vector if order_BA is None else reorder(vector, order_BA), 0.0)
         return self.token_norm(functional.gelu(functional.embedding(words_BA, table) + vector @ numbers))
 
-    def token_parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The token layer in parts: start row, a table (N choices, start, no choice) with its bias, and the columns of
-        the numbers ``[dims, d]``.
-        """
+    def token_parts(self) -> tuple[Tensor, Tensor | None]:
+        """A table (N choices, start, no choice) with its bias, and the columns of the numbers ``[dims, d]``."""
         weight, n = self.token.weight.t(), self.action.choices
         table = torch.cat([weight[1 : 1 + n], weight[:1], torch.zeros_like(weight[:1])])
         table = table if self.token.bias is None else table + self.token.bias
-        return weight[0], table, weight[1 + n :] if self.action.dims else None
+        return table, weight[1 + n :] if self.action.dims else None
 
     def _causal_bias(self, agents: int, like: Tensor) -> Tensor:
         key = (agents, like.device, like.dtype)

@@ -9,16 +9,14 @@ Queries of the second attention are known beforehand. Draws are an arg-max of lo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from evolvent.models.team.action_heads import BLOCKED, Allowed, gumbel, normal, sigma_of
+from evolvent.models.team.action_heads import BLOCKED, Allowed, gumbel, normal
 from evolvent.models.team.attention import DecoderBlock, Folded
-
-if TYPE_CHECKING:
-    from evolvent.models.team.joint import JointPolicy
 
 Norm = tuple[Tensor, Tensor]
 
@@ -60,23 +58,22 @@ class Decoder(NamedTuple):
     heads: int
 
 
-def prepare(policy: JointPolicy) -> Decoder:
-    """Fold and transpose the weights of a policy."""
-    _, table, numbers = policy.token_parts()
+def prepare(
+    blocks: Iterable[nn.Module], tokens: tuple[Tensor, Tensor | None], token_norm: nn.Module, head: Iterable[nn.Module],
+    sigma: Tensor | None, *, choices: int, heads: int,
+) -> Decoder:  # fmt: skip
+    """Fold and transpose the weights of a policy; ``tokens`` are the token table and the columns of the numbers."""
+    table, numbers = tokens
     if numbers is None:
-        table = policy.token_norm(nn.functional.gelu(table))
+        table = token_norm(nn.functional.gelu(table))
     layers: list[Layer] = []
-    for block in policy.decoder:
+    for block in blocks:
         assert isinstance(block, DecoderBlock)
         first, second, up, down = block.attention1.fold(), block.attention2.fold(), block.mlp.up, block.mlp.down
         norms = (_norm(x) for x in (block.norm1, block.norm2, block.norm3))
         layers.append(Layer(first, second, _pair(up), _pair(down), *norms))
-    up, _, norm, out = policy.head
-    return Decoder(
-        layers, _pair(up), _norm(norm), _pair(out), table, numbers,
-        _norm(policy.token_norm), sigma_of(policy.scale) if policy.action.dims else None,
-        policy.action.choices, policy.heads,
-    )  # fmt: skip
+    up, _, norm, out = head
+    return Decoder(layers, _pair(up), _norm(norm), _pair(out), table, numbers, _norm(token_norm), sigma, choices, heads)
 
 
 def decode(

@@ -13,7 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, count, interval, judged_on, percent
 from evolvent.learn import checkpoint
-from evolvent.play.attempt import Manner
+from evolvent.play.manner import Manner
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.evaluation import random_play
 from evolvent.runs.language.run import open_language

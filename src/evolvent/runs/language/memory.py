@@ -23,8 +23,9 @@ from evolvent.core.protocols import Engine, Env, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset, rule_of
-from evolvent.play.attempt import Manner, play
+from evolvent.play.attempt import play
 from evolvent.play.experience import Experience, Use
+from evolvent.play.manner import Manner
 from evolvent.play.together import Player
 from evolvent.runs.language.config import Plan
 from evolvent.runs.memory.account import top_memories

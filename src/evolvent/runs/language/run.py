@@ -26,7 +26,8 @@ from evolvent.learn.tokens.policy_gradient import improve, reference_kl
 from evolvent.learn.tokens.units import Loss
 from evolvent.models.language import model as language
 from evolvent.models.language.acting import Acting
-from evolvent.play.attempt import Budget, Manner, play
+from evolvent.play.attempt import play
+from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import renderer
 from evolvent.play.together import Player
 from evolvent.runs.language.config import LanguageConfig

@@ -11,8 +11,9 @@ from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Completion, Engine, Env, Request, Task
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import Recalled
-from evolvent.play.attempt import Manner, play
+from evolvent.play.attempt import play
 from evolvent.play.experience import Experience, Use
+from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
 

@@ -17,8 +17,8 @@ from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset_for, rule_of
 from evolvent.models.served.acting import Served
-from evolvent.play.attempt import Budget, Manner
 from evolvent.play.experience import Use
+from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Plain, Text
 from evolvent.play.workflow import SOLO, workflow
 from evolvent.runs.memory.account import rate
