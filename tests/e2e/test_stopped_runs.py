@@ -20,9 +20,9 @@ TEAM = (
     "--minibatches", 2, "--width", 16, "--eval-every", 4, "--eval-episodes", 4, "--save-every", 3,
 )  # fmt: skip
 STREAM = (
-    "memlift", "--env", "analyst:kinds=5,reviewer_wrong=0.4,drift=0.5", "--train", 8, "--heldout", 3, "--passes", 3,
+    "memlift", "--env", "analyst:kinds=5,reviewer_wrong=0.4,drift=0.5", "--train", 20, "--heldout", 3, "--passes", 3,
 )  # fmt: skip
-AFTER = {"language": (1, 3, 5), "team": (4, 8, 11), "memory": (5, 17, 32)}
+AFTER = {"language": (1, 3, 5), "team": (4, 8, 11), "memory": (8, 30, 50)}
 """Updates, or tasks, after which it is killed, stopped by Ctrl-C, stopped by a scheduler; a memory in its control."""
 model = tiny_language.fixture()
 

@@ -62,7 +62,7 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
     found = dict(zip(requests, answers(requests, tmp_path), strict=True))
     for (_, name, *flag), (code, said) in found.items():
         if flag:  # settings are shown without what the system runs with
-            assert code == 0 and "--env" in said and "Root of the seed tree" in said, (name, said)
+            assert code == 0 and "--env" in said and "Random seed" in said, (name, said)
         else:
             assert code == 2 and "torch is not installed" in said, (name, flag, code, said)
             assert install("marl" if name in TEAM else "train") in said, (name, said)
