@@ -16,15 +16,15 @@ class Data(vf.TaskData):
 
 class Sum(vf.Task[Data]):
     @vf.reward(weight=0.75)
-    async def right(self, gae_lambda) -> float:
+    async def right(self, trace) -> float:
         return float(trace.last_reply == self.data.answer)
 
     @vf.reward(weight=0.25)
-    async def short(self, gae_lambda) -> float:
+    async def short(self, trace) -> float:
         return float(len(trace.last_reply) < 4)
 
     @vf.metric
-    async def length(self, gae_lambda) -> float:
+    async def length(self, trace) -> float:
         return float(len(trace.last_reply))
 
 class Config(vf.TasksetConfig):
