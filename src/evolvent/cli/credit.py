@@ -57,7 +57,7 @@ def credit(
         raise BadInput("nothing to show", got=top, expected="at least 1", where="--top")
     opened = RunFolder.open(folder)
     with opened, Live(plain=True if plain else None) as live:
-        live.status("reading episodes.jsonl")
+        live.status("reading what the run recorded")
         episodes = read(opened, last=last) if any(one.RECORD == "episode" for _, one, _ in chosen) else []
         books: list[Book] = []
         refused: list[BadInput] = []

@@ -147,7 +147,7 @@ def _module(name: str, where: str) -> ModuleType:
     if at is not None:
         return outside.load(at, "a rule of the memory", ("Config",))[0]
     if name not in names():
-        raise BadInput("unknown policy", got=name, expected=closest(str(name), names()), where=where)
+        raise BadInput("unknown policy of a memory", got=name, expected=closest(str(name), names()), where=where)
     return importlib.import_module(f"{_OWN}.{name}")
 
 

@@ -336,17 +336,9 @@ class LanguageModel:
 
     # ------------------------------------------------------------------------------------------------ protocol
     def generate(
-        self,
-        prompt: str,
-        *,
-        max_tokens: int = 128,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        grammar: str | None = None,
-        json_schema: Mapping[str, Any] | None = None,
-    ) -> Completion:
+        self, prompt: str, *, max_tokens: int = 128, temperature: float = 0.0, top_p: float = 1.0, seed: int = 0,
+        stop: Sequence[str] = (), grammar: str | None = None, json_schema: Mapping[str, Any] | None = None,
+    ) -> Completion:  # fmt: skip
         """Complete ``prompt`` with the first adapter; see ``core.protocols.Model``.
 
         Raises:
