@@ -137,10 +137,10 @@ def page(rows: list[dict[str, Any]]) -> str:
         "",
         "Six kinds of task, each with advice that helps, does nothing or hurts (`benchmarks/value_trial.py`), through",
         "the real `Memory`; all policies choose among the same candidates. In a world of *advice* the memory starts",
-        "empty and grows by corrections and own successes, and the agent follows one of what it sees. **Late regret**:",
+        "empty and grows by corrections and own successes; the agent follows one of what it sees. **Late regret**:",
         "mean shortfall, in the last third, of the probability of success to what the best advice in the store would",
-        "have given. Lower is better; the oracle has 0. `memlift` is the default as it ships; differences are paired by",
-        "seed, with a 95 % bootstrap interval over seeds (bold: without 0).",
+        "have given. Lower is better; the oracle has 0. `memlift` is the default as it ships; differences are paired",
+        "by seed, with a 95 % bootstrap interval over seeds (bold: without 0).",
         "",
     ]
     for part, says in (
@@ -181,7 +181,7 @@ def _alarm_lines(rows: list[dict[str, Any]]) -> list[str]:
     return [
         *out,
         "",
-        "**False alarms**: share of the advice that did not hurt and was ever withheld as harmful, looked at six times;",
+        "**False alarms**: share of the advice that did not hurt and was ever withheld as harmful, in six looks;",
         "**caught**: share of what hurts and is so withheld at the end.",
     ]
 
