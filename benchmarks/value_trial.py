@@ -43,7 +43,7 @@ class Options:
     wrong: int = 2
     useless: int = 2
     companions: int = 0
-    """Advice with the very key of the right one, which costs ``companion_loss``."""
+    """Advice with the very key of the right one, which costs ``companion_loss``, or adds it, beside the right one."""
     companion_loss: float = 0.0
     nearer: bool = False
     """Wrong advice is nearer to the tasks than right advice."""
@@ -135,7 +135,7 @@ class World:
         o = self.options
         if advice.role == "right":
             return o.gain if advice.version == version else -o.loss
-        return {"wrong": -o.loss, "companion": -o.companion_loss, "useless": 0.0}[advice.role]
+        return {"wrong": -o.loss, "companion": -max(0.0, o.companion_loss), "useless": 0.0}[advice.role]
 
 
 def body_of(advice: Advice, name: int | str) -> str:
@@ -164,7 +164,7 @@ class WithMemory:
         self.memory = Memory(policy=policy, embedder=world.embedder, seed=world.seed, sync="normal")
 
     def write(self, key: str, body: str, parents: Any, source: str) -> None:
-        polarity = "success" if source == "self" else "failure" if source == "reviewer" else "neutral"
+        polarity = "success" if source == "self" else "neutral"
         self.memory.remember(key, body, parents=parents, polarity=polarity, source=source)
 
     def see(self, question: str, room: int) -> tuple[Any, list[str]]:
@@ -201,7 +201,8 @@ class Oracle:
     def see(self, question: str, room: int) -> tuple[Any, list[str]]:
         kind = question.split()[0][len("kind") :]
         good = [b for b in self.bodies if advice_of(b) == Advice(int(kind), "right", self.version)]
-        return None, good[:1]
+        more = [b for b in self.bodies if advice_of(b)[:2] == (int(kind), "companion")]
+        return None, good[:1] + (more if self.world.options.companion_loss < 0.0 else [])
 
     def learn(self, receipt: Any, reward: float | None, action: str | None) -> None:
         pass
@@ -243,6 +244,7 @@ def run(world: World, agent: Agent) -> dict[str, float | None]:
         receipt, bodies = agent.see(question, o.k - long)
         followed, p = _chance(world, kind, bodies, version, luck)
         top = o.base + max((0.0, *(world.effect(advice_of(b), version) for b in stored[kind])))
+        top += _complement(world, list(map(advice_of, stored[kind])), version)
         chances.append(min(1.0, max(0.0, p)) * (0.5 if long else 1.0))
         best.append(min(1.0, top) * (0.5 if long else 1.0))
         seen += len(bodies)
@@ -279,7 +281,14 @@ def _chance(world: World, kind: int, bodies: Sequence[str], version: int, luck: 
         i = 0 if luck[4] < 0.5 or len(bodies) == 1 else 1 + int(luck[5] * (len(bodies) - 1))
         return bodies[i], base + effects[i]
     top = int(np.argmax(effects))
-    return bodies[top], base + max(0.0, effects[top]) + min(0.0, *effects, 0.0)
+    p = base + max(0.0, effects[top]) + min(0.0, *effects, 0.0)
+    return bodies[top], p + _complement(world, [a for a in map(advice_of, bodies) if a.kind == kind], version)
+
+
+def _complement(world: World, advice: Sequence[Advice], version: int) -> float:
+    """What a companion adds beside right advice."""
+    both = {"companion"} < {a.role for a in advice if a.role == "companion" or world.effect(a, version) > 0.0}
+    return max(0.0, -world.options.companion_loss) if both else 0.0
 
 
 def _lesson(

@@ -44,6 +44,9 @@ JUDGEMENT: dict[str, World_] = {
     "judge 20 %": ("the outcome is reported wrongly one time in five", {"judge_error": 0.2}),
     "companion": ("a useless memory with the key of the right one", {"companions": 1}),
     "harmful companion": ("one that costs .25 whenever it is in sight", {"companions": 1, "companion_loss": 0.25}),
+    "complement": (
+        "a companion that adds .3 beside the right one", {"gain": 0.2, "companions": 1, "companion_loss": -0.3}
+    ),
     "k = 1": ("one memory is shown", {"k": 1}),
     "k = 5": ("five are shown; five wrong, three useless", {"k": 5, "wrong": 5, "useless": 3}),
     "delayed": ("an outcome is known 40 tasks later", {"delay": 40}),
@@ -64,6 +67,7 @@ TUNING: dict[str, World_] = {
     "t nearer": ("wrong advice is nearer; three useless", {"nearer": True, "useless": 3, "gain": 0.3}),
     "t judge 10 %": ("the outcome is reported wrongly one time in ten", {"judge_error": 0.1, "gain": 0.5}),
     "t harmful companion": ("one that costs .15", {"companions": 1, "companion_loss": 0.15, "wrong": 1}),
+    "t complement": ("a companion that adds .2", {"gain": 0.3, "companions": 1, "companion_loss": -0.2}),
     "t k = 1": ("one memory is shown, of six", {"k": 1, "wrong": 3, "base": 0.3}),
     "t drift": ("drift where wrong advice costs .2", {"drift": True, "gain": 0.5}),
     "t advice, 10 % wrong": ("four kinds", {**_ADVICE, "mistaken": 0.1}),

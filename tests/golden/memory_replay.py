@@ -37,7 +37,7 @@ def lives():
         "memq far": (preset("memq", **near, gamma=0.9, trace=0.9, q_init="middle", epsilon=0.0), (-2.0, 1.0)),
         "memlift": (preset("memlift"), (0.0, 1.0)),
         "memlift drifts": (
-            preset("memlift", **near, margin=2.0, omit=0.5, decay=0.9, epsilon=0.1, strength=2.0, alpha=0.1, trace=0.8),
+            preset("memlift", **near, margin=2.0, omit=0.5, decay=0.9, epsilon=0.1, strength=2.0, alpha=0.1),
             (-1.0, 2.0),
         ),
         "memlift of cosines": (preset("memlift", **near, margin=2.0, relevance="cosine", omit=0.3), (0.0, 1.0)),
@@ -118,7 +118,10 @@ def _life(memory, rng, bounds):
 
 
 def dump(path):
-    """Every row of a store but for the clock and for how a policy is written down: ``{table: [row]}``."""
+    """Every row of a store but for the clock, for how a policy is written down, and for what memlift made.
+
+    ``{table: [row]}``; memlift has another rule since: no credit of ancestors, one answer to a question.
+    """
     with sqlite3.connect(path) as db:
         tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
         told = {}
