@@ -1,7 +1,7 @@
 """Makes the stores of schema 3 that migration is tested with; run once, with the library at commit 0f57baf.
 
-``python tests/golden/memory_schema3.py`` writes ``memory_schema3.sqlite`` and ``memory_schema3_postgres.sql`` beside this
-file: a SQLite store with every kind of row there was, and the statements that made the tables on PostgreSQL. Later
+It writes ``memory_schema3.sqlite`` and ``memory_schema3_postgres.sql`` beside this file: a SQLite store with every
+kind of row there was, and the statements that made the tables on PostgreSQL. Later
 versions of the library write later schemas: the files are kept, this text says what is in them.
 """
 
@@ -65,6 +65,7 @@ def main() -> None:
         db.execute("PRAGMA page_size=1024")
         db.execute("VACUUM")
     db.close()
+    # memory_schema3.jsonl.xz: `evolvent memory export memory_schema3.sqlite`, packed
     statements = ";\n".join(postgres_schema.statements())
     (HERE / "memory_schema3_postgres.sql").write_text(f"{statements};\n")
 
