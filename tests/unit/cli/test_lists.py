@@ -26,7 +26,7 @@ def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
     main(["list", "algos", "--plain"])
     said = capsys.readouterr().out
     places = [
-        said.index(text) for text in ("algos, memory", "memlift ", "algos, language", "grpo ", "algos, team", "mat ")
+        said.index(text) for text in ("algos, memory", "memlift ", "algos, language", "grpo ", "algos, team", "\nmat ")
     ]
     assert places == sorted(places)
     code = "import sys; from evolvent import catalogue; catalogue.by_kind(); print('torch' in sys.modules)"
