@@ -157,15 +157,20 @@ def _unit(x: np.ndarray) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------------------------------- the agents
 class WithMemory:
-    """The real ``Memory``, in a store in memory."""
+    """The real ``Memory``, in a store in memory.
 
-    def __init__(self, world: World, policy: Policy) -> None:
-        self.policy = policy
+    ``use``: it is told what the agent did. ``answers``: what is written under one key is one kind of thing.
+    """
+
+    def __init__(self, world: World, policy: Policy, *, use: bool = True, answers: bool = True) -> None:
+        self.policy, self.use, self.answers, self.written = policy, use, answers, 0
         self.memory = Memory(policy=policy, embedder=world.embedder, seed=world.seed, sync="normal")
 
     def write(self, key: str, body: str, parents: Any, source: str) -> None:
         polarity = "success" if source == "self" else "neutral"
-        self.memory.remember(key, body, parents=parents, polarity=polarity, source=source)
+        self.written += 1
+        kind = "case" if self.answers else f"case {self.written}"
+        self.memory.remember(key, body, kind=kind, parents=parents, polarity=polarity, source=source)
 
     def see(self, question: str, room: int) -> tuple[Any, list[str]]:
         recall = self.memory.recall(question)
@@ -174,7 +179,7 @@ class WithMemory:
         return recall, [item.body for item in recall.items[:room]]
 
     def learn(self, receipt: Any, reward: float | None, action: str | None) -> None:
-        self.memory.settle(receipt, reward, action=action)
+        self.memory.settle(receipt, reward, action=action if self.use else None)
 
     def flagged(self, question: str) -> set[str]:
         """Bodies of what recall would withhold because it is known to harm, of all memories of this kind."""

@@ -29,6 +29,16 @@ from evolvent.memory.policies import Policy, preset, to_dict
 HERE = Path(__file__).parent
 SOURCE, PAGE = HERE / "results" / "value_worlds.json", HERE.parent / "docs" / "results" / "value-worlds.md"
 ARMS = ("memlift", "memrl", "thompson", "rag", "oracle")
+BEFORE = "memlift before"  # rows of commit ad47909, with credit of ancestors and without answers; not run again
+# the shipped rule without one of its parts: fields of the policy, and what the memory is not told
+ABLATIONS: dict[str, tuple[dict[str, Any], dict[str, bool]]] = {
+    "no answers": ({}, {"answers": False}),
+    "no omission": ({"omit": 0.0}, {}),
+    "nothing withheld": ({"omit_harmful": 0.0}, {}),
+    "no sources": ({"strength": 1e9}, {}),
+    "no use": ({}, {"use": False}),
+    "weight .7": ({"weight": 0.7}, {}),
+}
 _SAME = ("gate", "pool", "relevance", "margin")
 _STREAM = {"base": 0.2, "gain": 0.6, "loss": 0.15, "follows": "one"}
 World_ = tuple[str, dict[str, Any]]
@@ -80,18 +90,20 @@ PARTS = {"judgement": (JUDGEMENT, 0), "tuning": (TUNING, 1000)}  # with the firs
 
 def policy_of(arm: str, k: int) -> Policy:
     """The policy of an arm: the shipped default as it is, the others among its candidates."""
-    default = preset("memlift", k=k)
-    if arm == "memlift":
+    default = preset("memlift", k=k, **ABLATIONS.get(arm, ({},))[0])
+    if arm == "memlift" or arm in ABLATIONS:
         return default
     same = {"k": k, **{name: getattr(default, name) for name in _SAME}}
     return thompson.Config(**same) if arm == "thompson" else preset(arm, **same)
 
 
-def one(options: Options, arm: str, seed: int, policy: Policy | None = None) -> dict[str, float | None]:
+def one(options: Options, arm: str, seed: int) -> dict[str, float | None]:
     """One arm through one world."""
     world = World(options, seed)
     thompson.start(seed)
-    return run(world, Oracle(world) if arm == "oracle" else WithMemory(world, policy or policy_of(arm, options.k)))
+    if arm == "oracle":
+        return run(world, Oracle(world))
+    return run(world, WithMemory(world, policy_of(arm, options.k), **ABLATIONS.get(arm, ({}, {}))[1]))
 
 
 def main() -> None:
@@ -122,7 +134,7 @@ def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
         worlds, first = PARTS[part]
         for world, (about, changed) in worlds.items():
             options = Options(**{**changed, **({"tasks": 60} if a.quick else {})})
-            for arm in ARMS:
+            for arm in (*ARMS, *(ABLATIONS if part == "tuning" and not a.quick else ())):
                 policy = None if arm == "oracle" else to_dict(policy_of(arm, options.k))
                 if policy:
                     policy.pop("file", None)
@@ -144,7 +156,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "empty and grows by corrections and own successes; the agent follows one of what it sees. **Late regret**:",
         "mean shortfall, in the last third, of the probability of success to what the best advice in the store would",
         "have given. Lower is better; the oracle has 0. `memlift` is the default as it ships; differences are paired",
-        "by seed, with a 95 % bootstrap interval over seeds (bold: without 0).",
+        "by seed, with a 95 % bootstrap interval over seeds (bold: without 0). *Before*: with credit of ancestors, and",
+        "all answers to a question beside each other.",
         "",
     ]
     for part, says in (
@@ -154,19 +167,35 @@ def page(rows: list[dict[str, Any]]) -> str:
         some = [r for r in rows if r["part"] == part]
         if some:
             out += [f"## {says}", "", *_regret(some), "", *_alarm_lines(some), ""]
+        if part == "tuning":
+            out += ["## Without one of its parts", "", *_ablation(some), ""]
     out += ["## What the worlds ask", "", *_about(rows), "", *_source(rows)]
     return "\n".join(out) + "\n"
 
 
 def _regret(rows: list[dict[str, Any]]) -> list[str]:
     rivals = [arm for arm in ARMS if arm not in ("memlift", "oracle")]
-    out = ["| world | memlift | " + " | ".join(f"{arm} | memlift − {arm}" for arm in rivals) + " |"]
-    out.append("|---" * (2 + 2 * len(rivals)) + "|")
+    out = ["| world | memlift | before | " + " | ".join(f"{arm} | memlift − {arm}" for arm in rivals) + " |"]
+    out.append("|---" * (3 + 2 * len(rivals)) + "|")
     for world, by_arm in _by_world(rows).items():
-        cells = [f"{np.mean(by_arm['memlift']['late']):.3f}"]
+        cells = [f"{np.mean(by_arm[arm]['late']):.3f}" if arm in by_arm else "–" for arm in ("memlift", BEFORE)]
         for arm in rivals:
             cells += [f"{np.mean(by_arm[arm]['late']):.3f}", _paired(by_arm["memlift"]["late"], by_arm[arm]["late"])]
         out.append(f"| {world} | " + " | ".join(cells) + " |")
+    return out
+
+
+def _ablation(rows: list[dict[str, Any]]) -> list[str]:
+    """What each part is worth: late regret without it."""
+    worlds = {w: arms for w, arms in _by_world(rows).items() if set(ABLATIONS) <= arms.keys()}
+    out = ["| world | memlift | " + " | ".join(ABLATIONS) + " |", "|---" * (2 + len(ABLATIONS)) + "|"]
+    for world, arms in worlds.items():
+        told = [f"{np.mean(arms[arm]['late']):.3f}" for arm in ("memlift", *ABLATIONS)]
+        out.append(f"| {world} | " + " | ".join(told) + " |")
+    if worlds:
+        mean = {a: np.mean([arms[a]["late"] for arms in worlds.values()], axis=0) for a in ("memlift", *ABLATIONS)}
+        gaps = [_paired(mean[arm].tolist(), mean["memlift"].tolist()) for arm in ABLATIONS]
+        out.append(f"| **mean, less memlift** | {mean['memlift'].mean():.3f} | " + " | ".join(gaps) + " |")
     return out
 
 

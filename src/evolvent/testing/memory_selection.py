@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from evolvent.cli.memory.verify import verify
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -91,6 +92,23 @@ def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> N
         assert memory.recall("task", frozen=True).ids[0] == useful
 
 
+def one_answer_to_a_question_is_shown(factory: Factory) -> None:
+    """A memory under the key and kind of one that was tried is another answer: memlift shows the one of more value."""
+    with make(factory, preset("memlift", **{**LIFT, "omit": 0.0, "omit_harmful": 0.0})) as memory:
+        old = memory.remember("task one", "gross")
+        for reward in (1.0, 0.0):
+            memory.settle(memory.recall("task one"), reward)
+        new = memory.remember("task one", "net", source="reviewer")
+        aside = memory.remember("task one", "a note", kind="note")
+        assert sorted(memory.recall("task one").ids) == [new, aside], "two answers to one question"
+        for _ in range(4):
+            r = memory.recall("task one")
+            memory.shown(r, [i for i in r.ids if i == new])
+            memory.settle(r, 0.0)
+        assert sorted(memory.recall("task one").ids) == [old, aside], "a worse answer keeps its place"
+        assert verify(memory) == [] and memory.rebuild_values() == 0
+
+
 def starving_settings_are_refused(factory: Factory) -> None:
     """Start at the reward of failure without exploration: what was never tried can never win."""
     with refused("q_init 0 with rewards 0 and 1"):
@@ -146,6 +164,7 @@ CHECKS = (
     exploration_stays_inside_the_gate_and_is_logged,
     omission_is_logged_anneals_and_stops_when_frozen,
     omission_separates_a_useful_memory_from_its_companion,
+    one_answer_to_a_question_is_shown,
     starving_settings_are_refused,
     a_receipt_tells_its_effective_settings,
     the_same_calls_give_the_same_receipts,

@@ -23,8 +23,8 @@ def memory(request, tmp_path):
         yield opened
 
 
-def settled(memory, task, reward, source="env", show=None):
-    recall = memory.recall(task)
+def settled(memory, task, reward, source="env", show=None, policy=None):
+    recall = memory.recall(task, policy=policy)
     memory.shown(recall, [show] if show else [])
     memory.settle(recall, reward, source=source)
     return recall
@@ -137,7 +137,7 @@ def test_the_page_shows_what_it_is_given_as_text_only(memory):
     for reward in (1.0, 0.0, 1.0):
         under = settled(memory, nasty, reward, "judge", root)
     child = memory.remember(nasty + " again", "child", parents=under, polarity="success")
-    settled(memory, nasty, 1.0, "env", child)
+    settled(memory, nasty, 0.5, "env", child, preset("memq", gate=-1.0, epsilon=0.0, q_init="middle"))
     memory.quarantine([child], "<i>reason</i>")
     memory.rollback("r3", "x")
     page = render(story(memory))
