@@ -39,6 +39,7 @@ ABLATIONS: dict[str, tuple[dict[str, Any], dict[str, bool]]] = {
     "no use": ({}, {"use": False}),
     "weight .7": ({"weight": 0.7}, {}),
 }
+ABLATED = ("t base .05", "t base .4", "t harmful companion", "t advice, 30 % wrong", "t advice, drift, 30 % wrong")
 _SAME = ("gate", "pool", "relevance", "margin")
 _STREAM = {"base": 0.2, "gain": 0.6, "loss": 0.15, "follows": "one"}
 World_ = tuple[str, dict[str, Any]]
@@ -134,13 +135,13 @@ def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
         worlds, first = PARTS[part]
         for world, (about, changed) in worlds.items():
             options = Options(**{**changed, **({"tasks": 60} if a.quick else {})})
-            for arm in (*ARMS, *(ABLATIONS if part == "tuning" and not a.quick else ())):
+            for arm in (*ARMS, *(ABLATIONS if world in ABLATED and not a.quick else ())):
                 policy = None if arm == "oracle" else to_dict(policy_of(arm, options.k))
                 if policy:
                     policy.pop("file", None)
                 cells.append({"part": part, "world": world, "about": about, "arm": arm, "options": asdict(options),
                               "policy": policy, "seeds": list(range(first, first + a.seeds))})  # fmt: skip
-    return json.loads(json.dumps(cells))
+    return json.loads(json.dumps(sorted(cells, key=lambda cell: cell["arm"] in ABLATIONS)))
 
 
 # ------------------------------------------------------------------------------------------------------------ the page
