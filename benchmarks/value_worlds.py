@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import thompson
+from text_baselines import filled
 from value_trial import Options, Oracle, WithMemory, World, run
 
 from evolvent.core.jsonfile import dump, write_atomic
@@ -27,6 +28,7 @@ from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.memory.policies import Policy, preset, to_dict
 
 HERE = Path(__file__).parent
+GUIDE = HERE.parent / "docs" / "memlift.md"
 SOURCE, PAGE = HERE / "results" / "value_worlds.json", HERE.parent / "docs" / "results" / "value-worlds.md"
 ARMS = ("memlift", "memrl", "thompson", "rag", "oracle")
 BEFORE = "memlift before"  # rows of commit ad47909, with credit of ancestors and without answers; not run again
@@ -127,6 +129,7 @@ def main() -> None:
         write_atomic(path, dump({"benchmark": "value_worlds", "rows": rows}, indent=1) + "\n")
     if not a.quick:
         PAGE.write_text(page(rows), encoding="utf-8")
+        GUIDE.write_text(filled(GUIDE.read_text("utf-8"), parts(rows)), encoding="utf-8")
 
 
 def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
@@ -172,6 +175,12 @@ def page(rows: list[dict[str, Any]]) -> str:
             out += ["## Without one of its parts", "", *_ablation(some), ""]
     out += ["## What the worlds ask", "", *_about(rows), "", *_source(rows)]
     return "\n".join(out) + "\n"
+
+
+def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The tables of docs/memlift.md."""
+    by_part = {part: [r for r in rows if r["part"] == part] for part in PARTS}
+    return {"ablation": "\n".join(_ablation(by_part["tuning"])), "judgement": "\n".join(_regret(by_part["judgement"]))}
 
 
 def _regret(rows: list[dict[str, Any]]) -> list[str]:

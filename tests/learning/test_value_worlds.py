@@ -44,5 +44,8 @@ def test_the_default_beats_similarity_where_similarity_misleads():
     assert late["memlift"] < late["rag"] - 0.15
 
 
-def test_the_page_is_that_of_the_result_file():
-    assert table.PAGE.read_text("utf-8") == table.page(json.loads(table.SOURCE.read_text("utf-8"))["rows"])
+def test_the_pages_are_those_of_the_result_file():
+    rows = json.loads(table.SOURCE.read_text("utf-8"))["rows"]
+    assert table.PAGE.read_text("utf-8") == table.page(rows)
+    guide = table.GUIDE.read_text("utf-8")
+    assert guide == table.filled(guide, table.parts(rows))

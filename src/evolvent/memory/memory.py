@@ -136,7 +136,7 @@ class Memory:
         action: str | None = None,
         child: str | None = None,
     ) -> list[ValueChange]:
-        """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
+        """Tell what came of it: credit flows to what was shown, under memq to its ancestors too. No model, no embedder.
 
         The same outcome of a receipt again (a retry), or a known idempotency key under another receipt, changes nothing
         and returns the first changes. Another outcome for a settled receipt is refused.
