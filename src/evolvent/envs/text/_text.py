@@ -78,5 +78,5 @@ def playing(turn: Turn | None, where: str) -> Turn:
         EnvError: there was no reset, or the attempt is over.
     """
     if turn is None or turn.done:
-        raise EnvError("no attempt is going on", where=f"{where}.step", do="call reset(task) first")
+        raise EnvError("the attempt is over, or none was begun", where=f"{where}.step", do="call reset(task) first")
     return turn
