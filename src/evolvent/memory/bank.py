@@ -115,7 +115,8 @@ class Bank:
         """The row of a memory of this scope."""
         seq = parse_id(id_, "m", "memory", where)
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
-            raise BadInput("unknown memory", got=id_, expected=f"a memory of scope {self.scope!r}", where=where)
+            expected = f"a memory of scope {self.scope!r}"
+            raise BadInput("unknown memory", got=id_, expected=expected, where=where, code="unknown_memory")
         return seq
 
     def owner_seq(self, id_: str, where: str) -> int:
@@ -130,7 +131,8 @@ class Bank:
         seq = parse_id(id_, "r", "receipt", where)
         if self.store.row("SELECT 1 FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             do = "settle with the Recall that recall() returned, on the same store and scope"
-            raise BadInput("unknown receipt", got=id_, expected=f"a recall of scope {self.scope!r}", where=where, do=do)
+            expected = f"a recall of scope {self.scope!r}"
+            raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")
         return seq
 
 

@@ -16,7 +16,7 @@ from evolvent.memory import events, explain, kept, ledger, recall, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
-from evolvent.memory.maintenance import compact, mend
+from evolvent.memory.maintenance import compact, mend, revise
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
@@ -135,6 +135,7 @@ class Memory:
         idempotency_key: str | None = None,
         action: str | None = None,
         child: str | None = None,
+        weight: float = 1.0,
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
 
@@ -150,15 +151,50 @@ class Memory:
             idempotency_key: name of the job where a retry may carry another receipt; once per objective.
             action: what the agent did, as text; memlift credits shown memories by how much of them it used.
             child: the memory written from this attempt; its value enters the target of memq.
+            weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
 
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
-            "idempotency_key": idempotency_key, "action": action, "child": child,
+            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight,
         }  # fmt: skip
         return self.settle_many([row])[0]
+
+    def revise(
+        self,
+        recalled: Recall | str,
+        reward: float | None,
+        reason: str,
+        *,
+        source: str = "env",
+        valid: bool = True,
+        objective: str = "success",
+        dry_run: bool = False,
+        **more: Any,
+    ) -> Mended:
+        """Replace the outcome of a settled receipt: a merge that was reverted, a judge who was wrong.
+
+        What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
+        been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
+        the history; a rollback to before the revision takes it back. Telling the same again changes nothing.
+
+        Args:
+            recalled: the receipt.
+            reward: as in ``settle``.
+            reason: for the log.
+            source: as in ``settle``.
+            valid: as in ``settle``.
+            objective: as in ``settle``.
+            dry_run: change nothing, tell exactly what would change.
+            more: ``action``, ``child``, ``idempotency_key`` and ``weight`` of ``settle``.
+
+        Raises:
+            BadInput: the receipt is not settled for this objective, or as in ``settle``.
+        """
+        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
+        return revise.revise(self.bank, row, reason, dry_run=dry_run)
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""

@@ -250,7 +250,8 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():
+        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid AND replaced_by IS NULL"
+        if db.execute(settled, (number,)).fetchone():
             raise BadInput("the receipt is settled already", where=where, do="call shown() before settle()")
         db.executemany(
             "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",
