@@ -39,6 +39,14 @@ class Bank:
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
 
+    def forget(self) -> None:
+        """Drop what is known of vectors: some went, or are other ones."""
+        self.store.forget_files(self.scope_id)
+        self.index.restart()
+        with self._vectors_lock:
+            self._vectors.clear()
+        self._dim = 0
+
     def stored(self, db: Connection, digests: Iterable[str]) -> Iterable[tuple]:
         """Ask the store for the vectors of texts that are not in memory: ``(hash, vector)``."""
         with self._vectors_lock:
@@ -141,5 +149,9 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
     raise BadInput(
-        f"not the id of a {what}", got=id_, expected=f"{letter!r} and a number, e.g. '{letter}12'", where=where
+        f"not the id of a {what}",
+        got=id_,
+        expected=f"{letter!r} and a number, e.g. '{letter}12'",
+        where=where,
+        code="not_an_id",
     )

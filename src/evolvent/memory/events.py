@@ -70,6 +70,11 @@ class Event(NamedTuple):
     q_after: float
 
 
+# the newest number that was given to a value event; those of erased memories stay taken
+NEWEST = (
+    "(SELECT max(n) FROM (SELECT coalesce(max(seq), 0) AS n FROM value_event UNION ALL "
+    "SELECT CAST(body AS BIGINT) FROM meta WHERE name = 'event_seq') numbers)"
+)
 # a value event that counts, of ``value_event e JOIN memory m``: not in a range that was voided
 COUNTS = (
     "NOT EXISTS (SELECT 1 FROM void x WHERE x.scope_id = m.scope_id AND x.undone_at IS NULL "

@@ -16,7 +16,7 @@ from evolvent.memory import events, explain, kept, ledger, recall, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, ValueChange
-from evolvent.memory.maintenance import compact, mend, revise
+from evolvent.memory.maintenance import compact, erase, mend, revise
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
@@ -342,6 +342,35 @@ class Memory:
             dry_run: change nothing, tell exactly what would change.
         """
         return mend.rollback(self.bank, to, reason, dry_run=dry_run)
+
+    def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
+        """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
+
+        Its keys, body, vectors, values, events and lines of receipts go, and the queries, actions and reasons of this
+        scope that quote it. What stays is its number, status "erased", when, why, and who descends from it; memories
+        that were made from it are others. A text that another row says too stays as that row's. The files are written
+        anew, so that nothing of it is left in them; copies that were made before (exports, backups) are yours to find.
+
+        Args:
+            id: the memory, or the number of one of its keys.
+            reason: for the log.
+            dry_run: change nothing, tell exactly what would change.
+
+        Raises:
+            BadInput: unknown memory, or inside ``transaction()``.
+            StoreError: another process keeps SQLite's log in use; erase once more when it is done.
+        """
+        return erase.erase(self.bank, id, reason, dry_run=dry_run)
+
+    def drop_scope(self, name: str, reason: str) -> dict[str, int]:
+        """Erase a scope with everything in it, for good; returns how many rows went, by table.
+
+        Where it is this memory's own scope, the memory is closed.
+        """
+        removed = erase.drop_scope(self.bank, name, reason)
+        if name == self.scope:
+            self.close()
+        return removed
 
     def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
         """Take out what nothing needs, for good.

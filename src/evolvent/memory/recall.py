@@ -75,7 +75,7 @@ def recall(bank: Bank, request: Request) -> Recall:
         # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
             newest = db.execute(
-                "SELECT (SELECT coalesce(max(seq), 0) FROM recall), (SELECT coalesce(max(seq), 0) FROM value_event), "
+                f"SELECT (SELECT coalesce(max(seq), 0) FROM recall), {events.NEWEST}, "
                 "(SELECT coalesce(max(seq), 0) FROM audit)"
             )
             records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
@@ -242,6 +242,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             if name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall",
+                    code="not_handed_out",
                     got=name,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
                     where=where,
@@ -252,7 +253,9 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             return
         settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid AND replaced_by IS NULL"
         if db.execute(settled, (number,)).fetchone():
-            raise BadInput("the receipt is settled already", where=where, do="call shown() before settle()")
+            raise BadInput(
+                "the receipt is settled already", where=where, code="settled_already", do="call shown() before settle()"
+            )
         db.executemany(
             "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",
             [(seq in wanted, number, seq) for seq in offered.values()],

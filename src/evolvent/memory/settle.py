@@ -120,9 +120,7 @@ def read(
         db, "SELECT seq FROM memory WHERE scope_id=? AND seq IN ({})",
         [o.child for o in outcomes if o.child is not None], bank.scope_id,
     )  # fmt: skip
-    newest = db.execute(
-        "SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), (SELECT coalesce(max(seq), 0) FROM value_event)"
-    )
+    newest = db.execute(f"SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), {events.NEWEST}")
     receipts = {seq: _Receipt(stage, from_params(params), bool(is_test)) for seq, stage, params, is_test in found}
     for number in numbers:
         if number not in receipts:

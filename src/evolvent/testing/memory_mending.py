@@ -9,6 +9,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.store import schema
 from evolvent.testing.memory_credit import OPEN, Factory, close_to, make, refused
 
 
@@ -109,7 +110,124 @@ def an_outcome_may_count_less(factory: Factory) -> None:
             assert verify(memory) == []
 
 
+# ------------------------------------------------------------------------------------------------ erasing
+_SECRET = "Ann Lee of Elm Street 7 asked about her divorce"
+
+
+def _everything(memory: Memory) -> str:
+    """Every cell of every table, as text."""
+    store = memory.bank.store
+    return "\n".join(str(row) for table in schema.layout() for row in store.rows(f"SELECT * FROM {table.name}"))
+
+
+def what_is_erased_is_gone(factory: Factory) -> None:
+    """No table holds a word of it; a tombstone stays; the others keep their values, their graph and their texts."""
+    with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
+        parent = memory.remember("task one", "one", polarity="success")
+        r = memory.recall("task one")
+        a = memory.remember(
+            _SECRET, f"answer to {_SECRET}", polarity="success", parents=r, source="Ann Lee", kind="Ann"
+        )
+        assert (
+            memory.remember(f"again: {_SECRET}", f"answer to {_SECRET}", polarity="success", kind="Ann", merge=0.0) == a
+        )
+        child = memory.remember("task two", "two", parents=[a], polarity="success")
+        shared = memory.remember("task three", "three")
+        receipts = [memory.recall(task, k=4) for task in (_SECRET, "task two", "task one", f"Dear all, {_SECRET}!")]
+        for i, recalled in enumerate(receipts[:3]):
+            memory.settle(recalled, i / 2, action=f"I wrote: answer to {_SECRET}" if i else "three")
+        memory.archive(shared, f"because of: {_SECRET}")
+        memory.restore([shared], "no")
+        before = {item.id: (item.value, item.n) for item in memory.items(None)}
+        told = memory.erase(a, "asked for in writing", dry_run=True)
+        assert memory.get(a).body and told.act is None
+        done = memory.erase(a, "asked for in writing")
+        assert done.statuses == told.statuses and done.removed == told.removed and done.removed["text_blob"] >= 3
+        for word in ("Elm Street", "divorce", "Ann"):
+            assert word not in _everything(memory), f"{word!r} is still there"
+        stone = memory.get(a)
+        assert (stone.key, stone.body, stone.status, stone.n) == ("", "", "erased", 0)
+        (line,) = memory.explain(a).to_dict()["audit"]
+        assert (line["verb"], line["reason"]) == ("erase", "asked for in writing")
+        assert [item.id for item in memory.items("erased")] == [a] and memory.get(child).parents == (a,)
+        assert a in memory.get(a).id and stone.parents == (parent,)
+        after = {item.id: (item.value, item.n) for item in memory.items(None)}
+        assert {k: v for k, v in after.items() if k != a} == {k: v for k, v in before.items() if k != a}
+        assert verify(memory) == [] and memory.rebuild_values() == 0
+        memory.restore([a], "it comes back?")
+        memory.rollback(r, "it comes back?")
+        assert memory.get(a).status == "erased" and memory.erase(a, "again").nothing
+        memory.settle(receipts[3], 1.0)
+        assert a not in memory.recall(_SECRET, k=9).ids and verify(memory) == []
+        b = memory.remember(_SECRET, "said again")  # a new memory, not the old one
+        assert b != a and memory.recall(_SECRET, k=9).items[0].id == b
+        with refused("erasing inside a transaction"), memory.transaction():
+            memory.erase(b, "why")
+    with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
+        assert memory.recall(_SECRET, k=9).items[0].id == b and verify(memory) == []
+
+
+def a_text_that_others_say_stays_theirs(factory: Factory) -> None:
+    """Erased under one memory, a key and a body stay where a living memory says the same."""
+    with make(factory) as memory:
+        a, b = (memory.remember("task one", "shared body", kind=kind) for kind in ("a", "b"))
+        memory.settle(memory.recall("task one", k=2), 1.0)
+        other = memory.get(b)
+        memory.erase(a, "why")
+        assert memory.get(b) == other and memory.recall("task one", k=2).ids == [b] and verify(memory) == []
+        memory.erase(b, "why")
+        assert "shared body" not in _everything(memory) and memory.recall("task one").ids == []
+
+
+def events_get_no_number_twice(factory: Factory) -> None:
+    """Voids and receipts name events by number: those of what was erased are not given again."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "one")
+        at = memory.recall("task one")
+        memory.settle(memory.recall("task one"), 0.0)
+        memory.rollback(at, "its events are void")
+        b = memory.remember("task one", "two")
+        memory.erase(a, "why")
+        start = memory.get(b).value
+        memory.settle(memory.recall("task one"), 1.0)
+        assert memory.get(b).n == 1 and memory.get(b).value != start, "its event fell into an old void"
+        assert memory.rebuild_values() == 0 and verify(memory) == []
+
+
+def a_dropped_scope_is_gone(factory: Factory) -> None:
+    """Its rows, texts, names and settings; another scope is what it was, and goes on."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "said in both")
+        memory.settle(memory.recall("task one"), 1.0)
+        before = memory.items(None)
+        with make(factory, scope=_SECRET) as tenant:
+            tenant.remember("task one", "said in both")
+            for i in range(3):
+                tenant.settle(tenant.recall(f"{_SECRET} {i}"), 1.0, action=f"{_SECRET} said")
+                tenant.remember(f"{_SECRET} {i}", f"{_SECRET}, {i}", parents=tenant.recall("task one"))
+            tenant.meta_set("at", 7)
+            tenant.rollback(tenant.recall("task one"), "why")
+        with refused("an unknown scope"):
+            memory.drop_scope("nobody", "why")
+        removed = memory.drop_scope(_SECRET, "the contract ended")
+        assert removed["memory"] == 4 and removed["scope"] == 1
+        for word in ("Elm Street", "divorce", "Ann"):
+            assert word not in _everything(memory), f"{word!r} is still there"
+        assert memory.items(None) == before and verify(memory) == []
+        memory.settle(memory.recall("task one"), 0.0)
+        memory.remember("task two", "two")
+        assert memory.get(a).n == 2 and memory.rebuild_values() == 0 and verify(memory) == []
+    with make(factory, scope=_SECRET) as tenant:
+        assert tenant.items(None) == [] and tenant.meta_get("at") is None
+        tenant.remember("task one", "again")
+        assert len(tenant.recall("task one").items) == 1 and verify(tenant) == []
+
+
 CHECKS = (
+    what_is_erased_is_gone,
+    a_text_that_others_say_stays_theirs,
+    events_get_no_number_twice,
+    a_dropped_scope_is_gone,
     a_revised_outcome_gives_what_it_would_have_given,
     only_a_settled_outcome_is_revised,
     an_outcome_may_count_less,

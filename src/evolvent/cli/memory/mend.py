@@ -1,4 +1,4 @@
-"""`evolvent memory revise|rollback|quarantine|restore|compact`: each tells what it changes, and how to take it back."""
+"""`evolvent memory revise|rollback|quarantine|…|erase`: each tells what it changes, and how to take it back."""
 
 from __future__ import annotations
 
@@ -121,6 +121,43 @@ def compact(
         _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
 
 
+def erase(
+    store: Annotated[str, Positional], id: Annotated[str, Positional], *, reason: str = _REASON,
+    scope: str = "default", dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Erase a memory with all it said, for good; its number, the date and the reason stay.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        id: id of the memory (m3).
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
+    """
+    with closing(open_memory(store, scope)) as memory:
+        _tell(memory.erase(id, reason, dry_run=dry_run), store, scope, dry_run, json)
+
+
+def drop_scope(
+    store: Annotated[str, Positional], name: Annotated[str, Positional], *, yes: bool = False, reason: str = _REASON
+) -> None:
+    """Erase a scope with everything in it, for good.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        name: the scope.
+        yes: really do it; without this flag nothing happens.
+        reason: text for the log.
+    """
+    with closing(open_memory(store, name)) as memory, Live(plain=True) as live:
+        if not yes:
+            do = "give --yes; `evolvent memory export` makes a copy first"
+            raise BadInput("that is for good", got=name, where="evolvent memory drop-scope", do=do)
+        removed = memory.drop_scope(name, reason)
+        _table(live, f"Scope {name!r} is gone", ["table", "rows"], [[table, n] for table, n in removed.items() if n])
+
+
 def _named(ids: tuple[str, ...]) -> list[str]:
     if not ids:
         raise BadInput("no memories are named", expected="ids, e.g. m3 m7", where="evolvent memory")
@@ -175,4 +212,5 @@ def _table(live: Live, title: str, columns: list[str], rows: list[list[object]])
             live.note(f"… and {len(rows) - _ROWS} more (all with --json)")
 
 
-COMMANDS = {"revise": revise, "rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact}
+COMMANDS = {"revise": revise, "rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact,
+            "erase": erase, "drop-scope": drop_scope}  # fmt: skip

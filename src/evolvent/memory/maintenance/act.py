@@ -48,13 +48,13 @@ class Mended:
     """What one act changed; of a dry run: what it would change.
 
     Attributes:
-        verb: archive, quarantine, restore, rollback, revise or compact.
+        verb: archive, quarantine, restore, rollback, revise, erase or compact.
         act: its line in the log ("a17"); ``None`` of a dry run, or when nothing was to do.
         target: what it was asked to do it to.
         statuses: memories whose status changed, oldest first.
         values: values that changed, by memory.
         events: value events that stopped to count; negative: that count again.
-        removed: rows taken out of the store (compact), by table.
+        removed: rows taken out of the store (compact, erase), by table.
         kept: memories that a rollback left in quarantine, although they were in use at that moment.
     """
 
@@ -103,6 +103,8 @@ class Act:
                 row = store.row("SELECT status, superseded_by FROM memory WHERE seq = ?", (seq,))
                 assert row is not None
                 was, successor = row
+                if was == "erased":
+                    continue  # nothing brings that back
                 # only what is replaced names its successor; an archived one keeps the name for its history
                 kept = None if now == "active" else by if by is not None else successor
                 db.execute("UPDATE memory SET status = ?, superseded_by = ? WHERE seq = ?", (now, kept, seq))

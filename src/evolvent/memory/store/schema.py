@@ -238,6 +238,7 @@ def check_version(found: int, where: str) -> None:
     if found != VERSION:
         raise StoreError(
             "the memory was written by a newer version" if found > VERSION else "the memory is of another version",
+            code="other_schema",
             got=f"schema {found}",
             expected=f"schema {VERSION}, or an older one from 3 on",
             where=where,

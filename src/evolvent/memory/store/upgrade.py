@@ -39,6 +39,7 @@ POSTGRES = (
   ADD COLUMN replaced_by BIGINT REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED""",
     "DROP INDEX outcome_once",
     *(statement for statement in schema.tables() if statement.startswith("CREATE UNIQUE INDEX")),
+    postgres_schema.REFUSE,
     *postgres_schema.EMBEDDED,
     f"UPDATE evolvent_store SET version = {schema.VERSION}",
 )
