@@ -75,13 +75,13 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
     steps = experience.steps
     last = steps[-1] if steps else None
     recall = last.recall if last else None
-    by_id = {item.id: item for item in recall.items} if recall else {}
+    by_id = {item.id: item for item in recall} if recall else {}
     return Attempt(
         episode=episode,
         situation=steps[0].key if steps else "",
         action=last.action if last else "",
         shown=tuple(by_id[i] for i in (last.shown if last else ()) if i in by_id),
-        omitted=recall.omitted if recall else (),
+        omitted=() if recall is None else recall.omitted,
         lesson=lesson,
         prompt_tokens=counted.prompt_tokens,
         seconds=time.perf_counter() - started,
