@@ -65,16 +65,19 @@ def filled(text: str, parts: dict[str, str]) -> str:
 
 
 def index() -> str:
-    """One row an algorithm, from its module's first line and constants."""
-    lines = ["| algorithm | levels | status | paper | |", "|---|---|---|---|---|"]
-    for entry in catalogue.entries("algos"):
-        name = f"[`{entry.name}`]({entry.name}.md)" if (PAGES / f"{entry.name}.md").exists() else f"`{entry.name}`"
-        told = entry.constants
-        summary = entry.summary.partition(": ")[2] or entry.summary
-        lines.append(
-            f"| {name} | {', '.join(told.get('LEVELS', ()))} | {told.get('STATUS')} | {told.get('PAPER')} | {summary} |"
-        )
-    return "\n".join(lines)
+    """A table a kind, with one row an algorithm, from its module's first line and constants."""
+    lines: list[str] = []
+    for title, group in catalogue.by_kind().items():
+        head, _, rest = title.partition(": ")
+        lines += [f"### {head.capitalize()}: {rest}", ""]
+        lines += ["| algorithm | levels | status | paper | |", "|---|---|---|---|---|", *map(_row, group), ""]
+    return "\n".join(lines[:-1])
+
+
+def _row(entry: catalogue.Entry) -> str:
+    name = f"[`{entry.name}`]({entry.name}.md)" if (PAGES / f"{entry.name}.md").exists() else f"`{entry.name}`"
+    told, summary = entry.constants, entry.summary.partition(": ")[2] or entry.summary
+    return f"| {name} | {', '.join(told.get('LEVELS', ()))} | {told.get('STATUS')} | {told.get('PAPER')} | {summary} |"
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def _poison(kind: str, k: int, tasks: list[Task], seed: int) -> tuple[set[str], 
     for i in range(k):
         task = tasks[order[i % len(order)]]
         about, constants = BY_NAME[task.kind], task.meta["constants"]
-        key = about.question(task.meta["wording"] + 1 + i // len(order), constants)
+        key = about.question((task.meta["wording"] + 1 + i // len(order)) % len(about.wordings), constants)
         body = about.query("wrong", constants) if kind == "convention" else INJECTED
         rows.append({"key": key, "body": body, "source": "forum", "merge": None})
         victims.add(task.kind)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +38,24 @@ class Entry:
     constants: dict[str, Any]
     package: str = ""
     """The installed package that brings it; ``""`` = this one."""
+
+
+KINDS = {
+    "memory": "memory: a frozen model learns from experience",
+    "language": "language: weights of a language model",
+    "team": "team: agents in environments",
+    "": "of your own",
+}
+"""What a system learns with, by the ``KIND`` of its ``Config``, in words; lists and docs go by it."""
+
+
+def by_kind(others: Sequence[Entry] = ()) -> dict[str, list[Entry]]:
+    """The systems of the package and ``others``, under the heading of their kind."""
+    groups: dict[str, list[Entry]] = {title: [] for title in KINDS.values()}
+    for entry in [*entries("algos"), *others]:
+        kind = getattr(settings_of(entry.name), "KIND", "")
+        groups.setdefault(KINDS.get(kind, kind), []).append(entry)
+    return {title: group for title, group in groups.items() if group}
 
 
 def entries(package: str) -> list[Entry]:
@@ -65,6 +84,15 @@ class System:
     def settings(self) -> Any:
         """The settings that it has by default."""
         return self.module.Config()
+
+    def evaluate(self) -> Callable[..., Any] | None:
+        """What ``evolvent eval`` calls: its own, or that of all learners of language models; ``None`` = it cannot."""
+        own = getattr(self.module, "evaluate", None)
+        if own is None and getattr(self.Config, "KIND", "") == "language":
+            from evolvent.runs.language.frozen import evaluate_language
+
+            return functools.partial(evaluate_language, self.Config)
+        return own
 
 
 def system(name: str) -> System:
@@ -99,17 +127,18 @@ def settings_of(name: str) -> type[Any]:
     path = _modules("algos").get(name)
     if path is None:
         return system(name).Config
-    return _alone(f"evolvent.algos.{name}", path, {"Config"}).Config
+    return _alone(f"evolvent.algos.{name}", path, frozenset({"Config"})).Config
 
 
-def _alone(name: str, path: Path, wanted: set[str]) -> ModuleType:
-    """A module of the package with nothing but ``wanted`` and what that needs, also of other modules of the package."""
+@functools.cache
+def _alone(name: str, path: Path, names: frozenset[str]) -> ModuleType:
+    """A module of the package with nothing but ``names`` and what these need, also of other modules of the package."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     module = ModuleType(f"{name}:alone")
     module.__file__, module.__doc__ = str(path), ast.get_docstring(tree)
     sys.modules[module.__name__] = module  # where dataclasses look
     kept: list[ast.stmt] = []
-    wanted = wanted | {"annotations"}
+    wanted = {*names, "annotations"}
     for node in reversed(tree.body):  # what is used stands above
         if isinstance(node, ast.Import | ast.ImportFrom):
             node.names = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in wanted]
@@ -130,7 +159,7 @@ def _taken(node: ast.stmt, into: ModuleType) -> bool:
     path = Path(__file__).parent.joinpath(*str(node.module).split(".")[1:]).with_suffix(".py")
     if not path.is_file():
         return False
-    source = _alone(str(node.module), path, {alias.name for alias in node.names})
+    source = _alone(str(node.module), path, frozenset(alias.name for alias in node.names))
     for alias in node.names:
         setattr(into, alias.asname or alias.name, getattr(source, alias.name))
     return True

@@ -8,6 +8,7 @@ import memory_replay as lives
 import pytest
 
 from evolvent.cli.memory.verify import verify
+from evolvent.memory.store.opening import open_store
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,8 @@ def old(tmp_path_factory):
     folder = tmp_path_factory.mktemp("old")
     with tarfile.open(lives.ARCHIVE) as tar:
         tar.extractall(folder, filter="data")
+    for name in ("before.db", "after.db"):
+        open_store(folder / name).close()  # of schema 3: brought to this one
     return folder / "before.db", folder / "after.db"
 
 

@@ -30,7 +30,6 @@ from evolvent.learn.tokens.objectives_of_papers import AEPO
 from evolvent.runs.language.branching import Branching, collect_branching
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import Needs
@@ -74,8 +73,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run, "aepo", rule, objective, collect=lambda _: collect_branching(run, branching),
             grad_clip=config.grad_clip,
         )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -31,7 +31,6 @@ from evolvent.learn.tokens.objectives_of_papers import ARCHER
 from evolvent.models.language.acting import Acting
 from evolvent.runs.language.config import LanguageConfig, check_stages
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import CRITIC, Needs
 
@@ -111,8 +110,3 @@ def _answers(run: LanguageRun, drawn: list[Situation], update: int) -> list[Epis
         episode.end(truncated=True)
         answered.append(episode)
     return answered
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

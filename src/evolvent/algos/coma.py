@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -40,7 +41,8 @@ from evolvent.learn.team.optimal_baseline import choice_columns, policy_of
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors
 from evolvent.models.team.joint_q import JointQ
-from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.actors import acting
+from evolvent.runs.team.evaluation import Act
 from evolvent.runs.team.frozen import evaluate_team
 from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 
@@ -122,14 +124,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("coma")
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Play the newest checkpoint frozen, on ``env`` if given: another team needs shared actors and ``ids=False``."""
+def _played(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+    actors, _ = make_networks(config, team)
+    return acting(actors), {"actors": actors}
 
-    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-        actors, _ = make_networks(config, team)
-        return acting(actors), {"actors": actors}
 
-    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+evaluate = partial(evaluate_team, Config, _played)
 
 
 def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:

@@ -34,7 +34,6 @@ from evolvent.learn.tokens.objectives_of_papers import DAPO
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.dynamic_sampling import collect_differing
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 
@@ -80,8 +79,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         some = step_left_out.Config(partial(step_group_std.assign, config=RULE), out=lambda _: fresh["out"])
         rule = Rule.of(step_left_out, "group_std_overlong", "GRPO, with a penalty on length", some)
         return learn(run, "dapo", rule, objective, collect=collect, grad_clip=config.grad_clip)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

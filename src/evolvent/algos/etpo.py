@@ -31,7 +31,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.critics.soft_q_net import SLOW, Q, SoftQ, SoftQConfig
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.run import open_language
 
 PAPER = "arXiv 2402.06700"
@@ -84,8 +83,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run.log(episodes, ledger, **metrics)
         summary = "what the soft backup says the token is worth (a target, not an advantage)"
         return run.finish("etpo", Rule.of(token_soft_bellman, "etpo", summary, rule))
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -31,7 +31,6 @@ from evolvent.learn.tokens.objectives_of_papers import EVOL_RL
 from evolvent.memory import embedders
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import REFERENCE, Needs
@@ -75,8 +74,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = Rule.of(step_left_out, "majority_novelty", "agreement with the majority, and novelty", some)
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
         return learn(run, "evol_rl", rule, objective, grad_clip=config.grad_clip)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

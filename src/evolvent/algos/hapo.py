@@ -25,7 +25,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import HAPO
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import Needs
@@ -66,8 +65,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             return {}
 
         return learn(run, "hapo", RULE, objective, before=follow, grad_clip=config.grad_clip)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

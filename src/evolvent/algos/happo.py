@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -29,18 +30,18 @@ import torch
 from torch import Tensor
 
 from evolvent.core.folder import RunFolder
-from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
-from evolvent.learn.team.batch import Batch, Own, View
-from evolvent.learn.team.critic import fit_critic, scaled_targets
+from evolvent.learn.team.batch import Batch, Own
+from evolvent.learn.team.critic import fit_state_critic
 from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.ppo import PPO
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
-from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+from evolvent.runs.team.run import open_team
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")
@@ -48,31 +49,8 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(TeamConfig):
+class Config(PPO, ActorsConfig):
     """Settings of HAPPO."""
-
-    envs: int = 20
-    """Copies of the environment that are stepped in parallel."""
-    horizon: int = 200
-    """Rollout length T: steps of each copy of the environment between two updates."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Hidden layers of every actor and of the critic, as their widths."""
-    epochs: int = 5
-    """Epochs of each actor over a rollout."""
-    critic_epochs: int = 5
-    """Epochs of the critic over a rollout."""
-    minibatches: int = 1
-    """Minibatches that a rollout is split into."""
-    lr: float = 5e-4
-    """Learning rate of the actors (Adam, eps 1e-5)."""
-    critic_lr: float = 5e-4
-    """Learning rate of the critic."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 0.01
-    """Coefficient of the entropy bonus."""
-    grad_clip: float = 10.0
-    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -83,13 +61,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
         adams = [torch.optim.Adam(actors.parameters_of(i), lr=config.lr, eps=1e-5, fused=True) for i in range(n_agents)]
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
-        norm = ValueNorm()
+        norm, value = ValueNorm(), state_value(critic, n_agents)
         parts = {f"adam_{i}": adam for i, adam in enumerate(adams)}
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam, **parts)
-
-        def value(view: View) -> Tensor:
-            return critic(view.state).unsqueeze(-1).expand(-1, n_agents)
-
         for _ in team.updates():
             view = team.view
             for _ in range(config.horizon):
@@ -103,25 +77,15 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 _, metrics = improve_in_turn(config, actors, adams, batch, adv, team.generator)
-                metrics |= learn_values(config, critic, critic_adam, norm, batch, ledger, team.generator)
+                passes = batch.passes(config.critic_epochs, config.minibatches, team.generator)
+                metrics |= fit_state_critic(
+                    critic, critic_adam, norm, batch, ledger, passes, clip=config.clip, grad_clip=config.grad_clip
+                )
             team.log(ledger, **metrics)
         return team.finish("happo")
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Play the newest checkpoint frozen, on ``env`` if given: separate actors fit the same agents only."""
-
-    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-        actors = make_actors(config, team)
-        return acting(actors), {"actors": actors}
-
-    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
-
-
-def make_actors(config: Config, team: TeamRun) -> Actors:
-    """One actor for each agent."""
-    actors = Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, ids=team.steps.ids)
-    return actors.to(team.device)
+evaluate = partial(evaluate_team, Config, played)
 
 
 def improve_in_turn(
@@ -139,8 +103,7 @@ def improve_in_turn(
         rows_told.append(improve_one(config, actors, i, adams[i], own, passes, (adv[:, i], factor)))
         with torch.no_grad():
             logp = actors.logprobs_one(i, own.obs, own.action, available_BN=own.available).logp
-            log_ratio = (logp - own.logp).sum(-1)
-            factor = factor * (log_ratio if own.active is None else log_ratio.masked_fill(~own.active, 0.0)).exp()
+            factor = factor * own.ratio(logp)
     metrics = {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
     return factor, metrics | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
 
@@ -163,17 +126,3 @@ def improve_one(
         return -gain - config.entropy * entropy, {"policy_loss": -gain, "entropy": entropy, "clipped": moved}
 
     return descend(adam, passes, loss_of, adv, mask=own.active, grad_clip=config.grad_clip)
-
-
-def learn_values(
-    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
-    ledger: RolloutLedger, generator: torch.Generator,
-) -> dict[str, float]:  # fmt: skip
-    """Fit the critic to the lambda-returns of the team; its mean loss, and how much of them it knew."""
-    target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
-    passes = batch.passes(config.critic_epochs, config.minibatches, generator)
-    state = batch.view.state.flatten(0, 1)
-    return fit_critic(
-        lambda rows: critic(state[rows]), adam, target, passes, old_value=old, clip=config.clip,
-        grad_clip=config.grad_clip, mask=mask,
-    )  # fmt: skip

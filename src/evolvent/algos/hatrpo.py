@@ -23,6 +23,7 @@ normalised once a rollout and the critic's last layer is rescaled with them; age
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -30,18 +31,17 @@ import torch
 from torch import Tensor
 
 from evolvent.core.folder import RunFolder
-from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import masked_mean, normalised
-from evolvent.learn.team.batch import Batch, Own, View
-from evolvent.learn.team.critic import fit_critic, scaled_targets
+from evolvent.learn.team.batch import Batch, Own
+from evolvent.learn.team.critic import fit_state_critic
 from evolvent.learn.team.trust_region import Step, trust_region_step
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
-from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+from evolvent.runs.team.run import open_team
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")
@@ -49,15 +49,9 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(TeamConfig):
+class Config(ActorsConfig):
     """Settings of HATRPO."""
 
-    envs: int = 20
-    """Copies of the environment that are stepped in parallel."""
-    horizon: int = 200
-    """Rollout length T: steps of each copy of the environment between two updates."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Hidden layers of every actor and of the critic, as their widths."""
     delta: float = 0.01
     """Trust region: largest mean KL divergence between an actor before and after an update, in nats."""
     damping: float = 0.1
@@ -68,10 +62,6 @@ class Config(TeamConfig):
     """Line search: largest number of steps tried."""
     backtrack: float = 0.8
     """Line search: factor by which a step shrinks from one try to the next."""
-    critic_epochs: int = 5
-    """Epochs of the critic over a rollout."""
-    critic_lr: float = 5e-4
-    """Learning rate of the critic (Adam, eps 1e-5)."""
     value_clip: float = 0.2
     """Clip range of values."""
     grad_clip: float = 10.0
@@ -81,16 +71,11 @@ class Config(TeamConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
-        n_agents = team.env.team.n_agents
         actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
-        norm = ValueNorm()
+        norm, value = ValueNorm(), state_value(critic, team.env.team.n_agents)
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam)
-
-        def value(view: View) -> Tensor:
-            return critic(view.state).unsqueeze(-1).expand(-1, n_agents)
-
         for _ in team.updates():
             view = team.view
             for _ in range(config.horizon):
@@ -104,25 +89,15 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 adv = batch.credit(ledger)
             with team.clock("learn"):  # LEARN
                 _, metrics = improve_in_turn(config, actors, batch, adv, team.generator)
-                metrics |= learn_values(config, critic, critic_adam, norm, batch, ledger, team.generator)
+                passes = batch.passes(config.critic_epochs, 1, team.generator)
+                metrics |= fit_state_critic(
+                    critic, critic_adam, norm, batch, ledger, passes, clip=config.value_clip, grad_clip=config.grad_clip
+                )
             team.log(ledger, **metrics)
         return team.finish("hatrpo")
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Play the newest checkpoint frozen, on ``env`` if given: separate actors fit the same agents only."""
-
-    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-        actors = make_actors(config, team)
-        return acting(actors), {"actors": actors}
-
-    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
-
-
-def make_actors(config: Config, team: TeamRun) -> Actors:
-    """One actor for each agent."""
-    actors = Actors(team.env.team, team.steps.obs_dim, hidden=config.hidden, ids=team.steps.ids)
-    return actors.to(team.device)
+evaluate = partial(evaluate_team, Config, played)
 
 
 def improve_in_turn(
@@ -153,10 +128,7 @@ def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Te
         old = actors.params_one(agent, own.obs, available_BN=own.available)
 
     def ratio() -> Tensor:
-        """Of whole actions; 1 where the agent was not alive."""
-        logp = actors.logprobs_one(agent, own.obs, own.action, available_BN=own.available).logp
-        log_ratio = (logp - own.logp).sum(-1)
-        return (log_ratio if own.active is None else log_ratio.masked_fill(~own.active, 0.0)).exp()
+        return own.ratio(actors.logprobs_one(agent, own.obs, own.action, available_BN=own.available).logp)
 
     def kl() -> Tensor:
         now = actors.params_one(agent, own.obs, available_BN=own.available)
@@ -168,17 +140,3 @@ def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Te
     )  # fmt: skip
     with torch.no_grad():
         return step, ratio()
-
-
-def learn_values(
-    config: Config, critic: Critic, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
-    ledger: RolloutLedger, generator: torch.Generator,
-) -> dict[str, float]:  # fmt: skip
-    """Fit the critic to the lambda-returns of the team; its mean loss, and how much of them it knew."""
-    target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
-    passes = batch.passes(config.critic_epochs, 1, generator)
-    state = batch.view.state.flatten(0, 1)
-    return fit_critic(
-        lambda rows: critic(state[rows]), adam, target, passes, old_value=old, clip=config.value_clip,
-        grad_clip=config.grad_clip, mask=mask,
-    )  # fmt: skip

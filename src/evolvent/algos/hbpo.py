@@ -25,7 +25,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import HBPO
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.granted import check_budgets, granted
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -66,8 +65,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", rule), objective,
             collect=lambda _: (run.collect(granted(run, config.budgets)), {}), grad_clip=config.grad_clip,
         )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -20,6 +20,7 @@ and the critics' last layers are rescaled with them; no recurrence.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,12 +33,12 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.losses import normalised, own_means
 from evolvent.learn.team.batch import Batch, View
 from evolvent.learn.team.critic import fit_critic, scaled_targets
-from evolvent.learn.team.ppo import improve_together
+from evolvent.learn.team.ppo import PPO, improve_together
 from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors, Critic
-from evolvent.runs.team.evaluation import Act, acting
+from evolvent.models.team.actors import Critic
+from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+from evolvent.runs.team.run import open_team
 
 PAPER = "arXiv 2011.09533"
 LEVELS = ("agent", "step")
@@ -45,33 +46,11 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(TeamConfig):
+class Config(PPO, ActorsConfig):
     """Settings of IPPO."""
 
-    envs: int = 20
-    """Copies of the environment that are stepped in parallel."""
-    horizon: int = 200
-    """Rollout length T: steps of each copy of the environment between two updates."""
     shared: bool = True
     """Share the parameters of one actor and of one critic among all agents."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Hidden layers of actors and critics, as their widths."""
-    epochs: int = 5
-    """Epochs of the actors over a rollout."""
-    critic_epochs: int = 5
-    """Epochs of the critics over a rollout."""
-    minibatches: int = 1
-    """Minibatches that a rollout is split into."""
-    lr: float = 5e-4
-    """Learning rate of the actors (Adam, eps 1e-5)."""
-    critic_lr: float = 5e-4
-    """Learning rate of the critics."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 0.01
-    """Coefficient of the entropy bonus."""
-    grad_clip: float = 10.0
-    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -111,21 +90,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("ippo")
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Play the newest checkpoint frozen, on ``env`` if given: another team needs shared actors and ``ids=False``."""
-
-    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-        actors = make_actors(config, team)
-        return acting(actors), {"actors": actors}
-
-    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
-
-
-def make_actors(config: Config, team: TeamRun) -> Actors:
-    """One actor for each agent, or one for all."""
-    steps = team.steps
-    actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
-    return actors.to(team.device)
+evaluate = partial(evaluate_team, Config, played)
 
 
 def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import KTO
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule, taking_part
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.pairs import attempts, find_pairs
 from evolvent.runs.language.run import open_language
@@ -62,8 +61,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run, "kto", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),
             after=lambda ledger: {"compared": float(taking_part(ledger))}, grad_clip=config.grad_clip,
         )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -25,8 +25,8 @@ nothing; advantages are divided by their spread but not centred, since their mea
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -38,16 +38,16 @@ from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
 from evolvent.learn.losses import normalised
-from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.batch import Batch
 from evolvent.learn.team.critic import fit_critic, scaled_targets
 from evolvent.learn.team.optimal_baseline import choice_columns, number_columns
-from evolvent.learn.team.ppo import improve_together
+from evolvent.learn.team.ppo import PPO, improve_together
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
 from evolvent.models.team.joint_q import JointQ
-from evolvent.runs.team.evaluation import Act, acting
+from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+from evolvent.runs.team.run import TeamRun, open_team
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")
@@ -56,56 +56,29 @@ OB_SAMPLES = 100  # actions drawn for the baseline of a continuous action
 
 
 @dataclass(frozen=True)
-class Config(TeamConfig):
+class Config(PPO, ActorsConfig):
     """Settings of MAPPO."""
 
-    envs: int = 20
-    """Copies of the environment that are stepped in parallel."""
-    horizon: int = 200
-    """Rollout length T: steps of each copy of the environment between two updates."""
     shared: bool = True
     """Share the parameters of one actor among all agents."""
     optimal_baseline: Literal["none", "surrogate", "exact"] = "none"
     """Baseline: none = V(s); of least variance: surrogate = by logits, exact = by all weights."""
-    hidden: tuple[int, ...] = (128, 128)
-    """Hidden layers of actors and critics, as their widths."""
-    epochs: int = 5
-    """Epochs of the actors over a rollout."""
-    critic_epochs: int = 5
-    """Epochs of the critics over a rollout."""
-    minibatches: int = 1
-    """Minibatches that a rollout is split into."""
-    lr: float = 5e-4
-    """Learning rate of the actors (Adam, eps 1e-5)."""
-    critic_lr: float = 5e-4
-    """Learning rate of the critics."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 0.01
-    """Coefficient of the entropy bonus."""
-    grad_clip: float = 10.0
-    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     with open_team(config, folder, live, resume=resume) as team:
-        spec, steps = team.env.team, team.steps
         actors = make_actors(config, team)
-        critic = Critic(steps.state_dim, hidden=config.hidden).to(team.device)
+        critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
         q = None if config.optimal_baseline == "none" else joint_q(config, team)
         adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
         critics = [critic] if q is None else [critic, q]
         rate = config.critic_lr
         critic_adams = [torch.optim.Adam(net.parameters(), lr=rate, eps=1e-5, fused=True) for net in critics]
-        norm = ValueNorm()
+        norm, value = ValueNorm(), state_value(critic, team.env.team.n_agents)
         parts = {f"critic_{i}": net for i, net in enumerate(critics)}
         parts |= {f"critic_adam_{i}": net for i, net in enumerate(critic_adams)}
         team.keep(acting(actors), actors=actors, adam=adam, norm=norm, **parts)
-
-        def value(view: View) -> Tensor:
-            return critic(view.state).unsqueeze(-1).expand(-1, spec.n_agents)
-
         for _ in team.updates():
             view = team.view
             for _ in range(config.horizon):
@@ -127,21 +100,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("mappo")
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Play the newest checkpoint frozen, on ``env`` if given: another team needs shared actors and ``ids=False``."""
-
-    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-        actors = make_actors(config, team)
-        return acting(actors), {"actors": actors}
-
-    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
-
-
-def make_actors(config: Config, team: TeamRun) -> Actors:
-    """One actor for each agent, or one for all."""
-    steps = team.steps
-    actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
-    return actors.to(team.device)
+evaluate = partial(evaluate_team, Config, played)
 
 
 def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
@@ -158,7 +117,7 @@ def learn_values(
     heads = [critic.head] if q is None else [critic.head, q.head]
     target, old, mask = scaled_targets(norm, batch, ledger, heads, shared=True)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
-    passes = functools.partial(batch.passes, config.critic_epochs, config.minibatches, generator)
+    passes = partial(batch.passes, config.critic_epochs, config.minibatches, generator)
     metrics = fit_critic(
         lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,
         grad_clip=config.grad_clip, mask=mask,

@@ -29,7 +29,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import NFT
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule, left_out
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 
@@ -68,8 +67,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run, "nft", RULE, replace(NFT, floor=config.floor), before=judge,
             after=lambda ledger: {"left_out": left_out(ledger)}, grad_clip=config.grad_clip,
         )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -22,7 +22,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import OPMD
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 
@@ -52,8 +51,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         rule = Rule.of(step_log_avg_exp, "log_avg_exp", "the return against a soft maximum over its group", soft)
     with open_language(config, folder, live, resume=resume) as run:
         return learn(run, "opmd", rule, replace(OPMD, opmd=config.opmd), grad_clip=config.grad_clip)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

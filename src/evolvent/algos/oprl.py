@@ -35,7 +35,6 @@ from evolvent.learn.tokens.objectives_of_papers import OPRL
 from evolvent.learn.tokens.policy_gradient import improve
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.notes import note_logp
 from evolvent.runs.language.run import LanguageRun, open_language
@@ -100,8 +99,3 @@ def _prefer(
         grad_clip=PRM_CLIP, generator=run.generator, reference=run.logprobs("policy"),
     )  # fmt: skip
     return {"pairs": float(len(pairs)), "prm_loss": metrics["loss"], "prm_accuracy": metrics["accuracy"]}
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -19,7 +19,8 @@ weights. Those of MAT (``algos/mat.py``) apply.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,12 +30,12 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
+from evolvent.learn.losses import clipped_surrogate
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import scaled_targets
-from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.descent import Rows
+from evolvent.learn.team.joint import Joint, improve_joint
 from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.joint import Acted, JointPolicy
+from evolvent.models.team.joint import Acted, JointLogprobs, JointPolicy
 from evolvent.models.team.plackett_luce import Ranker, draw_order, order_logp
 from evolvent.runs.team.evaluation import Act
 from evolvent.runs.team.frozen import evaluate_team
@@ -46,29 +47,9 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(TeamConfig):
+class Config(Joint, TeamConfig):
     """Settings of PMAT."""
 
-    width: int = 64
-    """Embedding width of the transformer."""
-    blocks: int = 1
-    """Transformer blocks of the encoder and of the decoder."""
-    heads: int = 1
-    """Attention heads in each block."""
-    mask_dead: bool = False
-    """Mask dead agents out of attention."""
-    epochs: int = 15
-    """Epochs over a rollout."""
-    minibatches: int = 1
-    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
-    lr: float = 5e-4
-    """Learning rate (Adam, eps 1e-5)."""
-    clip: float = 0.05
-    """Clip range of probability ratios (of actions and of agent orders) and of values."""
-    entropy: float = 0.01
-    """Coefficient of the entropy bonus over actions."""
-    grad_clip: float = 10.0
-    """Gradient norm above which the gradient is scaled down."""
     rank_weight: float = 1e-4
     """Coefficient of the loss of the agent order (c_rank)."""
 
@@ -125,14 +106,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("pmat")
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Play the newest checkpoint frozen; ``env`` may be a team of another size (train with ``ids=False`` for that)."""
+def _played(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+    net = make_net(config, team)
+    return acting(net), {"policy": net}
 
-    def build(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-        net = make_net(config, team)
-        return acting(net), {"policy": net}
 
-    return evaluate_team(Config, build, folder, live, episodes=episodes, env=env)
+evaluate = partial(evaluate_team, Config, _played)
 
 
 def make_net(config: Config, team: TeamRun) -> Orderly:
@@ -158,36 +137,16 @@ def learn(
     ledger: RolloutLedger, generator: torch.Generator,
 ) -> dict[str, float]:  # fmt: skip
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
-    seen, adv = batch.view.flat(), batch.credit(ledger)
-    seen = replace(seen, obs=net.policy.standardise(seen.obs))  # once for all passes
-    target, old_value, _ = scaled_targets(norm, batch, ledger, [net.policy.critic.last])
-    adv = normalised(adv, batch.view.active).flatten(0, 1)
-    action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    order, old_order_logp = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
+    active = batch.view.flat().active
+    order, old_logp_B = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
 
-    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
-        view = seen[rows]
-        now = net.policy.logprobs(
-            view.obs, action[rows], available_BAN=view.available, active_BA=view.active, order_BA=order[rows],
-            standard=True,
-        )  # fmt: skip
-        gain = clipped_surrogate(now.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
-        error = value_loss(now.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
-        gain, error = masked_mean(gain, view.active), error.mean()
-        entropy = masked_mean(now.entropy_BA, view.active)
+    def ranked(rows: Rows, now: JointLogprobs, adv_BA: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         logp_B = order_logp(net.ranker(now.rep_BAW), order[rows])
-        rank_gain = clipped_surrogate(
-            logp_B[:, None], old_order_logp[rows][:, None], team_mean(adv[rows], view.active), clip=config.clip
-        ).mean()
-        moved = clipped_share(now.logp_BAP, old_logp[rows], config.clip, view.active)
-        metrics = {
-            "policy_loss": -gain, "value_loss": error, "entropy": entropy, "rank_loss": -rank_gain, "clipped": moved
-        }  # fmt: skip
-        return error - gain - config.entropy * entropy - config.rank_weight * rank_gain, metrics
+        adv_B = team_mean(adv_BA, None if active is None else active[rows])
+        gain = clipped_surrogate(logp_B[:, None], old_logp_B[rows][:, None], adv_B, clip=config.clip).mean()
+        return -config.rank_weight * gain, {"rank_loss": -gain}
 
-    passes = batch.passes(config.epochs, config.minibatches, generator)
-    # orders are a mean over joint steps, values over all agents, everything else over those that are alive
-    return descend(optimizer, passes, loss_of, adv, grad_clip=config.grad_clip, whole=seen.active is not None)
+    return improve_joint(config, net.policy, optimizer, norm, batch, ledger, generator, ranked)
 
 
 def team_mean(adv_BA: Tensor, active_BA: Tensor | None) -> Tensor:

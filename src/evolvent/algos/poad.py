@@ -33,7 +33,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import POAD
 from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import CRITIC, Needs
@@ -86,8 +85,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return learn(
             run, "poad", rule, objective, critic=critic, kl_stop=config.kl_stop, grad_clip=config.grad_clip
         )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

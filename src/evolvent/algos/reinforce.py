@@ -23,7 +23,6 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import REINFORCE
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 
@@ -51,8 +50,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = Rule.of(step_return_to_go, "to_go", "what was earned from here on", settings)
     with open_language(config, folder, live, resume=resume) as run:
         return learn(run, "reinforce", rule, objective, grad_clip=config.grad_clip)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

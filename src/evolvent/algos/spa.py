@@ -28,7 +28,6 @@ from evolvent.learn.critics.progress import ProgressEstimator
 from evolvent.learn.tokens.objectives_of_papers import SPA
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import CRITIC, EXECUTED, Needs
@@ -85,8 +84,3 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run, "spa", Rule.of(step_progress, "progress", "estimated progress of each turn, with a critic", rule),
             objective, before=attribute, critic=critic, grad_clip=config.grad_clip,
         )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

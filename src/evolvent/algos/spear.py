@@ -38,7 +38,6 @@ from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
 from evolvent.learn.tokens.replay import Replay
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule, left_out
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.run import open_language
 
 PAPER = "arXiv 2509.22601"
@@ -121,8 +120,3 @@ def faulty(episode: Episode) -> bool:
     if any("\ufffd" in node.text for node in episode.nodes if node.step is not None):
         return True
     return not episode.answer and not episode.outcomes
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

@@ -33,7 +33,6 @@ from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.batch import token_batch
 from evolvent.runs.language.config import LanguageConfig, check_stages
 from evolvent.runs.language.credit import Rule, taking_part
-from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.notes import exact_logprobs
 from evolvent.runs.language.pairs import attempts, find_pairs
 from evolvent.runs.language.run import LanguageRun, open_language
@@ -123,8 +122,3 @@ def _adapter_folder(place: str) -> Path:
         "no adapter there", got=place, expected="a finished run of dpo, or a folder of an adapter",
         where="--reward-from",
     )  # fmt: skip
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
-    return evaluate_language(Config, folder, live, episodes, env=env)

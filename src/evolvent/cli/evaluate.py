@@ -32,16 +32,16 @@ def evaluate(
     """
     opened = RunFolder.open(folder)
     found = catalogue.of_run(opened)
-    name, module = found.name, found.module
-    if not hasattr(module, "evaluate"):
+    name, played = found.name, found.evaluate()
+    if played is None:
         raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder))
     if episodes is not None and episodes < 1:
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")
     options: dict[str, Any] = {"env": env} if env else {}
-    if env and "env" not in inspect.signature(module.evaluate).parameters:
+    if env and "env" not in inspect.signature(played).parameters:
         raise BadInput("this algorithm is evaluated on its own environment", got=f"--env {env}", where=name)
     with Live(plain=True if plain else None) as live, opened:
-        result = module.evaluate(opened, live, episodes, **options)
+        result = played(opened, live, episodes, **options)
         if result is not None:
             other = re.sub(r"[^\w=.-]+", "-", env)[-100:] if env and env != opened.manifest()["env"] else ""
             path = folder / f"eval{other and '-'}{other}.json"

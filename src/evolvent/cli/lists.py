@@ -11,8 +11,8 @@ from evolvent import catalogue
 from evolvent.core.errors import BadInput, closest
 from evolvent.evaluate.live import Live
 
-_Table = tuple[list[str], list[list[object]], list[str]]
-"""Columns, rows, and what installed packages bring that does not load."""
+_Tables = tuple[list[str], dict[str, list[list[object]]], list[str]]
+"""Columns, rows by the title of their table, and what installed packages bring that does not load."""
 
 
 def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool = False) -> None:
@@ -27,22 +27,24 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool
         raise BadInput("nothing of that name", got=what, expected=closest(what, kinds), where="evolvent list")
     with Live(plain=True if plain else None) as live:
         for kind in kinds if what == "all" else (what,):
-            columns, rows, wrong = _LISTS[kind]()
-            live.table(kind, columns, rows)
+            columns, tables, wrong = _LISTS[kind]()
+            for title, rows in tables.items():
+                live.table(title, columns, rows)
             for told in wrong:
                 live.note(f"! left out: {told}")
 
 
-def _list_algos() -> _Table:
-    rows: list[list[object]] = []
-    found, wrong = catalogue.brought("algos")
-    for entry in [*catalogue.entries("algos"), *found]:
+def _list_algos() -> _Tables:
+    def row(entry: catalogue.Entry) -> list[object]:
         levels = ", ".join(entry.constants.get("LEVELS", ())) or None
-        rows.append([entry.name, entry.constants.get("PAPER"), levels, entry.constants.get("STATUS"), _told(entry)])
-    return ["name", "paper", "levels", "status", ""], rows, wrong
+        return [entry.name, entry.constants.get("PAPER"), levels, entry.constants.get("STATUS"), _told(entry)]
+
+    found, wrong = catalogue.brought("algos")
+    tables = {f"algos, {kind}": [row(entry) for entry in group] for kind, group in catalogue.by_kind(found).items()}
+    return ["name", "paper", "levels", "status", ""], tables, wrong
 
 
-def _list_credit() -> _Table:
+def _list_credit() -> _Tables:
     words = {True: "exact", False: "biased", None: None}
     rows: list[list[object]] = []
     found, wrong = catalogue.brought("credit")
@@ -50,15 +52,15 @@ def _list_credit() -> _Table:
         unbiased = entry.constants.get("UNBIASED")
         level = entry.constants.get("LEVEL")
         rows.append([entry.name, level, words.get(unbiased, unbiased), _told(entry)])
-    return ["rule", "level", "policy gradient", ""], rows, wrong
+    return ["rule", "level", "policy gradient", ""], {"credit": rows}, wrong
 
 
-def _list_envs() -> _Table:
+def _list_envs() -> _Tables:
     from evolvent import envs
 
     found, wrong = envs.brought()
     rows: list[list[object]] = [[row.name, row.kind, _told(row), row.options] for row in [*envs.available(), *found]]
-    return ["name", "for", "", "options (name:VARIANT,key=value,…)"], rows, wrong
+    return ["name", "for", "", "options (name:VARIANT,key=value,…)"], {"envs": rows}, wrong
 
 
 def _told(row: Any) -> str:
@@ -66,13 +68,13 @@ def _told(row: Any) -> str:
     return f"{row.summary} (from {row.package})" if row.package else row.summary
 
 
-def _list_models() -> _Table:
+def _list_models() -> _Tables:
     from evolvent import models
 
     found = models.cached_models()
     rows = [dataclasses.asdict(row) if dataclasses.is_dataclass(row) else dict(row) for row in found]  # type: ignore[arg-type]
     columns = list(rows[0]) if rows else ["name"]
-    return columns, [[row[name] for name in columns] for row in rows], []
+    return columns, {"models": [[row[name] for name in columns] for row in rows]}, []
 
 
 _LISTS = {"algos": _list_algos, "envs": _list_envs, "models": _list_models, "credit": _list_credit}

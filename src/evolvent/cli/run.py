@@ -28,8 +28,9 @@ class RunOptions(Where):
 def main(words: list[str]) -> None:
     """Start, or continue, what the words after `evolvent run` ask for."""
     if not words or words[0].startswith("-"):
-        names = "\n".join(f"  {e.name:12} {e.summary}" for e in [*catalogue.entries("algos"), *_brought()])
-        say(f"usage: evolvent run ALGO [--field value ...]; `evolvent run ALGO --help` shows the fields\n\n{names}")
+        say("usage: evolvent run ALGO [--field value ...]; `evolvent run ALGO --help` shows the fields")
+        for title, group in catalogue.by_kind(catalogue.brought("algos")[0]).items():
+            say("\n".join([f"\n{title}", *(f"  {entry.name:16} {entry.summary}" for entry in group)]))
         sys.exit(0 if words and words[0] in ("-h", "--help") else 2)
     name, *rest = words
     if {"-h", "--help"} & set(rest):
@@ -67,10 +68,6 @@ def _resumed(words: Sequence[str]) -> Path | None:
         if flag == "--resume" and (equals or i + 1 < len(words)):
             return Path(value if equals else words[i + 1])
     return None
-
-
-def _brought() -> list[catalogue.Entry]:
-    return catalogue.brought("algos")[0]
 
 
 COMMANDS = {"run": main}

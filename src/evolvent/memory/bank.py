@@ -121,7 +121,7 @@ class Bank:
     def owner_seq(self, id_: str, where: str) -> int:
         """The row of a memory; where a number is one more key of a memory (``memory/keys.py``), that memory's."""
         seq = self.memory_seq(id_, where)
-        owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND weight=0", (seq,))
+        owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND relation='key'", (seq,))
         return seq if owner is None else owner[0]
 
     def receipt_seq(self, recalled: Recall | str, where: str) -> int:

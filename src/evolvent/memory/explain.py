@@ -114,7 +114,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
     with store.session() as db, store.translated("reading"):
         told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
-    owner = store.row("SELECT parent FROM provenance WHERE child = ? AND weight = 0", (seq,))
+    owner = store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'key'", (seq,))
     data: dict[str, Any] = {
         **{name: getattr(item, name) for name in ("id", "key", "body", "kind", "polarity", "source", "status")},
         **{name: getattr(item, name) for name in ("superseded_by", "content_version", "merged", "created_at")},
@@ -253,7 +253,7 @@ def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
         "SELECT i.memory_id, e.vec FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
         "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ? UNION ALL "
         "SELECT i.memory_id, e.vec FROM recall_item i JOIN recall r ON r.seq = i.recall_id "
-        "JOIN provenance a ON a.parent = i.memory_id AND a.weight = 0 JOIN memory m ON m.seq = a.child "
+        "JOIN provenance a ON a.parent = i.memory_id AND a.relation = 'key' JOIN memory m ON m.seq = a.child "
         "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ? AND m.seq <= r.store_seq",
         (number, number),
     ):

@@ -1,7 +1,7 @@
 """More keys of one memory: what was merged under a clearly different key is found by that key too.
 
 Such a key is a row of ``memory`` with its own number, vector and words, and the body, kind and polarity of the memory;
-a link of provenance with weight 0 says whose key it is. Searching treats it like any other row; what is found counts
+a link of provenance, "key", says whose key it is. Searching treats it like any other row; what is found counts
 for the memory, which alone is shown, has a value and earns credit. When the memory leaves recall, its keys find
 nothing; a key that is archived (by its number, or by a rollback) finds nothing either.
 """
@@ -18,9 +18,9 @@ from evolvent.memory.store.engine import Connection, among
 SAME_KEY = 0.98
 
 # a condition on table m: a memory, not one more key of another
-OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.weight = 0)"
+OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.relation = 'key')"
 # joins to table m the memory that a row is one more key of, as o; rows of which are in recall
-_OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.weight = 0 LEFT JOIN memory o ON o.seq = a.parent"
+_OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' LEFT JOIN memory o ON o.seq = a.parent"
 _IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"
 
 WITH_BODY = (
@@ -63,6 +63,6 @@ def of(db: Connection, seq: int) -> list[tuple]:
     """All keys of a memory, its own first: ``(row, key, status)``."""
     return db.execute(
         "SELECT m.seq, k.body, m.status FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.seq = ? "
-        "OR m.seq IN (SELECT child FROM provenance WHERE parent = ? AND weight = 0) ORDER BY m.seq",
+        "OR m.seq IN (SELECT child FROM provenance WHERE parent = ? AND relation = 'key') ORDER BY m.seq",
         (seq, seq),
     ).fetchall()

@@ -247,10 +247,10 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
         sim, q, value, z_sim, z_q, bonus, score, propensity = numbers
         id_, taken, left = seen.ids[i], i in chosen, i in pool.omitted
         rows.append((
-            number, id_, place[i], sim, q, value, seen.rows[i].value.n, z_sim, z_q, bonus, score, True, taken, left,
+            number, id_, place[i], sim, q, value, seen.rows[i].value.n, z_sim, z_q, bonus, score, taken, left,
             propensity, taken and not left, about[id_][1],
         ))  # fmt: skip
-    db.executemany(f"INSERT INTO recall_item VALUES({marks(17)})", rows)
+    db.executemany(f"INSERT INTO recall_item VALUES({marks(16)})", rows)
 
 
 def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], i: int) -> Recalled:

@@ -192,16 +192,16 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int |
     if key_of is None:
         _link(db, seq, d.parents, "retrieved")
     else:
-        _link(db, seq, [key_of], "merged", 0.0)
+        _link(db, seq, [key_of], "key")
     bank.store.dirty = True
     bank.index.append(seq, d.kind, vec)
     return seq
 
 
-def _link(db: Connection, child: int, parents: Sequence[int], relation: str, weight: float = 1.0) -> None:
+def _link(db: Connection, child: int, parents: Sequence[int], relation: str) -> None:
     db.executemany(
-        "INSERT INTO provenance(child, parent, relation, weight) VALUES(?,?,?,?) ON CONFLICT DO NOTHING",
-        [(child, p, relation, weight) for p in parents],
+        "INSERT INTO provenance(child, parent, relation) VALUES(?,?,?) ON CONFLICT DO NOTHING",
+        [(child, p, relation) for p in parents],
     )
 
 

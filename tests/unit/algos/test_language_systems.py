@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tiny_language
+from evolvent import catalogue
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
@@ -78,7 +79,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, folder, tmp_path, monkey
 def test_what_was_learned_is_evaluated_frozen(name, folder, tmp_path):
     want = start(name, settings(name, folder), tmp_path / "run")
     with Live(plain=True) as live:
-        told = import_module(f"evolvent.algos.{name}").evaluate(RunFolder.open(tmp_path / "run"), live, 2)
+        told = catalogue.system(name).evaluate()(RunFolder.open(tmp_path / "run"), live, 2)
     assert told["greedy"]["value"] == want["greedy"]["value"] and told["sampled"]["n"] == 2
     assert told["n"] == told["tasks"] == (2 if name == "marft" else 1)  # the microwave is one task
 

@@ -117,9 +117,9 @@ def test_vectors_are_stored_once_and_never_change(bank):
         "UPDATE text_blob SET body = 'x'",
         "DELETE FROM memory",
         "UPDATE memory SET body_hash = key_hash",
-        "INSERT INTO provenance VALUES(1, 2, 'retrieved', 1.0)",
-        "INSERT INTO provenance VALUES(3, 3, 'retrieved', 1.0)",
-        "INSERT INTO provenance VALUES(900, 1, 'retrieved', 1.0)",
+        "INSERT INTO provenance VALUES(1, 2, 'retrieved')",
+        "INSERT INTO provenance VALUES(3, 3, 'retrieved')",
+        "INSERT INTO provenance VALUES(900, 1, 'retrieved')",
     ):
         with pytest.raises(Exception, match=r"written once|archived|CHECK|FOREIGN"):
             db.execute(sql)

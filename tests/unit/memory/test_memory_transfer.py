@@ -123,8 +123,8 @@ def test_what_is_no_whole_export_is_refused(export, tmp_path):
         (b"".join(lines)[:-1], "cut off"),
         (b"".join(lines[:7] + lines[8:]), "damaged"),
         (b"".join(lines[:7] + lines[6:]), "damaged"),
-        (lines[0].replace(b'"schema":3', b'"schema":99') + b"".join(lines[1:]), "upgrade evolvent"),
-        (lines[0].replace(b'"schema":3', b'"schema":"x"') + b"".join(lines[1:]), "another version"),
+        (lines[0].replace(b'"schema":4', b'"schema":99') + b"".join(lines[1:]), "upgrade evolvent"),
+        (lines[0].replace(b'"schema":4', b'"schema":"x"') + b"".join(lines[1:]), "of another version"),
     ):
         bad.write_bytes(content)
         refused(bad, tmp_path / "b.db", match)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tiny_language
-from evolvent import Memory
+from evolvent import Memory, catalogue
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.report import write_report
@@ -119,7 +119,7 @@ def test_an_evaluation_is_frozen_and_leaves_the_store_alone(whole):
     path, want, _ = whole
     before = held(path), (path / "memory.db").read_bytes()
     with Live(plain=True) as live:
-        told = import_module("evolvent.algos.grpo").evaluate(RunFolder.open(path), live)
+        told = catalogue.system("grpo").evaluate()(RunFolder.open(path), live)
     assert told["greedy"]["value"] == want["greedy"]["value"]
     assert (held(path), (path / "memory.db").read_bytes()) == before
 

@@ -11,6 +11,7 @@ from evolvent.core.errors import BadInput, MissingExtra
 from evolvent.evaluate.live import Live
 from evolvent.models.language import model as language
 from evolvent.runs.language.config import LEAST, Plan
+from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.start import Needs
 from run_folders import begin
 
@@ -166,7 +167,7 @@ def test_an_evaluation_elsewhere_is_refused_before_the_model_is_loaded(folder, t
         grpo.run(config, opened, live)
         monkeypatch.setattr(language, "load", None)
         with pytest.raises(BadInput, match="unknown environment"):
-            grpo.evaluate(opened, live, env="nowhere")
+            evaluate_language(grpo.Config, opened, live, env="nowhere")
 
 
 def test_nothing_is_needed_by_default():

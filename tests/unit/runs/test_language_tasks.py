@@ -16,6 +16,7 @@ from evolvent.evaluate.live import Live, judged_on
 from evolvent.formulas.statistics import wilson
 from evolvent.runs.language.config import LanguageConfig, Plan
 from evolvent.runs.language.evaluation import summarise
+from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.tasks import drawn, repeated, run_tasks
 from run_folders import begin
 
@@ -146,7 +147,7 @@ def test_a_run_on_few_prompts_says_how_many_tasks_it_was_judged_on(folder, tmp_p
         (5, 5), (30, 5), (30, 5), (5, 5),
     ]  # fmt: skip
     with Live(plain=True) as live:
-        frozen = grpo.evaluate(made, live)
+        frozen = evaluate_language(grpo.Config, made, live)
     assert (frozen["n"], frozen["tasks"], frozen["sampled"]["n"]) == (5, 5, 30)
     said = capsys.readouterr()
     assert "30 attempts at 5 tasks" in said.out + said.err and "32 held-out" in said.out + said.err

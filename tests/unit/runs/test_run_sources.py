@@ -12,6 +12,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.config import Plan
+from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.sources import pinned
 from run_folders import begin, stable
 
@@ -46,7 +47,7 @@ def settings(path):
 
 def judged(path):
     with RunFolder.open(path) as opened, Live(plain=True) as live:
-        return grpo.evaluate(opened, live)
+        return evaluate_language(grpo.Config, opened, live)
 
 
 def test_the_file_and_where_it_was_are_in_the_run_folder(began):
@@ -96,7 +97,7 @@ def test_another_file_is_judged_on_as_it_is(began):
     other = began / "elsewhere" / "other.py"
     other.write_text(FILE.replace("+ 1", "+ 2"))
     with RunFolder.open(began / "run") as opened, Live(plain=True) as live:
-        told = grpo.evaluate(opened, live, env="graded:other.py")
+        told = evaluate_language(grpo.Config, opened, live, env="graded:other.py")
     assert told["env"] == "graded:other.py"
     assert not (began / "run" / "task" / "other.py").exists()
 

@@ -40,18 +40,18 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
         monkeypatch.setattr(team, "pinned", lambda folder, spec: spec)
     hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
-    last = "learn_values" if hasattr(module, "learn_values") else "learn"
+    last = next(n for n in ("fit_state_critic", "learn_values", "learn", "improve_joint") if hasattr(module, n))
     whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
     with Live(plain=True) as live:
         want = module.run(config, whole, live)
         learn, calls = getattr(module, last), []
 
-        def cut_short(*args):
+        def cut_short(*args, **named):
             calls.append(1)
             if len(calls) == 6:
                 raise Killed
             cut.interrupt.requested = how == "stopped" and len(calls) == 5
-            return learn(*args)
+            return learn(*args, **named)
 
         with monkeypatch.context() as during:
             during.setattr(module, last, cut_short)

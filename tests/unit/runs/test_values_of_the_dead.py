@@ -11,6 +11,7 @@ from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.credit import agent_gae
 from evolvent.learn.team.batch import Batch, View
 from evolvent.learn.team.critic import scaled_targets
+from evolvent.learn.team.joint import improve_joint
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Critic
 from evolvent.models.team.joint import JointPolicy
@@ -94,7 +95,8 @@ def learned(algo, batch, generator):
     net = policy if algo == "mat" else pmat.Orderly(policy)
     config = module.Config(**common, width=16, epochs=120, clip=100.0, entropy=0.0)
     adam = torch.optim.Adam(net.parameters(), lr=0.005)
-    module.learn(config, net, adam, norm, batch, ledger, generator)
+    learn = improve_joint if algo == "mat" else pmat.learn
+    learn(config, net, adam, norm, batch, ledger, generator)
     return norm.denormalise(policy.value(view.obs, view.active))
 
 

@@ -188,8 +188,8 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
         for start in range(0, len(edge), _CHUNK):
             part = edge[start : start + _CHUNK]
             for parent, child in bank.store.rows(
-                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) AND relation <> 'merged' "
-                "ORDER BY child, parent",
+                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) "
+                "AND relation IN ('retrieved', 'revised') ORDER BY child, parent",
                 part,
             ):
                 if child not in reached:

@@ -161,8 +161,8 @@ def _memories(bank: Bank) -> Iterator[Row]:
         yield memory_id(seq), f"{status} by {newer}", "the memory that replaced it"
     for seq, owner in bank.store.rows(
         "SELECT m.seq, o.seq FROM provenance a JOIN memory m ON m.seq = a.child JOIN memory o ON o.seq = a.parent "
-        "WHERE a.weight = 0 AND ((m.scope_id, m.body_hash, m.kind, m.polarity) <> "
-        f"(o.scope_id, o.body_hash, o.kind, o.polarity) OR a.relation <> 'merged' OR NOT ({OWN.replace('m.', 'o.')}))"
+        "WHERE a.relation = 'key' AND ((m.scope_id, m.body_hash, m.kind, m.polarity) <> "
+        f"(o.scope_id, o.body_hash, o.kind, o.polarity) OR NOT ({OWN.replace('m.', 'o.')}))"
     ):
         yield memory_id(seq), f"a key of {memory_id(owner)}, which says something else", "equal bodies"
     for name, body in bank.store.rows("SELECT name, body FROM meta"):

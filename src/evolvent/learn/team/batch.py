@@ -52,6 +52,11 @@ class Own(NamedTuple):
     available: Tensor | None
     active: Tensor | None
 
+    def ratio(self, logp: Tensor) -> Tensor:
+        """``pi / pi_old`` of whole actions, given ``log pi`` of their parts; 1 where the agent was not alive."""
+        log_ratio = (logp - self.logp).sum(-1)
+        return (log_ratio if self.active is None else log_ratio.masked_fill(~self.active, 0.0)).exp()
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:

@@ -12,6 +12,7 @@ from evolvent.learn.losses import masked_mean, value_loss
 from evolvent.learn.team.batch import Batch
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.actors import Critic
 
 
 def scaled_targets(
@@ -37,6 +38,19 @@ def scaled_targets(
     norm.update(target, mask=mask, head=heads)
     target, value = norm.normalise(target).flatten(0, 1), norm.normalise(value).flatten(0, 1)
     return target, value, None if mask is None else mask.flatten()
+
+
+def fit_state_critic(
+    critic: Critic, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch, ledger: RolloutLedger,
+    passes: Iterable[Rows], *, clip: float, grad_clip: float,
+) -> dict[str, float]:  # fmt: skip
+    """Fit one critic of the shared state to the lambda-returns of the team; arguments and result as ``fit_critic``."""
+    target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
+    state = batch.view.state.flatten(0, 1)
+    return fit_critic(
+        lambda rows: critic(state[rows]), optimizer, target, passes, old_value=old, clip=clip, grad_clip=grad_clip,
+        mask=mask,
+    )  # fmt: skip
 
 
 def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:

@@ -7,7 +7,7 @@ Paper: Schulman et al. 2017 (arXiv 1707.06347); in teams Yu et al. 2022 (arXiv 2
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,23 +18,26 @@ from evolvent.learn.team.descent import Rows, descend
 from evolvent.models.team.actors import Actors
 
 
-class PPOConfig(Protocol):
-    """Settings that a configuration must have."""
+@dataclass(frozen=True)
+class PPO:
+    """Settings of the actors; the defaults are those of HARL (Zhong et al. 2024, arXiv 2304.09870)."""
 
-    @property
-    def epochs(self) -> int: ...  # noqa: D102
-    @property
-    def minibatches(self) -> int: ...  # noqa: D102
-    @property
-    def clip(self) -> float: ...  # noqa: D102
-    @property
-    def entropy(self) -> float: ...  # noqa: D102
-    @property
-    def grad_clip(self) -> float: ...  # noqa: D102
+    epochs: int = 5
+    """Epochs of the actors over a rollout."""
+    minibatches: int = 1
+    """Minibatches that a rollout is split into."""
+    lr: float = 5e-4
+    """Learning rate of the actors (Adam, eps 1e-5)."""
+    clip: float = 0.2
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
+    entropy: float = 0.01
+    """Coefficient of the entropy bonus."""
+    grad_clip: float = 10.0
+    """Gradient norm above which a gradient is scaled down."""
 
 
 def improve_together(
-    config: PPOConfig, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
+    config: PPO, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
 ) -> dict[str, float]:
     """Several passes over a rollout.
 

@@ -13,7 +13,7 @@ import psycopg
 import psycopg_pool
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory.store import postgres_schema, schema
+from evolvent.memory.store import postgres_schema, schema, upgrade
 from evolvent.memory.store.engine import BUSY_TIMEOUT_S, Connection, NoMemory, OneProcess, Search, Store, Sync
 from evolvent.memory.store.pgvector import LARGE, PgVector, register
 from evolvent.memory.store.postgres_errors import explained
@@ -96,7 +96,12 @@ class Postgres(Store):
                 conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
                 for statement in postgres_schema.statements():
                     conn.execute(statement.encode())
-            version = conn.execute(f"SELECT version FROM {self.schema}.evolvent_store".encode()).fetchone()
+            ask = f"SELECT version FROM {self.schema}.evolvent_store".encode()
+            if conn.execute(ask).fetchone() == (upgrade.OLDEST,):
+                conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
+                for statement in upgrade.POSTGRES:
+                    conn.execute(statement.encode())
+            version = conn.execute(ask).fetchone()
             schema.check_version(version[0] if version else 0, self.where)
         return found
 

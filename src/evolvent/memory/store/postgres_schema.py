@@ -17,6 +17,15 @@ _WORDS = (
 )
 _NUMBERED = re.compile(r"CREATE TABLE (\w+)\(\s*(\w+) BIGINT PRIMARY KEY")
 
+# another vector of a memory (its store changed the embedder), or none any more (it was erased)
+EMBEDDED = (
+    """CREATE FUNCTION memory_embedded() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  DELETE FROM memory_vector WHERE seq = NEW.seq;
+  INSERT INTO memory_vector SELECT NEW.seq, NEW.scope_id, NEW.kind, NEW.status = 'active', e.vec
+    FROM embedding e WHERE e.emb_id = NEW.emb_id;
+  RETURN NEW; END $$""",
+    "CREATE TRIGGER memory_embedded AFTER UPDATE OF emb_id ON memory FOR EACH ROW EXECUTE FUNCTION memory_embedded()",
+)
 # A copy of the vectors of memories (those of queries stay outside), kept by triggers: nothing to join while searching.
 # status_change says what became active (+1) or ceased to be (-1) since a number of memories was counted.
 _SEARCH = (
@@ -47,6 +56,7 @@ _SEARCH = (
   END IF;
   RETURN NEW; END $$""",
     "CREATE TRIGGER memory_status AFTER UPDATE OF status ON memory FOR EACH ROW EXECUTE FUNCTION memory_status()",
+    *EMBEDDED,
 )
 
 

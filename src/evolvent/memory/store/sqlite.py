@@ -11,7 +11,7 @@ from typing import Any
 
 from evolvent.core.errors import StoreError
 from evolvent.memory.index.index import Index
-from evolvent.memory.store import schema
+from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.engine import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -87,7 +87,7 @@ class SQLite(Store):
         if application == 0 and tables == 0:
             with self.write():
                 if self._pragma("application_id") == 0:  # not created by another process meanwhile
-                    for statement in [*schema.tables(), *_triggers()]:
+                    for statement in [*schema.tables(), *_triggers().values()]:
                         self.db.execute(statement)
                     self.db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
                     self.db.execute(f"PRAGMA user_version={schema.VERSION}")
@@ -98,7 +98,22 @@ class SQLite(Store):
                 where=self.path,
                 do="give the path of a memory, or of a file that does not exist yet",
             )
+        if self._pragma("user_version") == upgrade.OLDEST:
+            self._upgrade()
         schema.check_version(self._pragma("user_version"), self.path)
+
+    def _upgrade(self) -> None:
+        self.db.execute("PRAGMA foreign_keys=OFF")  # for the tables that are written anew; nothing else is running yet
+        with self.write():
+            if self._pragma("user_version") == upgrade.OLDEST:  # not upgraded by another process meanwhile
+                for statement in upgrade.sqlite():
+                    self.db.execute(statement)
+                there = {name for (name,) in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
+                for name, statement in _triggers().items():
+                    if name not in there:
+                        self.db.execute(statement)
+                self.db.execute(f"PRAGMA user_version={schema.VERSION}")
+        self.db.execute("PRAGMA foreign_keys=ON")
 
     def _pragma(self, name: str) -> int:
         return int(self.db.execute(f"PRAGMA {name}").fetchone()[0])
@@ -226,11 +241,11 @@ class SQLite(Store):
             raise _explained(error, doing, self.path) from error
 
 
-def _triggers() -> list[str]:
-    return [
-        f"CREATE TRIGGER {name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{why}'); END"
+def _triggers() -> dict[str, str]:
+    return {
+        name: f"CREATE TRIGGER {name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{why}'); END"
         for name, event, table, why in schema.TRIGGERS
-    ]
+    }
 
 
 # the operating system refused a write for another reason than a full disk: nothing is wrong with what is there

@@ -13,7 +13,6 @@ from evolvent.core.errors import BadInput
 from evolvent.core.team import Frame, TeamEnv, TeamSpec
 from evolvent.formulas.statistics import stratified_bootstrap
 from evolvent.learn.team.batch import View
-from evolvent.models.team.actors import Actors
 from evolvent.runs.team.steps import Steps
 
 Act = Callable[[View, bool, torch.Generator], Tensor]
@@ -104,15 +103,6 @@ def baselines(team: TeamSpec) -> dict[str, Act]:
     """What every run is measured against: random actions and, where all actions are numbers, none."""
     idle = {"idle": idle_act(team)} if team.kind == "continuous" else {}
     return {"random": random_act(team), **idle}
-
-
-def acting(actors: Actors) -> Act:
-    """How a team of separate or shared actors plays."""
-
-    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
-
-    return act
 
 
 def summarise(columns: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ Build = Callable[[Any, TeamRun], tuple[Act, Mapping[str, Any]]]
 
 
 def evaluate_team(
-    kind: type[TeamConfig], build: Build, folder: RunFolder, live: Live, *, episodes: int | None = None, env: str = ""
+    kind: type[TeamConfig], build: Build, folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
 ) -> dict[str, Any]:
     """Play the newest checkpoint frozen: greedily, with sampled actions, and the baselines beside it.
 

@@ -1,0 +1,93 @@
+"""Proximal policy optimisation of a joint policy, whose values come from the same network (MAT, PMAT)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
+from evolvent.learn.team.batch import Batch
+from evolvent.learn.team.critic import scaled_targets
+from evolvent.learn.team.descent import Rows, descend
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.joint import JointLogprobs, JointPolicy
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Settings of a joint policy and of its learning; the defaults are those of MAT's released SMAC script."""
+
+    width: int = 64
+    """Embedding width of the transformer."""
+    blocks: int = 1
+    """Transformer blocks of the encoder and of the decoder."""
+    heads: int = 1
+    """Attention heads in each block."""
+    mask_dead: bool = False
+    """Mask dead agents out of attention."""
+    epochs: int = 15
+    """Epochs over a rollout."""
+    minibatches: int = 1
+    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
+    lr: float = 5e-4
+    """Learning rate (Adam, eps 1e-5)."""
+    clip: float = 0.05
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
+    entropy: float = 0.01
+    """Coefficient of the entropy bonus over actions."""
+    grad_clip: float = 10.0
+    """Gradient norm above which the gradient is scaled down."""
+
+
+def improve_joint(
+    config: Joint, policy: JointPolicy, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch,
+    ledger: RolloutLedger, generator: torch.Generator,
+    besides: Callable[[Rows, JointLogprobs, Tensor], tuple[Tensor, dict[str, Tensor]]] | None = None,
+) -> dict[str, float]:  # fmt: skip
+    """Several passes of clipped policy gradient over one rollout.
+
+    Args:
+        config: passes, minibatches, clip range, weight of the entropy, largest gradient.
+        policy: who acted, in the agents' own order or in that of ``batch.kept["order"]``.
+        optimizer: of all parameters.
+        norm: of the values; takes in the targets.
+        batch: the rollout.
+        ledger: its credit, by a rule that gives targets.
+        generator: of the minibatches.
+        besides: (rows, what the policy says of them, their advantages) → what is added to the loss, and to the log.
+
+    Returns:
+        Means for the log: policy_loss, value_loss, entropy, grad_norm, clipped.
+    """
+    seen, adv = batch.view.flat(), batch.credit(ledger)
+    seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes
+    target, old_value, _ = scaled_targets(norm, batch, ledger, [policy.critic.last])
+    adv = normalised(adv, batch.view.active).flatten(0, 1)
+    action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
+    order = batch.kept["order"].flatten(0, 1) if "order" in batch.kept else None
+
+    def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
+        view = seen[rows]
+        now = policy.logprobs(
+            view.obs, action[rows], available_BAN=view.available, active_BA=view.active,
+            order_BA=None if order is None else order[rows], standard=True,
+        )  # fmt: skip
+        gain = clipped_surrogate(now.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
+        error = value_loss(now.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
+        gain, error = masked_mean(gain, view.active), error.mean()
+        entropy = masked_mean(now.entropy_BA, view.active)
+        moved = clipped_share(now.logp_BAP, old_logp[rows], config.clip, view.active)
+        loss = error - gain - config.entropy * entropy
+        metrics = {"policy_loss": -gain, "value_loss": error, "entropy": entropy, "clipped": moved}
+        if besides is not None:
+            more, told = besides(rows, now, adv[rows])
+            loss, metrics = loss + more, metrics | told
+        return loss, metrics
+
+    passes = batch.passes(config.epochs, config.minibatches, generator)
+    # values (and orders) are a mean over joint steps, everything else over those that are alive
+    return descend(optimizer, passes, loss_of, adv, grad_clip=config.grad_clip, whole=seen.active is not None)

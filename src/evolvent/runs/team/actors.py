@@ -1,0 +1,60 @@
+"""What learners with separate or shared actors have in common: settings, networks, and how they are played frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evolvent.learn.team.batch import View
+from evolvent.models.team.actors import Actors, Critic
+from evolvent.runs.team.evaluation import Act
+from evolvent.runs.team.run import TeamConfig, TeamRun
+
+
+@dataclass(frozen=True)
+class ActorsConfig(TeamConfig):
+    """Settings of actors with critics apart from them; the defaults are those of HARL (arXiv 2304.09870)."""
+
+    shared = False  # a field where there is a choice
+
+    envs: int = 20
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 200
+    """Rollout length T: steps of each copy of the environment between two updates."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of actors and critics, as their widths."""
+    critic_epochs: int = 5
+    """Epochs of the critics over a rollout."""
+    critic_lr: float = 5e-4
+    """Learning rate of the critics (Adam, eps 1e-5)."""
+
+
+def make_actors(config: ActorsConfig, team: TeamRun) -> Actors:
+    """One actor for each agent, or one for all."""
+    steps = team.steps
+    actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
+    return actors.to(team.device)
+
+
+def played(config: ActorsConfig, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+    """For ``evaluate_team``: separate actors fit the same agents only, shared ones others, too, without ``ids``."""
+    actors = make_actors(config, team)
+    return acting(actors), {"actors": actors}
+
+
+def acting(actors: Actors) -> Act:
+    """How a team of separate or shared actors plays."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+
+    return act
+
+
+def state_value(critic: Critic, n_agents: int) -> Callable[[View], Tensor]:
+    """What a critic of the shared state says, the same for every agent: view → ``[B, A]``."""
+    return lambda view: critic(view.state).unsqueeze(-1).expand(-1, n_agents)

@@ -1,0 +1,34 @@
+"""Systems are listed by what learns in them, without importing what they run with."""
+
+import subprocess
+import sys
+
+from evolvent import catalogue
+from evolvent.cli import main
+
+
+def test_every_system_stands_under_one_kind():
+    groups = catalogue.by_kind()
+    assert [title.partition(":")[0] for title in groups] == ["memory", "language", "team"]
+    names = [entry.name for group in groups.values() for entry in group]
+    assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
+    memory, language, team = ({entry.name for entry in group} for group in groups.values())
+    assert "memlift" in memory and {"grpo", "marft"} <= language and {"mat", "coma"} <= team
+
+
+def test_the_kind_of_a_system_in_a_file_is_its_own(monkeypatch):
+    entry = catalogue.Entry("mine", "A system of mine", {})
+    monkeypatch.setattr(catalogue, "settings_of", lambda name: type("Config", (), {"KIND": "search"}))
+    assert catalogue.by_kind([entry])["search"][-1] is entry
+
+
+def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
+    main(["list", "algos", "--plain"])
+    said = capsys.readouterr().out
+    places = [
+        said.index(text) for text in ("algos, memory", "memlift ", "algos, language", "grpo ", "algos, team", "\nmat ")
+    ]
+    assert places == sorted(places)
+    code = "import sys; from evolvent import catalogue; catalogue.by_kind(); print('torch' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
