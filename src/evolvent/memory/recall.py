@@ -317,3 +317,33 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",
             [(seq in wanted, number, seq) for seq in offered.values()],
         )
+
+
+def newest_receipt(bank: Bank) -> int:
+    """Number of the newest receipt of the store, 0 when there is none."""
+    row = bank.store.row("SELECT coalesce(max(seq), 0) FROM recall")
+    assert row is not None
+    return row[0]
+
+
+def forget(bank: Bank, after: int) -> None:
+    """Take back the receipts of a scope that are newer than a number, as if they had never been asked for.
+
+    Raises:
+        BadInput: something came of one of them: an outcome, or a memory that was written under it.
+    """
+    newer = (bank.scope_id, after)
+    with bank.store.write() as db:
+        used = db.execute(
+            "SELECT r.seq FROM recall r WHERE r.scope_id=? AND r.seq>? AND (EXISTS (SELECT 1 FROM outcome o WHERE "
+            "o.recall_id = r.seq) OR EXISTS (SELECT 1 FROM memory m WHERE m.made_in = r.seq)) LIMIT 1",
+            newer,
+        ).fetchone()
+        if used is not None:
+            do = "go on with the version that made this run, or start a new one; nothing was changed"
+            raise BadInput("the memory has learned more than its position says", got=receipt_id(used[0]),
+                           expected=f"nothing behind {receipt_id(after)}", where=bank.store.where, do=do)  # fmt: skip
+        db.execute(
+            "DELETE FROM recall_item WHERE recall_id IN (SELECT seq FROM recall WHERE scope_id=? AND seq>?)", newer
+        )
+        db.execute("DELETE FROM recall WHERE scope_id=? AND seq>?", newer)
