@@ -144,7 +144,7 @@ class Experience:
                 expected="context, or a model that scores commands", where="--use",
             )  # fmt: skip
         value_N, count_N = command_values(
-            step.recall or (), commands, self.memory.embedder,
+            step.recall.items if step.recall else (), commands, self.memory.embedder,
             gate=self.use.value_gate, start=self.use.value_start,
         )  # fmt: skip
         exploration = self.use.exploration if self.learns else self.use.exploration / 4
@@ -260,5 +260,5 @@ def _record(episode: Episode, recall: Recall, shown: Sequence[str]) -> None:
 
 def _is_known(step: _Step, action: str) -> bool:
     """Whether a memory of this very question already holds this very answer: nothing new to keep."""
-    items = step.recall or ()
+    items = step.recall.items if step.recall else ()
     return any(item.body == action and item.key == step.key for item in items)
