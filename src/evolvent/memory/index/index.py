@@ -79,7 +79,9 @@ class Index:
                     "SELECT seq, emb_id FROM memory WHERE +scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
                 )
             )
-            self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in waiting])
+            there = [it for it in waiting if emb[it[0]] is not None]  # not erased meanwhile
+            if there:
+                self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in there])
         return self._known
 
     @property
