@@ -289,7 +289,7 @@ def damaged(got: object, where: str) -> StoreError:
     return StoreError("the memory file is damaged", got=got, where=where, do=do, code="damaged")
 
 
-def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:
+def audit(db: Connection, scope_id: int | None, verb: str, target: str, detail: dict[str, Any]) -> int:
     """Append one row to the audit log, inside the transaction at hand; returns its number.
 
     ``target`` is a memory that the row is about, or ``"*"`` where an act is about more than one thing.
