@@ -17,7 +17,7 @@ from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_
 from evolvent.memory.maintenance import when
 from evolvent.memory.store.engine import Store, among
 
-STATUSES = ("active", "archived", "quarantined", "superseded")
+STATUSES = ("active", "archived", "quarantined", "superseded", "erased")
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
