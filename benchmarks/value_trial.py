@@ -18,10 +18,9 @@ from synthetic_worlds import VectorTable
 
 from evolvent.core.config import config_hash
 from evolvent.core.seeding import rng
-from evolvent.memory.candidates import Found, Records
+from evolvent.memory.candidates import Found, Records, Request
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, rule_of
-from evolvent.memory.recall import request_of
 
 DIM, QUESTIONS, CHECKS = 48, 6, 6  # length of vectors, questions of a kind, times that alarms are counted
 
@@ -184,9 +183,10 @@ class WithMemory:
     def flagged(self, question: str) -> set[str]:
         """Bodies of what recall would withhold because it is known to harm, of all memories of this kind."""
         bank = self.memory.bank
-        request = request_of(
-            bank, question, k=None, stage="solve", policy=None, kinds=None, seed=None, frozen=False, is_test=True
-        )
+        request = Request(
+            task=question, k=self.policy.k, stage="solve", policy=self.policy, kinds=None, seed=None, frozen=False,
+            is_test=True,
+        )  # fmt: skip
         body = {int(m.id[1:]): m.body for m in self.memory.items() if m.key.split()[0] == question.split()[0]}
         with bank.store.session() as db:
             pool = Records(db, bank, request, list(body)).pool(Found.of(list(body)))
