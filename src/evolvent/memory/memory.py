@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
 from evolvent.memory.maintenance import compact, mend
 from evolvent.memory.maintenance.act import Mended
+from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
@@ -90,6 +91,7 @@ class Memory:
         stage: str = "solve",
         policy: str | Policy | None = None,
         kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
         seed: int | None = None,
         frozen: bool = False,
         is_test: bool = False,
@@ -102,6 +104,8 @@ class Memory:
             stage: part of the work; each stage has its own values (EvoKernel's draft and refine).
             policy: use another one for this recall, and for settling it.
             kinds: only memories of these kinds.
+            filter: only memories whose metadata hold this: ``{"repo": "x", "year": {">=": 2020}}``; operators are ==,
+                in, <, <=, >, >= and exists. What it leaves out takes no place from the others.
             seed: of exploration; default: derived from the memory's seed and the receipt's number.
             frozen: no exploration and no omission (evaluation).
             is_test: this receipt may never change values; settling it records the outcome alone.
@@ -110,8 +114,9 @@ class Memory:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
         asked = recall.requests_of(
-            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, seed=seed, frozen=frozen, is_test=is_test
-        )
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+            is_test=is_test,
+        )  # fmt: skip
         return recall.recall(self.bank, asked)[0]
 
     def recall_many(self, tasks: Sequence[str], **options: Any) -> list[Recall]:
@@ -129,13 +134,16 @@ class Memory:
         stage: str = "solve",
         policy: str | Policy | None = None,
         kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
     ) -> list[Recalled]:
         """What a frozen ``recall`` would show, best first, without a receipt: nothing is written, nobody is credited.
 
         It waits for no other process that writes, and works where the store can only be read. Arguments and errors are
         those of ``recall``.
         """
-        (asked,) = recall.requests_of(self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, frozen=True)
+        (asked,) = recall.requests_of(
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, frozen=True
+        )
         return recall.search(self.bank, asked)
 
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
@@ -207,6 +215,8 @@ class Memory:
         value: float | None = None,
         merge: float | None = 0.98,
         supersedes: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires: datetime | timedelta | float | None = None,
     ) -> str:
         """Keep an experience; returns its id, or the id of the memory that says the same already.
 
@@ -219,15 +229,18 @@ class Memory:
                 memory ids.
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
-            merge: equal bodies of one kind merge, found by all keys, when their keys' cosine reaches this; None: never.
+            merge: equal bodies of one kind and metadata merge, found by all keys, when their keys' cosine reaches
+                this; None: never.
             supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
+            metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16 kB of JSON at most.
+            expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
 
         Raises:
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
         """
         row = {
             "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
-            "value": value, "merge": merge, "supersedes": supersedes,
+            "value": value, "merge": merge, "supersedes": supersedes, "metadata": metadata, "expires": expires,
         }  # fmt: skip
         return self.remember_many([row])[0]
 
@@ -247,12 +260,20 @@ class Memory:
         """One memory, whatever its status."""
         return explain.item_of(self.bank, id)
 
-    def items(self, status: str | None = "active", *, limit: int | None = None, after: str | None = None) -> list[Item]:
-        """Memories of a status (active, archived, quarantined, superseded; None: of any), oldest first.
+    def items(
+        self,
+        status: str | None = "active",
+        *,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Item]:
+        """Memories of a status (None: of any), oldest first; ``filter`` as in ``recall``.
 
-        Page by page: ``limit`` of them, then those ``after`` the id of the last one.
+        Page by page: ``limit`` of them, then those ``after`` the id of the last one. Statuses are active, expired,
+        archived, quarantined, superseded and erased.
         """
-        return explain.items_of(self.bank, status, limit=limit, after=after)
+        return explain.items_of(self.bank, status, filter=filter, limit=limit, after=after)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
