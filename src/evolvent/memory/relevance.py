@@ -143,6 +143,27 @@ def _sharing(holders: Iterable[tuple], weights: Mapping[str, float]) -> list[int
     return sorted(held, key=lambda seq: (-held[seq], seq))[:_FOUND]
 
 
+def uncount_words(db: Connection, scope_id: int, keys: Iterable[tuple[int, str]]) -> None:
+    """Forget the words of keys ``(seq, key)`` that are about to be erased."""
+    gone = dict(keys)
+    lost: dict[str, int] = defaultdict(int)
+    for key in gone.values():
+        for word in words(key):
+            lost[word] += 1
+    for word, n in lost.items():
+        left = db.execute(
+            "UPDATE word_count SET n = n - ? WHERE scope_id = ? AND word = ? RETURNING n", (n, scope_id, word)
+        ).fetchone()[0]
+        if left <= SHARED_BY < left + n:  # rare again: which keys hold it is kept from now on
+            rows = db.execute(
+                "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.scope_id = ?",
+                (scope_id,),
+            ).fetchall()
+            holders = [(scope_id, word, seq) for seq, key in rows if seq not in gone and word in words(key)]
+            db.executemany("INSERT INTO key_word VALUES(?, ?, ?)", holders)
+    db.execute("DELETE FROM word_count WHERE scope_id = ? AND n = 0", (scope_id,))
+
+
 def count_words(db: Connection, scope_id: int, keys: Iterable[tuple[int, str]]) -> None:
     """Take note of the words of new keys ``(seq, key)``, inside the transaction at hand."""
     holders: dict[str, list[int]] = defaultdict(list)

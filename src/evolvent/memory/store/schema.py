@@ -121,6 +121,7 @@ CREATE TABLE outcome(
   child INTEGER REFERENCES memory(seq),
   created_at REAL NOT NULL,
   weight REAL NOT NULL DEFAULT 1.0,            -- share of the usual credit that it gives
+  place INTEGER,                               -- value event whose place its own take: of what it revises
   replaced_by INTEGER REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED,  -- the outcome that revised it
   CHECK(NOT valid OR reward IS NOT NULL),
   CHECK(weight > 0 AND weight <= 1));
@@ -238,6 +239,7 @@ def check_version(found: int, where: str) -> None:
     if found != VERSION:
         raise StoreError(
             "the memory was written by a newer version" if found > VERSION else "the memory is of another version",
+            code="other_schema",
             got=f"schema {found}",
             expected=f"schema {VERSION}, or an older one from 3 on",
             where=where,

@@ -18,7 +18,7 @@ _MADE = {
                "expires_at": "NULL"},
     "provenance": {"relation": "CASE WHEN weight = 0 THEN 'key' ELSE relation END"},
     "recall_item": {},
-    "outcome": {"weight": "1.0", "replaced_by": "NULL"},
+    "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL"},
 }  # fmt: skip
 
 POSTGRES = (
@@ -35,6 +35,7 @@ POSTGRES = (
     "ALTER TABLE recall_item DROP COLUMN in_pool",
     """ALTER TABLE outcome DROP CONSTRAINT outcome_scope_id_objective_idempotency_key_valid_key,
   ADD COLUMN weight DOUBLE PRECISION NOT NULL DEFAULT 1.0 CHECK(weight > 0 AND weight <= 1),
+  ADD COLUMN place BIGINT,
   ADD COLUMN replaced_by BIGINT REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED""",
     "DROP INDEX outcome_once",
     *(
@@ -42,6 +43,7 @@ POSTGRES = (
         for statement in schema.tables()
         if statement.startswith(("CREATE UNIQUE INDEX", "CREATE INDEX memory_expiry"))
     ),
+    postgres_schema.REFUSE,
     *postgres_schema.EMBEDDED,
     f"UPDATE evolvent_store SET version = {schema.VERSION}",
 )
@@ -78,4 +80,4 @@ def row(table: str, cells: dict[str, Any]) -> dict[str, Any]:
         return {**{name: cell for name, cell in cells.items() if name != "weight"}, "relation": relation}
     if table == "recall_item":
         return {name: cell for name, cell in cells.items() if name != "in_pool"}
-    return {**cells, "weight": 1.0, "replaced_by": None} if table == "outcome" else cells
+    return {**cells, "weight": 1.0, "place": None, "replaced_by": None} if table == "outcome" else cells
