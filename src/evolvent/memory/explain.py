@@ -60,6 +60,8 @@ def items_of(
     if only is None:
         every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))
         only = np.array([seq for (seq,) in every], np.int64)
+    else:  # of what was erased since, nothing is left to filter by
+        condition += " AND m.meta IS NOT NULL"
     left = np.setdiff1d(only[only > first], without, assume_unique=True)
     found: list[Item] = []
     for start in range(0, len(left), _PIECE):

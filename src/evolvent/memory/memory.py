@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from evolvent.core.episode import Episode
@@ -211,19 +210,8 @@ class Memory:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback to before the revision takes it back. Telling the same again changes nothing.
-
-        Args:
-            recalled: the receipt.
-            reward: as in ``settle``.
-            reason: for the log.
-            source: as in ``settle``.
-            valid: as in ``settle``.
-            objective: as in ``settle``.
-            dry_run: change nothing, tell exactly what would change.
-            more: ``action``, ``child``, ``idempotency_key`` and ``weight`` of ``settle``.
-
-        Raises:
-            BadInput: the receipt is not settled for this objective, or as in ``settle``.
+        Arguments and errors are those of ``settle`` (``more``: action, child, idempotency_key, weight); a receipt that
+        is not settled for this objective is an error too. ``dry_run`` changes nothing, and tells what would change.
         """
         row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
         return revise.revise(self.bank, row, reason, dry_run=dry_run)
@@ -297,17 +285,12 @@ class Memory:
         return explain.item_of(self.bank, id)
 
     def items(
-        self,
-        status: str | None = "active",
-        *,
-        filter: Filter | None = None,
-        limit: int | None = None,
+        self, status: str | None = "active", *, filter: Filter | None = None, limit: int | None = None,
         after: str | None = None,
-    ) -> list[Item]:
-        """Memories of a status (None: of any), oldest first; ``filter`` as in ``recall``.
+    ) -> list[Item]:  # fmt: skip
+        """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any), oldest first.
 
-        Page by page: ``limit`` of them, then those ``after`` the id of the last one. Statuses are active, expired,
-        archived, quarantined, superseded and erased.
+        Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` as in ``recall``.
         """
         return explain.items_of(self.bank, status, filter=filter, limit=limit, after=after)
 
@@ -356,24 +339,19 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------------------------------------ mending
+    # each has a dry run, which changes nothing and tells exactly what would change; the reason is for the log
     def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
         """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
         return mend.archive(self.bank, [id], reason, dry_run=dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
-        """Take memories out of recall that are not to be trusted, with all that was written while they were shown.
+        """Take memories out of recall that are not to be trusted.
 
-        Args:
-            ids: the memories.
-            reason: for the log.
-            descendants: also what was written under a recall that showed them, and so on, and later versions.
-            dry_run: change nothing, tell exactly what would change.
+        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions.
         """
         return mend.quarantine(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
@@ -382,12 +360,9 @@ class Memory:
         return mend.restore(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
     def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-        """Back to what a receipt saw, or to a time; a time just before a rollback takes it back. See ``mend.rollback``.
+        """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970); see ``mend.rollback``.
 
-        Args:
-            to: a receipt ("r12" or the Recall), or a time: ``datetime``, ISO text, or seconds since 1970.
-            reason: for the log.
-            dry_run: change nothing, tell exactly what would change.
+        A time just before a rollback takes it back.
         """
         return mend.rollback(self.bank, to, reason, dry_run=dry_run)
 
@@ -398,11 +373,6 @@ class Memory:
         scope that quote it. What stays is its number, status "erased", when, why, and who descends from it; memories
         that were made from it are others. A text that another row says too stays as that row's. The files are written
         anew, so that nothing of it is left in them; copies that were made before (exports, backups) are yours to find.
-
-        Args:
-            id: the memory, or the number of one of its keys.
-            reason: for the log.
-            dry_run: change nothing, tell exactly what would change.
 
         Raises:
             BadInput: unknown memory, or inside ``transaction()``.
@@ -421,10 +391,8 @@ class Memory:
         return removed
 
     def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
-        """Take out what nothing needs, for good.
+        """Take out what nothing needs, for good; what has expired is archived.
 
-        Args:
-            keep: so many of the newest receipts keep the candidates that were not selected.
-            dry_run: change nothing, tell exactly what would change.
+        The newest ``keep`` receipts keep the candidates that were not selected.
         """
         return compact.compact(self.bank, keep=keep, dry_run=dry_run)
