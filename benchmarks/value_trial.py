@@ -184,8 +184,8 @@ class WithMemory:
         """Bodies of what recall would withhold because it is known to harm, of all memories of this kind."""
         bank = self.memory.bank
         request = Request(
-            task=question, k=self.policy.k, stage="solve", policy=self.policy, kinds=None, seed=None, frozen=False,
-            is_test=True,
+            task=question, k=self.policy.k, stage="solve", policy=self.policy, kinds=None, filter=(), seed=None,
+            frozen=False, is_test=True,
         )  # fmt: skip
         body = {int(m.id[1:]): m.body for m in self.memory.items() if m.key.split()[0] == question.split()[0]}
         with bank.store.session() as db:
