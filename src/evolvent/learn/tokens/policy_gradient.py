@@ -119,7 +119,7 @@ def reference_kl(batch: TokenBatch, policy: LogprobFn, reference: LogprobFn, *, 
 
 
 class _StepMetrics(NamedTuple):
-    """What came of one optimiser step: stepped, discarded or empty; and its numbers."""
+    """The result of one optimiser step (stepped, discarded or empty) and its metrics."""
 
     outcome: str
     numbers: dict[str, float]
@@ -242,7 +242,7 @@ def _looked_up_alike(
     columns: Mapping[str, LogprobFn],
     micro_tokens: int,
 ) -> tuple[TokenBatch, float | None]:
-    """The batch with what these functions say now, each part in the passes in which it will be trained on.
+    """The batch with the log-probabilities of these functions now, computed in the same passes as in training.
 
     Of the old log-probabilities only those of fresh units are replaced; also returned is the largest difference from
     what was sampled, where there is one.
