@@ -218,11 +218,9 @@ def _split(batch: TokenBatch, together: str, n: int, generator: torch.Generator 
     ids = torch.unique(segment)
     order = ids[torch.randperm(len(ids), generator=generator)]
     row_of = torch.zeros(len(batch.rows), dtype=torch.int64).index_copy(0, batch.units.row, segment)
-    return [torch.nonzero(torch.isin(row_of, mine)).squeeze(-1).tolist() for mine in _even(order, n)]
-
-
-def _even(order: Tensor, n: int) -> Sequence[Tensor]:
-    return torch.tensor_split(order, min(n, len(order)))
+    return [
+        torch.nonzero(torch.isin(row_of, mine)).squeeze(-1).tolist() for mine in order.tensor_split(min(n, len(order)))
+    ]
 
 
 def _detached(seen: _Pass) -> _Pass:

@@ -59,7 +59,7 @@ class Replay:
         for group in dict.fromkeys(e.group for e in episodes if e.valid):
             self.means.append(float(np.mean([e.total_reward for e in episodes if e.valid and e.group == group])))
         better = [i for i in _credited(ledger) if not (len(faulty) and faulty[i])]
-        self._kept += [(update, episodes[i], _written(episodes[i])) for i in better]
+        self._kept += [(update, episodes[i], json.dumps(episodes[i].to_dict()).encode()) for i in better]
         self._kept = [one for one in self._kept if update - one[0] < self.stale][-self.size :]
 
     def state_dict(self) -> dict[str, Any]:
@@ -82,7 +82,3 @@ class Replay:
 def _credited(ledger: Ledger) -> list[int]:
     """Positions of the episodes with a step of positive credit."""
     return np.unique(ledger.episode_index("step")[ledger.values("step") > 0.0]).tolist()
-
-
-def _written(episode: Episode) -> bytes:
-    return json.dumps(episode.to_dict()).encode()
