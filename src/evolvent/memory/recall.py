@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.candidates import Records, Request, candidates, drawn
+from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.policies import Policy, check, rule_of, to_params
-from evolvent.memory.relevance import document_counts
 from evolvent.memory.rule import Candidates, Ranking
 from evolvent.memory.store.engine import Connection, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
@@ -45,6 +45,8 @@ def request_of(
 ) -> Request:  # fmt: skip
     """Check the arguments of one recall."""
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
+    if chosen.gate is None:
+        chosen = replace(chosen, gate=gate_of(bank.embedder))
     size = chosen.k if k is None else k
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
@@ -63,15 +65,14 @@ def recall(bank: Bank, request: Request) -> Recall:
     digest, policy = content_hash(task), request.policy
     among_what = rule_of(policy).candidates
     model = bank.embedder.id if among_what == "near" else None
-    words = task if model and policy.relevance == "hybrid" else ""
     # questions come before what needs an answer: a server gets them together
     with bank.store.session() as db, bank.store.translated("reading"):
-        stored, asked = bank.stored(db, [digest] if model else ()), document_counts(db, bank, words)
+        stored = bank.stored(db, [digest] if model else ())
         bank.index.catch_up()
-        stored, counts = list(stored), dict(asked)
+        stored = list(stored)
     vec = bank.vectors({digest: task}, stored)[digest] if model else None
     with bank.store.session():
-        found = candidates(bank, request, vec, counts)
+        found = candidates(bank, request, vec)
         # searched before taking the write lock, so that other processes wait for the receipt only
         with bank.store.write() as db:
             newest = db.execute(
@@ -80,7 +81,7 @@ def recall(bank: Bank, request: Request) -> Recall:
             )
             records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             if bank.index.catch_up():
-                found = candidates(bank, request, vec, dict(document_counts(db, bank, words)))
+                found = candidates(bank, request, vec)
                 records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
             last, event_seq, audit_seq = newest.fetchone()
             number = last + 1
