@@ -85,6 +85,7 @@ def _run(kind: str, k: int, arm: Arm, seed: int, model: Any, a: argparse.Namespa
             for i in rng(seed, "order", number).permutation(len(tasks)).tolist():
                 task_seed = seed_tree(seed, "stream", number, tasks[i].id, 0)
                 done = attempt(env, tasks[i], agent, memory, seed=task_seed)
+                done.learn()
                 shown = any(m.id in poisoned for m in done.shown)
                 decided = shown and _obeyed(kind, tasks[i], done.action, database)
                 seen.append((done.success, tasks[i].kind in victims, shown, decided))

@@ -122,8 +122,8 @@ def page(found: dict[str, Any]) -> str:
     told = json.loads(KINDS.read_text("utf-8"))
     lines += [
         "",
-        f"The analyst's questions about flights, `{told['command']}` at commit {told['commit']['id'][:10]}: is a memory "
-        "of the same kind first, and among three? Other carriers, airports and months stand in nearly every key.",
+        f"The analyst's questions about flights, `{told['command']}` at commit {told['commit']['id'][:10]}: is a "
+        "memory of the same kind first, and among three? Other carriers, airports and months stand in nearly every key.",
         "",
         "| relevance | first, % | among three, % |",
         "|---|---|---|",

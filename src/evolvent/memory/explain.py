@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
 from evolvent.memory import events, keys, lift
-from evolvent.memory.bank import Bank
+from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
-from evolvent.memory.store.engine import Store
+from evolvent.memory.store.engine import Store, among
 
+STATUSES = ("active", "archived", "quarantined", "superseded")
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
@@ -32,29 +34,39 @@ def item_of(bank: Bank, id_: str) -> Item:
     return items(bank, "m.seq = ?", (bank.memory_seq(id_, "get"),))[0]
 
 
-def items_of(bank: Bank, status: str | None) -> list[Item]:
+def items_of(bank: Bank, status: str | None, *, limit: int | None = None, after: str | None = None) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    condition, args = (keys.OWN, ()) if status is None else (f"m.status = ? AND {keys.OWN}", (status,))
-    return items(bank, condition, args)
+    if status is not None and status not in STATUSES:
+        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(STATUSES)}", where="items")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
+    condition, args = (keys.OWN, []) if status is None else (f"m.status = ? AND {keys.OWN}", [status])
+    if after is not None:
+        condition, args = f"{condition} AND m.seq > ?", [*args, parse_id(after, "m", "memory", "items(after=…)")]
+    return items(bank, condition, args, limit=limit)
 
 
-def items(bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve") -> list[Item]:
+def items(
+    bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve", *, limit: int | None = None
+) -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
-    rows = bank.store.rows(
-        "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, m.status, m.superseded_by, m.content_version, "
-        f"m.merged, m.created_at, m.q_init, {events.JOINED} FROM memory m "
-        "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-        "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
-        f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq",
-        (bank.policy.objective, stage, bank.scope_id, *args),
-    )
-    parents: dict[int, list[str]] = defaultdict(list)
-    for child, parent in bank.store.rows(
-        "SELECT DISTINCT p.child, p.parent FROM provenance p JOIN memory m ON m.seq = p.child "
-        f"WHERE p.relation <> 'revised' AND m.scope_id = ? AND {condition} ORDER BY p.child, p.parent",
-        (bank.scope_id, *args),
-    ):
-        parents[child].append(memory_id(parent))
+    with bank.store.session() as db, bank.store.translated("reading"):
+        rows = db.execute(
+            "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, m.status, m.superseded_by, m.content_version, "
+            f"m.merged, m.created_at, m.q_init, {events.JOINED} FROM memory m "
+            "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
+            "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
+            f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq" + ("" if limit is None else " LIMIT ?"),
+            (bank.policy.objective, stage, bank.scope_id, *args, *([] if limit is None else [limit])),
+        ).fetchall()
+        parents: dict[int, list[str]] = defaultdict(list)
+        for child, parent in among(
+            db,
+            "SELECT DISTINCT child, parent FROM provenance WHERE relation <> 'revised' AND child IN ({}) "
+            "ORDER BY child, parent",
+            [row[0] for row in rows],
+        ):
+            parents[child].append(memory_id(parent))
     return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, overload
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Recalled:
 class Recall:
     """The durable receipt of one recall: put ``items`` into the prompt, keep ``id`` for ``settle``.
 
+    It is also the sequence of its items: ``for item in recall``, ``len(recall)``, ``recall[0]``; false when empty.
+
     ``omitted`` were selected and left out on purpose (omission credit) or because they are known to harm; do not show
     them. ``pool_size`` counts the candidates that passed the gate.
     """
@@ -53,6 +56,19 @@ class Recall:
     def ids(self) -> list[str]:
         """Ids of the items to show, best first."""
         return [item.id for item in self.items]
+
+    def __iter__(self) -> Iterator[Recalled]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, place: int) -> Recalled: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Recalled, ...]: ...
+    def __getitem__(self, place: int | slice) -> Recalled | tuple[Recalled, ...]:
+        return self.items[place]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory import events, explain, kept, ledger, recall, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
-from evolvent.memory.items import Explanation, Item, Recall, ValueChange
+from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
 from evolvent.memory.maintenance import compact, mend
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.opening import open_bank
@@ -109,10 +109,34 @@ class Memory:
         Raises:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
-        request = recall.request_of(
-            self.bank, task, k=k, stage=stage, policy=policy, kinds=kinds, seed=seed, frozen=frozen, is_test=is_test
+        asked = recall.requests_of(
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, seed=seed, frozen=frozen, is_test=is_test
         )
-        return recall.recall(self.bank, request)
+        return recall.recall(self.bank, asked)[0]
+
+    def recall_many(self, tasks: Sequence[str], **options: Any) -> list[Recall]:
+        """``recall`` for many tasks, with its options for all of them: the results of one call after the other.
+
+        New tasks are embedded together, and all receipts are one transaction.
+        """
+        return recall.recall(self.bank, recall.requests_of(self.bank, tasks, **options))
+
+    def search(
+        self,
+        task: str,
+        *,
+        k: int | None = None,
+        stage: str = "solve",
+        policy: str | Policy | None = None,
+        kinds: Sequence[str] | None = None,
+    ) -> list[Recalled]:
+        """What a frozen ``recall`` would show, best first, without a receipt: nothing is written, nobody is credited.
+
+        It waits for no other process that writes, and works where the store can only be read. Arguments and errors are
+        those of ``recall``.
+        """
+        (asked,) = recall.requests_of(self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, frozen=True)
+        return recall.search(self.bank, asked)
 
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
         """Say which memories were really in the prompt; without this call, all selected ones count as shown.
@@ -223,9 +247,12 @@ class Memory:
         """One memory, whatever its status."""
         return explain.item_of(self.bank, id)
 
-    def items(self, status: str | None = "active") -> list[Item]:
-        """Memories of a status (None: of any), oldest first."""
-        return explain.items_of(self.bank, status)
+    def items(self, status: str | None = "active", *, limit: int | None = None, after: str | None = None) -> list[Item]:
+        """Memories of a status (active, archived, quarantined, superseded; None: of any), oldest first.
+
+        Page by page: ``limit`` of them, then those ``after`` the id of the last one.
+        """
+        return explain.items_of(self.bank, status, limit=limit, after=after)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""

@@ -7,9 +7,21 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "memory.md"
 
 
+def blocks():
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_every_other_example_prints_what_it_says(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks()[1:]:
+        exec(compile(block, str(PAGE), "exec"), {})
+        expected = re.findall(r"# prints (.*)", block)
+        assert expected and capsys.readouterr().out.splitlines() == expected
+
+
 def test_the_example_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    block, *_ = blocks()
     exec(compile(block, str(PAGE), "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[:2] == ["attempt 1: 0 memories, reward 0", "attempt 2: 1 memories, reward 1"]
