@@ -123,7 +123,7 @@ def page(found: dict[str, Any]) -> str:
     lines += [
         "",
         f"The analyst's questions about flights, `{told['command']}` at commit {told['commit']['id'][:10]}: is a "
-        "memory of the same kind first, and among three? Other carriers, airports and months stand in nearly every key.",
+        "memory of the same kind first, and among three? Other names and months stand in nearly every key.",
         "",
         "| relevance | first, % | among three, % |",
         "|---|---|---|",
