@@ -39,6 +39,14 @@ class Bank:
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
 
+    def forget(self) -> None:
+        """Drop what is known of vectors: some went, or are other ones."""
+        self.store.forget_files(self.scope_id)
+        self.index.restart()
+        with self._vectors_lock:
+            self._vectors.clear()
+        self._dim = 0
+
     def stored(self, db: Connection, digests: Iterable[str]) -> Iterable[tuple]:
         """Ask the store for the vectors of texts that are not in memory: ``(hash, vector)``."""
         with self._vectors_lock:
@@ -115,7 +123,8 @@ class Bank:
         """The row of a memory of this scope."""
         seq = parse_id(id_, "m", "memory", where)
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
-            raise BadInput("unknown memory", got=id_, expected=f"a memory of scope {self.scope!r}", where=where)
+            expected = f"a memory of scope {self.scope!r}"
+            raise BadInput("unknown memory", got=id_, expected=expected, where=where, code="unknown_memory")
         return seq
 
     def owner_seq(self, id_: str, where: str) -> int:
@@ -130,7 +139,8 @@ class Bank:
         seq = parse_id(id_, "r", "receipt", where)
         if self.store.row("SELECT 1 FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             do = "settle with the Recall that recall() returned, on the same store and scope"
-            raise BadInput("unknown receipt", got=id_, expected=f"a recall of scope {self.scope!r}", where=where, do=do)
+            expected = f"a recall of scope {self.scope!r}"
+            raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")
         return seq
 
 
@@ -139,5 +149,9 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
     raise BadInput(
-        f"not the id of a {what}", got=id_, expected=f"{letter!r} and a number, e.g. '{letter}12'", where=where
+        f"not the id of a {what}",
+        got=id_,
+        expected=f"{letter!r} and a number, e.g. '{letter}12'",
+        where=where,
+        code="not_an_id",
     )

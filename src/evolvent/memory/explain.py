@@ -17,7 +17,7 @@ from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_
 from evolvent.memory.maintenance import when
 from evolvent.memory.store.engine import Store, among
 
-STATUSES = ("active", "archived", "quarantined", "superseded")
+STATUSES = ("active", "archived", "quarantined", "superseded", "erased")
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
@@ -226,19 +226,23 @@ def of_recall(bank: Bank, number: int) -> Explanation:
         (number,),
     )
     data["outcomes"] = store.records(
-        "SELECT o.objective, o.source, o.reward, o.valid, o.idempotency_key, o.created_at AS at, t.body AS action "
-        "FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id = ? ORDER BY o.outcome_id",
+        "SELECT o.objective, o.source, o.reward, o.weight, o.valid, o.replaced_by IS NULL AS counts, "
+        "o.idempotency_key, o.created_at AS at, t.body AS action FROM outcome o "
+        "LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id = ? ORDER BY o.outcome_id",
         (number,),
     )
     data["changes"] = store.records(
-        "SELECT memory_id AS id, objective, rule, depth, weight, q_before, q_after FROM value_event "
-        "WHERE recall_id = ? ORDER BY seq",
+        "SELECT e.memory_id AS id, e.objective, e.rule, e.depth, e.weight, e.q_before, e.q_after, "
+        f"{events.COUNTS} AS counts FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE e.recall_id = ? "
+        "ORDER BY e.seq",
         (number,),
     )
     cosines = _cosines(store, number, data.pop("emb_id"))
     data["pool"] = [{**row, "similarity": cosines.get(row["id"])} for row in data["pool"]]
     for row in data["pool"] + data["changes"]:
         row["id"] = memory_id(row["id"])
+    for row in data["outcomes"] + data["changes"]:
+        row["counts"] = bool(row["counts"])
     return Explanation(data["id"], data, _recall_text(data))
 
 
@@ -278,8 +282,12 @@ def _recall_text(d: dict[str, Any]) -> str:
         lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {_short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
-        lines.append(f"  outcome {reward} from {o['source']}" + ("" if o["valid"] else " (invalid: no credit)"))
-    lines += [f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}" for c in d["changes"]]
+        weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
+        fate = "" if o["valid"] else " (invalid: no credit)"
+        lines.append(f"  outcome {reward} from {o['source']}{weight}{fate if o['counts'] else ' (revised)'}")
+    for c in d["changes"]:
+        voided = "" if c["counts"] else " (voided)"
+        lines.append(f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}{voided}")
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
 
 

@@ -42,7 +42,8 @@ def health(bank: Bank) -> dict[str, Any]:
             "SELECT (SELECT count(*) FROM recall WHERE scope_id = s.scope_id) AS recalls, "
             "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND is_test) AS test_recalls, "
             "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND n_pool = 0) AS empty_recalls, "
-            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = s.scope_id AND valid) AS settled, "
+            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = s.scope_id AND valid "
+            "AND replaced_by IS NULL) AS settled, "
             "(SELECT count(*) FROM outcome WHERE scope_id = s.scope_id AND NOT valid) AS invalid_outcomes, "
             "(SELECT CAST(coalesce(sum(merged), 0) AS BIGINT) FROM memory WHERE scope_id = s.scope_id) AS merged "
             "FROM scope s WHERE s.scope_id = ?",

@@ -16,7 +16,7 @@ from evolvent.memory import events, explain, kept, ledger, recall, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
-from evolvent.memory.maintenance import compact, mend
+from evolvent.memory.maintenance import compact, erase, mend, revise
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
@@ -159,6 +159,7 @@ class Memory:
         idempotency_key: str | None = None,
         action: str | None = None,
         child: str | None = None,
+        weight: float = 1.0,
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
 
@@ -174,15 +175,50 @@ class Memory:
             idempotency_key: name of the job where a retry may carry another receipt; once per objective.
             action: what the agent did, as text; memlift credits shown memories by how much of them it used.
             child: the memory written from this attempt; its value enters the target of memq.
+            weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
 
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
-            "idempotency_key": idempotency_key, "action": action, "child": child,
+            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight,
         }  # fmt: skip
         return self.settle_many([row])[0]
+
+    def revise(
+        self,
+        recalled: Recall | str,
+        reward: float | None,
+        reason: str,
+        *,
+        source: str = "env",
+        valid: bool = True,
+        objective: str = "success",
+        dry_run: bool = False,
+        **more: Any,
+    ) -> Mended:
+        """Replace the outcome of a settled receipt: a merge that was reverted, a judge who was wrong.
+
+        What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
+        been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
+        the history; a rollback to before the revision takes it back. Telling the same again changes nothing.
+
+        Args:
+            recalled: the receipt.
+            reward: as in ``settle``.
+            reason: for the log.
+            source: as in ``settle``.
+            valid: as in ``settle``.
+            objective: as in ``settle``.
+            dry_run: change nothing, tell exactly what would change.
+            more: ``action``, ``child``, ``idempotency_key`` and ``weight`` of ``settle``.
+
+        Raises:
+            BadInput: the receipt is not settled for this objective, or as in ``settle``.
+        """
+        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
+        return revise.revise(self.bank, row, reason, dry_run=dry_run)
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
@@ -333,6 +369,35 @@ class Memory:
             dry_run: change nothing, tell exactly what would change.
         """
         return mend.rollback(self.bank, to, reason, dry_run=dry_run)
+
+    def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
+        """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
+
+        Its keys, body, vectors, values, events and lines of receipts go, and the queries, actions and reasons of this
+        scope that quote it. What stays is its number, status "erased", when, why, and who descends from it; memories
+        that were made from it are others. A text that another row says too stays as that row's. The files are written
+        anew, so that nothing of it is left in them; copies that were made before (exports, backups) are yours to find.
+
+        Args:
+            id: the memory, or the number of one of its keys.
+            reason: for the log.
+            dry_run: change nothing, tell exactly what would change.
+
+        Raises:
+            BadInput: unknown memory, or inside ``transaction()``.
+            StoreError: another process keeps SQLite's log in use; erase once more when it is done.
+        """
+        return erase.erase(self.bank, id, reason, dry_run=dry_run)
+
+    def drop_scope(self, name: str, reason: str) -> dict[str, int]:
+        """Erase a scope with everything in it, for good; returns how many rows went, by table.
+
+        Where it is this memory's own scope, the memory is closed.
+        """
+        removed = erase.drop_scope(self.bank, name, reason)
+        if name == self.scope:
+            self.close()
+        return removed
 
     def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
         """Take out what nothing needs, for good.

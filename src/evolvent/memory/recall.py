@@ -115,7 +115,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
             newest = db.execute(
-                "SELECT (SELECT coalesce(max(seq), 0) FROM recall), (SELECT coalesce(max(seq), 0) FROM value_event), "
+                f"SELECT (SELECT coalesce(max(seq), 0) FROM recall), {events.NEWEST}, "
                 "(SELECT coalesce(max(seq), 0) FROM audit)"
             )
             told = _told(db, bank, asked, found)
@@ -297,6 +297,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             if name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall",
+                    code="not_handed_out",
                     got=name,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
                     where=where,
@@ -305,8 +306,11 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():
-            raise BadInput("the receipt is settled already", where=where, do="call shown() before settle()")
+        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid AND replaced_by IS NULL"
+        if db.execute(settled, (number,)).fetchone():
+            raise BadInput(
+                "the receipt is settled already", where=where, code="settled_already", do="call shown() before settle()"
+            )
         db.executemany(
             "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",
             [(seq in wanted, number, seq) for seq in offered.values()],

@@ -38,6 +38,13 @@ def test_every_table_is_on_the_page_of_the_data_model():
     assert {table.name for table in schema.layout()} <= set(described)
 
 
+def test_every_code_of_an_error_is_in_the_table():
+    source = DOCS.parent / "src" / "evolvent" / "memory"
+    raised = {code for path in source.rglob("*.py") for code in re.findall(r'code="(\w+)"', path.read_text("utf-8"))}
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE.read_text(encoding="utf-8").partition("error.code")[2], re.M)
+    assert raised == {code for row in rows for code in re.findall(r"`(\w+)`", row)}
+
+
 def test_every_promise_names_a_test_that_exists():
     text = PAGE.read_text(encoding="utf-8")
     files = set(re.findall(r"`(tests/[\w/]+\.py)`", text))

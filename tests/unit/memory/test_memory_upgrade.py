@@ -21,7 +21,7 @@ from evolvent.memory.store.opening import open_store
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD = GOLDEN / "memory_schema3.sqlite"
 GONE = {"provenance": {"weight"}, "recall_item": {"in_pool"}}
-NEW = {"memory": {"meta": None, "expires_at": None}, "outcome": {"weight": 1.0, "replaced_by": None}}
+NEW = {"memory": {"meta": None, "expires_at": None}, "outcome": {"weight": 1.0, "place": None, "replaced_by": None}}
 
 
 @pytest.fixture

@@ -218,6 +218,16 @@ def _credit(bank: Bank) -> Iterator[Row]:
         yield f"event {event} of {memory_id(seq)}", "an event that its outcome does not explain", "their agreement"
 
 
+def _revisions(bank: Bank) -> Iterator[Row]:
+    for number, id_, newer in bank.store.rows(
+        "SELECT o.recall_id, o.outcome_id, o.replaced_by FROM outcome o JOIN outcome n ON n.outcome_id = o.replaced_by "
+        "WHERE (n.recall_id, n.objective) <> (o.recall_id, o.objective) OR n.outcome_id <= o.outcome_id "
+        "UNION SELECT n.recall_id, n.outcome_id, n.place FROM outcome n WHERE n.place IS NOT NULL "
+        "AND NOT EXISTS (SELECT 1 FROM outcome o WHERE o.replaced_by = n.outcome_id)"
+    ):
+        yield f"outcome {id_} of {receipt_id(number)}", f"revised by {newer}", "a later outcome of the same receipt"
+
+
 def _values(bank: Bank) -> Iterator[Row]:
     for (scope_id,) in bank.store.rows("SELECT scope_id FROM scope ORDER BY scope_id"):
         wrong = events.differing(bank.store, scope_id)
@@ -237,5 +247,6 @@ CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "memories": _memories,
     "receipts": _receipts,
     "credit": _credit,
+    "revisions": _revisions,
     "values": _values,
 }

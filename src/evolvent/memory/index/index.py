@@ -81,7 +81,9 @@ class Index:
                     "SELECT seq, emb_id FROM memory WHERE +scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
                 )
             )
-            self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in waiting])
+            there = [it for it in waiting if emb[it[0]] is not None]  # not erased meanwhile
+            if there:
+                self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in there])
         return self._known
 
     @property
@@ -117,16 +119,26 @@ class Index:
         # the log first: a status change that is committed between the two reads is then looked at twice, not lost
         (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM audit") or (0,)
         changes = self._store.rows(
-            "SELECT seq, target FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
-            "'archive', 'quarantine', 'supersede', 'restore') ORDER BY seq",
+            "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
+            "'archive', 'quarantine', 'supersede', 'restore', 'erase') ORDER BY seq",
             (self._seen_audit, self._scope_id),
         )
+        if any(verb == "erase" for _, _, verb in changes):
+            self.restart()  # what was erased must not reach the files again
         self._read_new()
-        self._follow(sorted({int(target[1:]) for _, target in changes}))
-        self._seen_audit = max([self._seen_audit, last, *(seq for seq, _ in changes)])
+        self._follow(sorted({int(target[1:]) for _, target, _ in changes}))
+        self._seen_audit = max([self._seen_audit, last, *(seq for seq, _, _ in changes)])
         self._data_version = version
         self._settle()
         return self.n != before or bool(changes)
+
+    def restart(self) -> None:
+        """Read everything anew, without the files: vectors went, or are other ones."""
+        if self._cache is not None:
+            self._cache.stop()
+            self._cache = self._new_cache()
+        self._known, self._loaded, self._data_version, self._read_to = Shadow(), True, None, 0
+        self._waiting.clear()
 
     def _settle(self) -> None:
         """Outside of transactions everything known is committed: it need not be taken back, and may go to the files."""

@@ -107,6 +107,10 @@ class VectorIndex(Protocol):
         """Vectors of known memories: float32 ``[len(seqs), D]``."""
         ...
 
+    def restart(self) -> None:
+        """Read everything anew: vectors went, or are other ones."""
+        ...
+
     def prepare(self, progress: Progress | None = None) -> None:
         """Build now what makes searching fast, and wait for it."""
         ...
@@ -157,6 +161,7 @@ class Store(ABC):
     path: str  # what opens the same store again
     where: str  # the same for error messages, without a password
     dirty = False  # set by whoever mirrors uncommitted rows in memory (the index)
+    copies: tuple[str, ...] = ()  # the engine's own tables that copy rows of memories, by scope
     undone = 0  # rises when a rollback took such rows away, so that mirrors know to start again
 
     # ------------------------------------------------------------------------------------------------ per engine
@@ -193,6 +198,10 @@ class Store(ABC):
         """Close the store. Closing twice is allowed."""
 
     @abstractmethod
+    def unguarded(self) -> AbstractContextManager[None]:
+        """Inside a transaction: rows that are written once may be changed and removed while the block runs."""
+
+    @abstractmethod
     def translated(self, doing: str) -> AbstractContextManager[None]:
         """Turns the engine's errors in the block into ``StoreError``."""
 
@@ -227,8 +236,15 @@ class Store(ABC):
         """Bytes on disk by table, its indexes included; empty where the engine does not tell."""
         return {}
 
-    def shrink(self) -> None:
-        """Give the room of removed rows back to the machine, where the engine can and no transaction is open."""
+    def shrink(self, *, whole: bool = False) -> None:
+        """Give the room of removed rows back to the machine, where the engine can and no transaction is open.
+
+        ``whole``: nothing of them may be left in files; ``StoreError`` where another process stands in the way.
+        """
+        return
+
+    def forget_files(self, scope_id: int) -> None:
+        """Remove what lies beside the store of a scope, where anything does."""
         return
 
     # ------------------------------------------------------------------------------------------------ writing
@@ -270,10 +286,10 @@ class Store(ABC):
 def damaged(got: object, where: str) -> StoreError:
     """The error for a store that does not hold what was written to it."""
     do = "keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover"
-    return StoreError("the memory file is damaged", got=got, where=where, do=do)
+    return StoreError("the memory file is damaged", got=got, where=where, do=do, code="damaged")
 
 
-def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:
+def audit(db: Connection, scope_id: int | None, verb: str, target: str, detail: dict[str, Any]) -> int:
     """Append one row to the audit log, inside the transaction at hand; returns its number.
 
     ``target`` is a memory that the row is about, or ``"*"`` where an act is about more than one thing.

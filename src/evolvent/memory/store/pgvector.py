@@ -125,7 +125,7 @@ class PgVector:
     def _counted(self, start: _View) -> _View:
         # one statement, so of one state: rows that are new with the status they have now, older ones by what changed
         rows = self._store.rows(
-            "SELECT 'new', kind, count(*), count(*) FILTER (WHERE status = 'active'), max(seq) FROM memory "
+            "SELECT 'new', kind, count(emb_id), count(*) FILTER (WHERE status = 'active'), max(seq) FROM memory "
             "WHERE scope_id = ? AND seq > ? GROUP BY kind UNION ALL "
             "SELECT 'changed', kind, 0, sum(delta), 0 FROM status_change "
             "WHERE scope_id = ? AND id > ? AND seq <= ? GROUP BY kind UNION ALL "
@@ -139,6 +139,10 @@ class PgVector:
             newest = max(newest, last) if what == "new" else newest
             change = last if what == "change" else change
         return _View(newest, change, n, active)
+
+    def restart(self) -> None:
+        """Count from the start: vectors went, or are other ones."""
+        self._committed, self._local, self._dim, self._graph_made = _View(), threading.local(), 0, False
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Make the graph, where there is to be one; from then on the server keeps it up to date."""

@@ -44,6 +44,8 @@ class Postgres(Store):
         StoreError: the server cannot be reached, refuses, has no pgvector, or the schema is no memory of this version.
     """
 
+    copies = ("memory_vector",)
+
     def __init__(self, url: str, *, sync: Sync = "full", create: bool = True) -> None:
         self.path = url
         self.conninfo, own = split_url(url)
@@ -211,12 +213,12 @@ class Postgres(Store):
             )
         )
 
-    def shrink(self) -> None:
-        """Let the room be used again (VACUUM); the server keeps its files."""
+    def shrink(self, *, whole: bool = False) -> None:
+        """Let the room be used again (VACUUM); with ``whole`` the tables are written anew, and others wait for that."""
         if not self.writing():
             with self.session() as db, self.translated("compacting"):
-                for table in schema.layout():
-                    db.command(f"VACUUM (ANALYZE) {table.name}")
+                for name in [*(table.name for table in schema.layout()), *(self.copies if whole else ())]:
+                    db.command(f"VACUUM ({'FULL, ' if whole else ''}ANALYZE) {name}")
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
@@ -250,6 +252,14 @@ class Postgres(Store):
                 raise
             finally:
                 link.depth -= 1
+
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """The triggers look the other way until the transaction ends."""
+        with self.session() as db, self.translated("writing"):
+            db.execute("SET LOCAL evolvent.unguarded = 'on'")
+            yield
+            db.execute("SET LOCAL evolvent.unguarded = 'off'")
 
     def writing(self) -> bool:
         """Whether this thread is inside a transaction."""

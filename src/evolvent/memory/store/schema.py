@@ -74,17 +74,6 @@ CREATE TABLE memory(
   CHECK(status = 'erased' OR emb_id IS NOT NULL));  -- what was erased has empty texts and no vector
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
 
-CREATE TABLE word_count(                       -- how many keys of a scope hold a word
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL,
-  n INTEGER NOT NULL,
-  PRIMARY KEY(scope_id, word)) WITHOUT ROWID;
-CREATE TABLE key_word(                         -- which keys hold a word, for rare words only
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL,
-  seq INTEGER NOT NULL REFERENCES memory(seq),
-  PRIMARY KEY(scope_id, word, seq)) WITHOUT ROWID;
-
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
   parent INTEGER NOT NULL REFERENCES memory(seq),
@@ -120,6 +109,7 @@ CREATE TABLE outcome(
   child INTEGER REFERENCES memory(seq),
   created_at REAL NOT NULL,
   weight REAL NOT NULL DEFAULT 1.0,            -- share of the usual credit that it gives
+  place INTEGER,                               -- value event whose place its own take: of what it revises
   replaced_by INTEGER REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED,  -- the outcome that revised it
   CHECK(NOT valid OR reward IS NOT NULL),
   CHECK(weight > 0 AND weight <= 1));
@@ -237,6 +227,7 @@ def check_version(found: int, where: str) -> None:
     if found != VERSION:
         raise StoreError(
             "the memory was written by a newer version" if found > VERSION else "the memory is of another version",
+            code="other_schema",
             got=f"schema {found}",
             expected=f"schema {VERSION}, or an older one from 3 on",
             where=where,

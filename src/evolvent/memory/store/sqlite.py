@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.index.cache_files import Files
 from evolvent.memory.index.index import Index
 from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.engine import (
@@ -181,12 +182,23 @@ class SQLite(Store):
             return {"file": self._pragma("page_count") * self._pragma("page_size")}
         return dict(rows)
 
-    def shrink(self) -> None:
-        """Rewrite the file without its free pages."""
+    def shrink(self, *, whole: bool = False) -> None:
+        """Rewrite the file without its free pages, and empty its log."""
         with self.lock, self.translated("compacting"):
-            if not self.db.in_transaction:
-                self.db.execute("VACUUM")
-                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if self.db.in_transaction:
+                return
+            self.db.execute("VACUUM")
+            busy, *_ = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy and whole:
+                raise StoreError(
+                    "what was erased is gone from the memory, but still in its log", got=f"{self.path}-wal in use",
+                    where=self.path, code="log_in_use", do="end the other process's transaction, and erase once more",
+                )  # fmt: skip
+
+    def forget_files(self, scope_id: int) -> None:
+        """Vectors and graph of its index."""
+        for path in Files(self.path, scope_id).folder.glob(f"scope-{scope_id}.*"):
+            path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
@@ -214,6 +226,16 @@ class SQLite(Store):
                 raise
             finally:
                 self._depth -= 1
+
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """The triggers go, and come back in the same transaction."""
+        with self.translated("writing"):
+            for name in _triggers():
+                self.db.execute(f"DROP TRIGGER {name}")
+            yield
+            for statement in _triggers().values():
+                self.db.execute(statement)
 
     def writing(self) -> bool:
         """Whether a transaction is open; other threads would wait for the answer."""
@@ -262,20 +284,25 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
     text, name = str(error), getattr(error, "sqlite_errorname", "")
     lower = text.lower()
     if "closed database" in lower:
-        return StoreError("the memory is closed", got=text, where=path, do="open it again: Memory(path)")
+        return StoreError("the memory is closed", got=text, where=path, code="closed", do="open it again: Memory(path)")
     if "locked" in lower or "busy" in lower:
         return StoreError(
             "another process kept the memory locked",
+            code="locked",
             got=f"{text} after {BUSY_TIMEOUT_S:g} s",
             where=path,
             do="look for a process that holds a long transaction() open",
         )
     if "full" in lower:
         do = "make room; the transaction was undone, what was acknowledged before is intact"
-        return StoreError("the disk is full", got=text, where=path, do=do)
+        return StoreError("the disk is full", got=text, where=path, do=do, code="disk_full")
     if "readonly" in lower or "read-only" in lower:
         return StoreError(
-            "the memory cannot be written", got=text, where=path, do="check the permissions of the folder"
+            "the memory cannot be written",
+            got=text,
+            where=path,
+            code="read_only",
+            do="check the permissions of the folder",
         )
     if "unable to open" in lower:
         do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"

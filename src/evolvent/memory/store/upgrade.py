@@ -18,10 +18,13 @@ _MADE = {
                "expires_at": "NULL"},
     "provenance": {"relation": "CASE WHEN weight = 0 THEN 'key' ELSE relation END"},
     "recall_item": {},
-    "outcome": {"weight": "1.0", "replaced_by": "NULL"},
+    "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL"},
 }  # fmt: skip
 
+GONE = ("key_word", "word_count")  # tables that nothing reads any more: they quoted keys
+
 POSTGRES = (
+    *(f"DROP TABLE {table}" for table in GONE),
     "ALTER TABLE memory DROP CONSTRAINT memory_status_check",
     "UPDATE memory SET status = 'archived' WHERE status = 'candidate'",
     """ALTER TABLE memory ALTER COLUMN emb_id DROP NOT NULL, ADD COLUMN meta TEXT COLLATE "C",
@@ -35,9 +38,11 @@ POSTGRES = (
     "ALTER TABLE recall_item DROP COLUMN in_pool",
     """ALTER TABLE outcome DROP CONSTRAINT outcome_scope_id_objective_idempotency_key_valid_key,
   ADD COLUMN weight DOUBLE PRECISION NOT NULL DEFAULT 1.0 CHECK(weight > 0 AND weight <= 1),
+  ADD COLUMN place BIGINT,
   ADD COLUMN replaced_by BIGINT REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED""",
     "DROP INDEX outcome_once",
     *(statement for statement in schema.tables() if statement.startswith("CREATE UNIQUE INDEX")),
+    postgres_schema.REFUSE,
     *postgres_schema.EMBEDDED,
     f"UPDATE evolvent_store SET version = {schema.VERSION}",
 )
@@ -48,7 +53,7 @@ def sqlite() -> list[str]:
 
     SQLite cannot change a constraint: the tables are written anew.
     """
-    found = []
+    found = [f"DROP TABLE {table}" for table in GONE]
     columns = {table.name: table.columns for table in schema.layout()}
     statements = schema.tables()
     for table, made in _MADE.items():
@@ -74,4 +79,4 @@ def row(table: str, cells: dict[str, Any]) -> dict[str, Any]:
         return {**{name: cell for name, cell in cells.items() if name != "weight"}, "relation": relation}
     if table == "recall_item":
         return {name: cell for name, cell in cells.items() if name != "in_pool"}
-    return {**cells, "weight": 1.0, "replaced_by": None} if table == "outcome" else cells
+    return {**cells, "weight": 1.0, "place": None, "replaced_by": None} if table == "outcome" else cells
