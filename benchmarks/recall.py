@@ -121,7 +121,6 @@ def page(found: dict[str, Any]) -> str:
     lines += ["", "## Kinds of question that come back", ""]
     told = json.loads(KINDS.read_text("utf-8"))
     lines += [
-        "",
         f"The analyst's questions about flights, `{told['command']}` at commit {told['commit']['id'][:10]}: is a "
         "memory of the same kind first, and among three? Other names and months stand in nearly every key.",
         "",
