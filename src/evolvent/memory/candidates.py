@@ -10,10 +10,11 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
+from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates
-from evolvent.memory.store.engine import Connection
+from evolvent.memory.store.engine import ALL, Connection, Subset
 
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
@@ -27,9 +28,11 @@ class Request:
     stage: str
     policy: Policy
     kinds: tuple[str, ...] | None
+    filter: tuple[Clause, ...]
     seed: int | None
     frozen: bool
     is_test: bool
+    subset: Subset = ALL  # what kinds, filter and expiry leave
 
 
 class Found(NamedTuple):
@@ -87,7 +90,7 @@ def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int) -> Found
     policy, gate = request.policy, -2.0 if request.policy.gate is None else request.policy.gate
     asked = limit if policy.relevance == "cosine" else NEAREST * limit
     while True:
-        rows, cosine = bank.index.search(vec, limit=asked, kinds=request.kinds)
+        rows, cosine = bank.index.search(vec, limit=asked, subset=request.subset)
         near, edge = len(rows), cosine[-1] if len(rows) else -2.0
         with bank.store.session() as db, bank.store.translated("reading"):
             told = {row: (memory, key) for row, memory, key in keys.ask(db, rows.tolist())}
@@ -112,7 +115,7 @@ def drawn(bank: Bank, request: Request, seed: int) -> Found:
     """Any ``k`` memories, each as likely as another, however many keys it has."""
     asked = request.k
     while True:
-        rows = bank.index.sample(asked, np.random.default_rng(seed), request.kinds).tolist()
+        rows = bank.index.sample(asked, np.random.default_rng(seed), request.subset).tolist()
         with bank.store.session() as db, bank.store.translated("reading"):
             own = {row for row, memory, _ in keys.ask(db, rows) if row == memory}
         if len(own) >= request.k or len(rows) < asked:

@@ -7,7 +7,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -67,7 +66,12 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
 
 
 def gate_of(embedder: Embedder) -> float:
-    """The cosine above which two texts may have to do with each other: ``embedder.gate`` where it has one, else .25."""
+    """The cosine above which two texts may have to do with each other: ``embedder.gate`` where it has one, else .25.
+
+    Endpoints, functions and sentence-transformers are measured at the first call, and then have one.
+    """
+    if isinstance(embedder, Endpoint | SentenceTransformer | Function) and embedder.gate is None:
+        embedder.gate = measured_gate(cast(Embedder, embedder))
     return float(getattr(embedder, "gate", GATE))
 
 
@@ -103,8 +107,40 @@ class Hashing:
         return out_ND
 
 
+class Function:
+    """Any function from texts to vectors as an embedder: ``Function("my-model", lambda texts: model.encode(texts))``.
+
+    Args:
+        id: the model's name, which a store remembers; another model needs another one.
+        function: list of texts to an array ``[N, D]``, or a sequence of N vectors; of any length but zero.
+    """
+
+    gate: float | None = None
+
+    def __init__(self, id: str, function: Callable[[list[str]], Any]) -> None:
+        self.id, self._function, self._dim = id, function, 0
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors; embeds a word once."""
+        if not self._dim:
+            self.embed(["dimension"])
+        return self._dim
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        out_ND = np.asarray(self._function(list(texts)), np.float32)
+        if out_ND.ndim != 2 or len(out_ND) != len(texts):
+            expected = (len(texts), "D")
+            raise BadInput("the function gave the wrong shape", got=out_ND.shape, expected=expected, where=self.id)
+        self._dim = out_ND.shape[1]
+        return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
+
+
 class Endpoint:
     """A served embeddings model (OpenAI protocol) through the ``openai`` client."""
+
+    gate: float | None = None
 
     def __init__(self, model: str, base_url: str, *, timeout_s: float = 60.0, retries: int = 4) -> None:
         self.id = f"openai:{model}@{base_url}"
@@ -118,11 +154,6 @@ class Endpoint:
         if not self._dim:
             self.embed(["dimension"])
         return self._dim
-
-    @cached_property
-    def gate(self) -> float:
-        """Measured once, by one request."""
-        return measured_gate(cast(Embedder, self))
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``, 64 texts a request."""
@@ -156,6 +187,8 @@ class Endpoint:
 class SentenceTransformer:
     """A sentence-transformers model by name or folder."""
 
+    gate: float | None = None
+
     def __init__(self, name: str) -> None:
         self.id = name
         self._model: Any = None
@@ -180,11 +213,6 @@ class SentenceTransformer:
     def dim(self) -> int:
         """Length of its vectors."""
         return int(self._loaded().get_sentence_embedding_dimension())
-
-    @cached_property
-    def gate(self) -> float:
-        """Measured once."""
-        return measured_gate(cast(Embedder, self))
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``."""
