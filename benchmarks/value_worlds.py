@@ -161,7 +161,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "mean shortfall, in the last third, of the probability of success to what the best advice in the store would",
         "have given. Lower is better; the oracle has 0. `memlift` is the default as it ships; differences are paired",
         "by seed, with a 95 % bootstrap interval over seeds (bold: without 0). *Before*: with credit of ancestors, and",
-        "all answers to a question beside each other.",
+        "all answers to a question beside each other. Run before words told the nearest keys apart in another way and",
+        "before the gate belonged to the embedder; the candidates of these worlds are the same in kind.",
         "",
     ]
     for part, says in (
