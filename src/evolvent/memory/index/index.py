@@ -60,6 +60,7 @@ class Index:
         self._seen_audit = self._safe_audit = 0
         self._data_version: tuple | None = None
         self._undone = store.undone
+        self._model: object = None  # the embedder of the store
         self._progress: Progress | None = None
 
     def _new_cache(self) -> Cache:
@@ -113,6 +114,7 @@ class Index:
         if version == self._data_version:
             return False
         before = self.n
+        self._model = self._store.same_embedder(self._model)
         # the log first: a status change that is committed between the two reads is then looked at twice, not lost
         changes = self._store.rows(
             "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
@@ -134,7 +136,7 @@ class Index:
         if self._cache is not None:
             self._cache.stop()
             self._cache = self._new_cache()
-        self._known, self._loaded, self._data_version = Shadow(), True, None
+        self._known, self._loaded, self._data_version, self._model = Shadow(), True, None, None
         self._waiting.clear()
 
     def _settle(self) -> None:
