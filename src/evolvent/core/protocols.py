@@ -223,25 +223,44 @@ class Renderer(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """The settings of ``Model.generate``."""
+
+    max_tokens: int = 128
+    temperature: float = 0.0
+    """0 = greedy."""
+    top_p: float = 1.0
+    seed: int = 0
+    stop: Sequence[str] = ()
+    grammar: str | None = None
+    """GBNF; at most one of this and ``json_schema``."""
+    json_schema: Mapping[str, Any] | None = None
+
+    def checked(self, where: str) -> Sampling:
+        """The same; refuses settings that have no meaning.
+
+        Raises:
+            BadInput: naming the setting.
+        """
+        if self.max_tokens < 1:
+            raise BadInput("max_tokens is out of range", got=self.max_tokens, expected="at least 1", where=where)
+        if not 0.0 <= self.temperature < float("inf"):
+            expected = "0 (greedy) or more"
+            raise BadInput("temperature is out of range", got=self.temperature, expected=expected, where=where)
+        if not 0.0 < self.top_p <= 1.0:
+            raise BadInput("top_p is out of range", got=self.top_p, expected="above 0, at most 1", where=where)
+        return self
+
+
 @runtime_checkable
 class Model(Protocol):
     """A language model that completes raw text and scores given continuations."""
 
     name: str
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_tokens: int = 128,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        grammar: str | None = None,
-        json_schema: Mapping[str, Any] | None = None,
-    ) -> Completion:
-        """Complete ``prompt``; the text ends before the first ``stop`` string."""
+    def generate(self, prompt: str, **sampling: Any) -> Completion:
+        """Complete ``prompt``, as ``Sampling`` says; the text ends before the first ``stop`` string."""
         ...
 
     def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:

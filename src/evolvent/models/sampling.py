@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
-
 
 def log_normaliser(logits: np.ndarray, scratch: np.ndarray) -> float:
     """``log(sum(exp(logits)))`` of a float32 row ``[V]``, natural log; ``scratch`` float32 ``[V]`` is overwritten.
@@ -47,17 +45,3 @@ def nucleus(p: np.ndarray, top_p: float) -> np.ndarray:
     ids = np.flatnonzero(p >= (1.0 - top_p) / len(p))
     ids = ids[np.argsort(-p[ids], kind="stable")]
     return ids[: int(np.searchsorted(np.cumsum(p[ids]), top_p, side="left")) + 1]
-
-
-def check_settings(max_tokens: int, temperature: float, top_p: float, where: str) -> None:
-    """Refuse settings of ``generate`` that have no meaning.
-
-    Raises:
-        BadInput: naming the setting.
-    """
-    if max_tokens < 1:
-        raise BadInput("max_tokens is out of range", got=max_tokens, expected="at least 1", where=where)
-    if not 0.0 <= temperature < float("inf"):
-        raise BadInput("temperature is out of range", got=temperature, expected="0 (greedy) or more", where=where)
-    if not 0.0 < top_p <= 1.0:
-        raise BadInput("top_p is out of range", got=top_p, expected="above 0, at most 1", where=where)

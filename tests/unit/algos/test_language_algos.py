@@ -282,6 +282,26 @@ def test_fresh_and_replayed_attempts_are_one_loss():
     assert WithReplay(own, other, 2, 0.0).idle(units).tolist() == [False] * 4 + [True] * 3
 
 
+def test_each_part_keeps_what_it_prepared():
+    """``nonzero`` looks at what was sampled: at the credit, before it is normalised or cut into pieces."""
+    own = Objective(keep="nonzero", keep_range=(0.6, 9.0), aggregate="const", length=10)
+    other = Objective(normalise="minibatch", keep="neg_seq_kl", keep_range=(0.1, 9.0), aggregate="const", length=10)
+    episodes = [attempt(1), attempt(0), attempt(1), attempt(0)]
+    ledger = Ledger.for_episodes(episodes)
+    ledger.set("step", [0.5, -1.0, 2.0, -2.0])
+    units = token_batch(episodes, ledger, level="step").units
+    logp = units.old_logp - 0.3
+    both = WithReplay(own, other, fresh=2, weight=0.5)
+    ready, mine = both.prepare(units), units.trajectory < 2
+    found = both.terms(ready, logp, torch.zeros(len(units)))
+    parts = [(own, mine, 1.0), (other, ~mine, 0.5)]
+    alone = [loss.terms(loss.prepare(units[at]), logp[at], torch.zeros(int(at.sum()))) for loss, at, _ in parts]
+    assert found.loss == pytest.approx(sum(float(t.loss) * f for t, (_, _, f) in zip(alone, parts, strict=True)))
+    assert found.metrics["kept"].tolist() == [x for t in alone for x in t.metrics["kept"].tolist()]
+    assert not all(found.metrics["kept"][mine]) and not all(found.metrics["kept"][~mine])
+    assert both.idle(ready)[:2].tolist() == [True, True], "dropped with the mask that was prepared"
+
+
 def test_spear_replays_from_its_second_update_on(model, tmp_path):
     folder, seen, _ = start("spear", settings("spear", model, period=2.0, prompts=4), tmp_path / "run")
     first, second = rows(folder)

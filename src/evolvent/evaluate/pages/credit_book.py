@@ -41,7 +41,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What an agent saw."""
 
     agent: str
@@ -49,7 +49,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Decision:
     """A decision: one number for each token in every column; ``credit`` has a column for each rule.
 
     ``left_out`` tokens at its end are not there; ``worth`` is the credit of the turn under each rule, those included:
@@ -69,7 +69,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class EpisodeView:
     """An episode; ``left_out`` decisions at its end are not there."""
 
     task: str
@@ -77,13 +77,13 @@ class Attempt:
     total: float | None
     success: bool | None
     update: int | None
-    nodes: tuple[Seen | Turn, ...]
+    nodes: tuple[Observation | Decision, ...]
     left_out: int = 0
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[Decision]:
         """Its decisions."""
-        return [node for node in self.nodes if isinstance(node, Turn)]
+        return [node for node in self.nodes if isinstance(node, Decision)]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class CreditBook:
     """Rules and attempts; ``full`` and ``full_turn`` are the credit of a token, and of a turn, with the full colour."""
 
     rules: tuple[Rule, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[EpisodeView, ...]
     full: tuple[float, ...]
     full_turn: tuple[float, ...]
     left_out: int = 0
@@ -142,21 +142,21 @@ def _rule(row: Mapping[str, Any]) -> Rule:
     return Rule(str(row["name"]), str(row["level"]), str(row["summary"]), bool(row["trained"]), unit)
 
 
-def _attempt(row: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Attempt:
-    nodes: list[Seen | Turn] = []
+def _attempt(row: Mapping[str, Any], rules: Sequence[Rule], where: str) -> EpisodeView:
+    nodes: list[Observation | Decision] = []
     for node in row["nodes"]:
         if node["kind"] == "action":
             nodes.append(_turn(node, rules, f"{where}, node {len(nodes)}"))
         else:
-            nodes.append(Seen(str(node.get("agent", "")), str(node["text"])))
+            nodes.append(Observation(str(node.get("agent", "")), str(node["text"])))
     success, update = row.get("success"), row.get("update")
-    return Attempt(
+    return EpisodeView(
         str(row["task"]), str(row.get("group", "")), _number(row.get("return")),
         None if success is None else bool(success), None if update is None else int(update), tuple(nodes),
     )  # fmt: skip
 
 
-def _turn(node: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Turn:
+def _turn(node: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Decision:
     tokens = tuple(str(piece) for piece in node["tokens"])
     given: Mapping[str, Any] = node["credit"]
 
@@ -172,7 +172,7 @@ def _turn(node: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Turn:
     nothing: Column = (None,) * len(tokens)
     credit = tuple(column(rule.name, given.get(rule.name)) or nothing for rule in rules)
     worth = tuple(_worth(numbers, rule) for numbers, rule in zip(credit, rules, strict=True))
-    return Turn(
+    return Decision(
         str(node.get("agent", "")), str(node["text"]), _number(node.get("reward")), tokens,
         column("logp", node.get("logp")), column("entropy", node.get("entropy")), column("value", node.get("value")),
         credit, worth,
@@ -198,13 +198,13 @@ def _full(values: Sequence[float | None]) -> float:
 
 
 # ------------------------------------------------------------------------------------------------ cutting
-def _cut(attempt: Attempt, *, tokens: int, characters: int) -> Attempt:
+def _cut(attempt: EpisodeView, *, tokens: int, characters: int) -> EpisodeView:
     """As much of its beginning as fits."""
-    kept: list[Seen | Turn] = []
+    kept: list[Observation | Decision] = []
     for node in attempt.nodes:
         if tokens <= 0 or characters <= 0:
             break
-        if isinstance(node, Seen):
+        if isinstance(node, Observation):
             most = min(_SEEN, characters)
             text = (
                 node.text if len(node.text) <= most else f"{node.text[:most]} … ({len(node.text) - most:,} characters)"
@@ -218,11 +218,11 @@ def _cut(attempt: Attempt, *, tokens: int, characters: int) -> Attempt:
         kept.append(shown)
         tokens -= len(node.tokens)  # a turn that was cut is the last one
         characters -= sum(map(len, shown.tokens)) or len(shown.text)
-    left_out = len(attempt.turns) - sum(isinstance(node, Turn) for node in kept)
+    left_out = len(attempt.turns) - sum(isinstance(node, Decision) for node in kept)
     return replace(attempt, nodes=tuple(kept), left_out=left_out)
 
 
-def _shorter(turn: Turn, tokens: int, characters: int) -> Turn:
+def _shorter(turn: Decision, tokens: int, characters: int) -> Decision:
     pieces: list[str] = []
     for piece in turn.tokens[:tokens]:
         pieces.append(piece if len(piece) <= _PIECE else f"{piece[:_PIECE]}…")

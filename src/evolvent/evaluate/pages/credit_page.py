@@ -9,7 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from evolvent.evaluate.pages.credit_book import SHADES, Attempt, Column, CreditBook, Rule, Seen, Turn, shade
+from evolvent.evaluate.pages.credit_book import (
+    SHADES,
+    Column,
+    CreditBook,
+    Decision,
+    EpisodeView,
+    Observation,
+    Rule,
+    shade,
+)
 from evolvent.evaluate.pages.page import text
 
 _WIDTH, _HEIGHT, _REACH = 1000, 100, 46
@@ -112,7 +121,7 @@ def _legend(book: CreditBook) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ attempts
-def _listed(i: int, attempt: Attempt) -> str:
+def _listed(i: int, attempt: EpisodeView) -> str:
     mark = {True: '<b class="good">✓</b>', False: '<b class="bad">✗</b>', None: ""}[attempt.success]
     facts = [f"return {attempt.total:.3g}"] if attempt.total is not None else []
     facts += [f"update {attempt.update}"] if attempt.update is not None else []
@@ -125,14 +134,14 @@ def _listed(i: int, attempt: Attempt) -> str:
     )
 
 
-def _pane(attempt: Attempt, book: CreditBook) -> str:
+def _pane(attempt: EpisodeView, book: CreditBook) -> str:
     rule = book.first
     parts: list[str] = []
     agents = {node.agent for node in attempt.nodes}
     number = 0
     for node in attempt.nodes:
         who = node.agent if len(agents) > 1 else ""
-        if isinstance(node, Seen):
+        if isinstance(node, Observation):
             parts.append(_seen(node, who))
         else:
             number += 1
@@ -146,7 +155,7 @@ def _pane(attempt: Attempt, book: CreditBook) -> str:
     return f'<article class="pane">{picture}{"".join(parts)}</article>'
 
 
-def _plot(turns: Sequence[Turn], rule: int, book: CreditBook) -> str:
+def _plot(turns: Sequence[Decision], rule: int, book: CreditBook) -> str:
     values = tuple(value for turn in turns for value in turn.credit[rule])
     if len(values) < 2:
         return ""
@@ -166,7 +175,7 @@ def _plot(turns: Sequence[Turn], rule: int, book: CreditBook) -> str:
     )
 
 
-def _seen(seen: Seen, who: str) -> str:
+def _seen(seen: Observation, who: str) -> str:
     named = f"{text(who)} sees" if who else "sees"
     if len(seen.text) <= _LONG and seen.text.count("\n") < 8:
         inside = f"<pre>{text(seen.text)}</pre>"
@@ -176,7 +185,7 @@ def _seen(seen: Seen, who: str) -> str:
     return f'<div class="seen"><span class="who">{named}</span>{inside}</div>'
 
 
-def _act(turn: Turn, number: int, who: str, book: CreditBook) -> str:
+def _act(turn: Decision, number: int, who: str, book: CreditBook) -> str:
     rule = book.first
     full = book.full[rule]
     pieces = "".join(
@@ -195,12 +204,12 @@ def _act(turn: Turn, number: int, who: str, book: CreditBook) -> str:
     )
 
 
-def _worth(turn: Turn, rule: int, book: CreditBook) -> str:
+def _worth(turn: Decision, rule: int, book: CreditBook) -> str:
     kind, said = _worth_of(turn, rule, book)
     return f'<span class="sum {kind}">{said}</span>'
 
 
-def _worth_of(turn: Turn, rule: int, book: CreditBook) -> tuple[str, str]:
+def _worth_of(turn: Decision, rule: int, book: CreditBook) -> tuple[str, str]:
     """Colour and words for a turn's credit."""
     words = "turn" if book.rules[rule].unit == "turn" else "sum"
     return shade(turn.worth[rule], book.full_turn[rule]), f"{words} {signed(turn.worth[rule])}"
@@ -234,7 +243,7 @@ def _numbers(book: CreditBook) -> str:
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _joined(columns: Sequence[Column | None], turns: Sequence[Turn]) -> list[float | int | None] | None:
+def _joined(columns: Sequence[Column | None], turns: Sequence[Decision]) -> list[float | int | None] | None:
     """Columns of turns one after the other; ``None`` where no turn has it."""
     if all(column is None for column in columns):
         return None

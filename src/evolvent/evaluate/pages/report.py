@@ -29,7 +29,7 @@ _STYLE = {"stream": 0, "after": 0, "before": 1, "control": 2}
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TaskRow:
     """What a recorded episode says for the table of tasks."""
 
     question: str = ""
@@ -45,7 +45,7 @@ class Run:
     manifest: dict[str, Any]
     summary: dict[str, Any]
     rows: list[Row]
-    attempts: dict[int, Attempt] = field(default_factory=dict[int, Attempt])
+    attempts: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
 
 
 def write_report(folder: Path) -> Path:
@@ -210,14 +210,14 @@ def _tasks(run: Run) -> str:
             several = len(series.passes(members)) > 1
             right = sum(int(row["success"]) for row in rows)
             heading = f"{_phase_name(name)}{f', pass {number}' if several else ''} – {right} of {len(rows)} right"
-            lines = [_task(row, run.attempts.get(int(row["step"]), Attempt())) for row in rows[:_TASKS_LIMIT]]
+            lines = [_task(row, run.attempts.get(int(row["step"]), TaskRow())) for row in rows[:_TASKS_LIMIT]]
             if len(rows) > _TASKS_LIMIT:
                 lines.append(f'<p class="soft">and {len(rows) - _TASKS_LIMIT} more in episodes.jsonl</p>')
             out.append(fold(heading, "".join(lines)))
     return "".join(out)
 
 
-def _task(row: Row, attempt: Attempt) -> str:
+def _task(row: Row, attempt: TaskRow) -> str:
     mark = '<span class="tag good">✓ right</span>' if row["success"] else '<span class="tag bad">✗ wrong</span>'
     question = str(row.get("question") or attempt.question or row.get("task", ""))
     action = str(row.get("action") or "\n".join(attempt.actions))
@@ -249,14 +249,14 @@ def _credit(report: Path) -> credit_book.CreditBook | str | None:
         return f"The credit of the attempts is not shown. {error}"
 
 
-def _attempts(records: Iterator[dict[str, Any]]) -> Iterator[tuple[int, Attempt]]:
+def _attempts(records: Iterator[dict[str, Any]]) -> Iterator[tuple[int, TaskRow]]:
     for record in records:
         nodes: list[dict[str, Any]] = record.get("nodes", [])
         seen = [str(node["text"]) for node in nodes if node["kind"] == "observation"]
         recalls = [node for node in nodes if node["kind"] == "recall"]
         yield (
             int(record["step"]),
-            Attempt(
+            TaskRow(
                 seen[0] if seen else "",
                 tuple(str(node["text"]) for node in nodes if node["kind"] == "action"),
                 _distinct(recalls, "shown"),

@@ -27,7 +27,7 @@ Features = Callable[[Sequence[Row]], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CriticBatch:
     """A batch as the critic sees it: features ``[K, D]`` of all tokens, and its values ``[K]`` before training."""
 
     episodes: Sequence[Episode]
@@ -59,7 +59,7 @@ class TokenCritic:
             self.head = nn.Sequential(*layers, nn.Linear(512, 1, bias=False)).to(device)
         self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
 
-    def note(self, episodes: Sequence[Episode]) -> Seen:
+    def note(self, episodes: Sequence[Episode]) -> CriticBatch:
         """Value every token of ``episodes`` and the place where a truncated one stopped, and note it in the record.
 
         ``notes["value"]`` is V before each token; ``final_value`` that of the last observation, where an
@@ -81,10 +81,10 @@ class TokenCritic:
             at += episode.n_tokens
         for episode, v in zip(cut, value[at:].tolist(), strict=True):
             episode.final_value = v
-        return Seen(episodes, features[:at], value[:at])
+        return CriticBatch(episodes, features[:at], value[:at])
 
     def learn(
-        self, seen: Seen, target_K: np.ndarray, *, epochs: int, minibatches: int, grad_clip: float,
+        self, seen: CriticBatch, target_K: np.ndarray, *, epochs: int, minibatches: int, grad_clip: float,
         generator: torch.Generator,
     ) -> dict[str, float]:  # fmt: skip
         """Move the values towards ``target_K`` (NaN = no target): clipped squared error, means of the last epoch."""

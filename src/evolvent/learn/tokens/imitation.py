@@ -27,14 +27,16 @@ class WithReplay:
     together = "trajectory"
 
     def prepare(self, units: Units) -> Units:
-        """Each part's weights over its own units."""
-        weight = torch.zeros(len(units))
+        """What each part fixes over its own units: advantages, weights, relative entropies, which take part."""
+        fixed: dict[str, Tensor] = {}
         for mine, loss, factor in self._parts(units):
-            if bool(mine.any()):
-                own = loss.prepare(units[mine]).weight
-                assert own is not None
-                weight[mine] = factor * own.cpu()
-        return replace(units, weight=weight.to(units.adv))
+            prepared = loss.prepare(units[mine]) if bool(mine.any()) else units[mine]
+            for name in ("adv", "weight", "h", "kept"):
+                column: Tensor | None = getattr(prepared, name)
+                if column is not None:
+                    whole = fixed.setdefault(name, column.new_ones(len(units)))
+                    whole[mine] = factor * column if name == "weight" else column
+        return replace(units, **fixed)
 
     def spans_rows(self, units: Units) -> bool:
         """Where a part's does."""

@@ -199,6 +199,6 @@ class Objective:
         return self._phi.call(self, now)
 
     def _kept(self, units: Units, now: Now) -> Tensor:
-        if units.kept is not None:
+        if units.kept is not None and self._keep.spans == "sampled":
             return units.kept
         return self._keep.call(self, now._replace(logp=now.logp.detach(), log_ratio=now.log_ratio.detach()))

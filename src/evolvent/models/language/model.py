@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError, missing_extra
-from evolvent.core.protocols import Completion
+from evolvent.core.protocols import Completion, Sampling
 
 try:
     import torch
@@ -34,7 +34,6 @@ from evolvent.models.language.logprobs import Logprobs, Row, checked_ids, checke
 from evolvent.models.language.network import Network
 from evolvent.models.language.sample import Sampled, SamplingParams, TemperatureSchedule, sample_batch
 from evolvent.models.language.text import Text
-from evolvent.models.sampling import check_settings
 
 __all__ = ["LanguageModel", "Logprobs", "Row", "Sampled", "TemperatureSchedule", "load"]
 
@@ -205,7 +204,7 @@ class LanguageModel:
     def _settings(
         self, max_tokens: int, temperature: float, top_p: float, top_k: int, stop: Sequence[str], plain: bool = False
     ) -> SamplingParams:
-        check_settings(max_tokens, temperature, top_p, self.name)
+        Sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p).checked(self.name)
         if top_k < 0 or isinstance(stop, str):
             raise BadInput("top_k or stop", got=(top_k, stop), expected="top_k >= 0, a list of texts", where=self.name)
         stops = tuple(s for s in stop if s)
@@ -335,20 +334,18 @@ class LanguageModel:
         return packing.batches(needed(rows), max_tokens)
 
     # ------------------------------------------------------------------------------------------------ protocol
-    def generate(
-        self, prompt: str, *, max_tokens: int = 128, temperature: float = 0.0, top_p: float = 1.0, seed: int = 0,
-        stop: Sequence[str] = (), grammar: str | None = None, json_schema: Mapping[str, Any] | None = None,
-    ) -> Completion:  # fmt: skip
+    def generate(self, prompt: str, **sampling: Any) -> Completion:
         """Complete ``prompt`` with the first adapter; see ``core.protocols.Model``.
 
         Raises:
             ModelError: a grammar or schema is asked for.
         """
-        if grammar or json_schema:
+        how = Sampling(**sampling)
+        if how.grammar or how.json_schema:
             raise ModelError("no grammars here", where=self.name, do="use the same weights through models.load(NAME)")
-        settings = self._settings(max_tokens, temperature, top_p, 0, stop, plain=True)
+        settings = self._settings(how.max_tokens, how.temperature, how.top_p, 0, how.stop, plain=True)
         started, ids = time.perf_counter(), self.encode(prompt, start=True)
-        (done,) = self._sample([ids], 1, [seed], settings, self.adapters[0], None)
+        (done,) = self._sample([ids], 1, [how.seed], settings, self.adapters[0], None)
         seconds = time.perf_counter() - started
         return Completion(done.text, done.token_ids, done.logp, len(ids), 0, seconds, done.finish)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, EvolventError, ModelError
-from evolvent.core.protocols import Completion
-from evolvent.models.sampling import check_settings, log_normaliser, sample
+from evolvent.core.protocols import Completion, Sampling
+from evolvent.models.sampling import log_normaliser, sample
 from evolvent.models.served import engine
 from evolvent.models.served.constrain import Constraint, grammar_text
 from evolvent.models.served.context import N_BRANCHES, Context, choose
@@ -155,18 +155,7 @@ class Llama:
         return context, kept, logits
 
     # ------------------------------------------------------------------------------------------------ generation
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_tokens: int = 128,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        grammar: str | None = None,
-        json_schema: Mapping[str, Any] | None = None,
-    ) -> Completion:
+    def generate(self, prompt: str, **sampling: Any) -> Completion:
         """Complete ``prompt``; see ``core.protocols.Model``.
 
         ``token_ids`` and ``logp`` hold every token that was sampled, the end-of-text token and the token that
@@ -179,20 +168,17 @@ class Llama:
             BadInput: the prompt does not fit into ``n_ctx``, a setting is out of range, or the grammar is invalid.
             ModelError: the engine failed.
         """
-        check_settings(max_tokens, temperature, top_p, self.name)
-        started = time.perf_counter()
+        how, started = Sampling(**sampling).checked(self.name), time.perf_counter()
         with self._lock:
             tokens = self.tokenize(prompt)
-            limit = min(max_tokens, self.n_ctx - len(tokens))
-            text = grammar_text(grammar, json_schema)
+            limit = min(how.max_tokens, self.n_ctx - len(tokens))
+            text = grammar_text(how.grammar, how.json_schema)
             constraint = Constraint(self._ffi, self._lib, self._vocab, text) if text else None
             try:
                 context, cached, logits = self._prefill(tokens, 1)
-                rng = np.random.default_rng(seed) if temperature else None
-                chooser = (temperature, top_p, rng, constraint)
-                ids, logp, raw, finish = self._continue(
-                    context, logits, limit, chooser, [s.encode() for s in stop if s]
-                )
+                rng = np.random.default_rng(how.seed) if how.temperature else None
+                chooser, stop = (how.temperature, how.top_p, rng, constraint), [s.encode() for s in how.stop if s]
+                ids, logp, raw, finish = self._continue(context, logits, limit, chooser, stop)
             finally:
                 if constraint:
                     constraint.close()

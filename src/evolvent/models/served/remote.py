@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError, missing_extra
-from evolvent.core.protocols import Completion
-from evolvent.models.sampling import check_settings
+from evolvent.core.protocols import Completion, Sampling
 from evolvent.models.served.scripted import cut
 
 KEY_VARIABLES = ("EVOLVENT_API_KEY", "OPENAI_API_KEY")
@@ -76,18 +75,7 @@ class Remote:
         self._openai, self._chat, self._server = openai, chat, ""
         self._client = openai.OpenAI(base_url=base_url, api_key=key, timeout=timeout_s, max_retries=retries)
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_tokens: int = 128,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        grammar: str | None = None,
-        json_schema: Mapping[str, Any] | None = None,
-    ) -> Completion:
+    def generate(self, prompt: str, **sampling: Any) -> Completion:
         """Complete ``prompt``; tokens and log-probabilities are filled where the endpoint gives them.
 
         ``grammar`` needs a llama.cpp or vLLM endpoint; ``json_schema`` these, or any that knows ``response_format``.
@@ -95,14 +83,12 @@ class Remote:
         Raises:
             ModelError: the endpoint cannot be reached, refuses the request, or lacks what was asked for.
         """
-        check_settings(max_tokens, temperature, top_p, self.name)
-        settings: dict[str, Any] = {
-            "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed,
-        }  # fmt: skip
-        if stop:
-            settings["stop"] = [s for s in stop if s][:_MAX_STOP]
+        how = Sampling(**sampling).checked(self.name)
+        settings: dict[str, Any] = {name: getattr(how, name) for name in ("max_tokens", "temperature", "top_p", "seed")}
+        if how.stop:
+            settings["stop"] = [s for s in how.stop if s][:_MAX_STOP]
         started = time.perf_counter()
-        extra, schema_by_chat = self._constraint(grammar, json_schema)
+        extra, schema_by_chat = self._constraint(how.grammar, how.json_schema)
         if self._chat or schema_by_chat:
             reply = self._ask_chat(prompt, settings | schema_by_chat, extra)
         else:
@@ -119,7 +105,7 @@ class Remote:
         count.seconds += (seconds := time.perf_counter() - started)
         finish = {"length": "length", "stop": "stop"}.get(choice.finish_reason or "stop", "stop")
         prompt_tokens = usage.prompt_tokens if usage else 0
-        return Completion(cut(text, stop), ids, logp, prompt_tokens, cached, seconds, finish)
+        return Completion(cut(text, how.stop), ids, logp, prompt_tokens, cached, seconds, finish)
 
     def _ask(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
         """``/completions``, or chat where there is none."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError
-from evolvent.core.protocols import Completion
+from evolvent.core.protocols import Completion, Sampling
 
 Replies = Sequence[str] | Mapping[str, str] | Callable[[str], str]
 Scores = Mapping[str, float] | Callable[[str, str], float]
@@ -46,24 +46,13 @@ class Scripted:
             raise BadInput("not the script of a model", expected='{"replies": [...] or {...}}', where=str(path))
         return cls(content["replies"], scores=content.get("scores"), name=f"scripted:{Path(path).stem}")
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_tokens: int = 128,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        grammar: str | None = None,
-        json_schema: Mapping[str, Any] | None = None,
-    ) -> Completion:
+    def generate(self, prompt: str, **sampling: Any) -> Completion:
         """The next written reply, cut before the first ``stop`` string; the other settings have no effect.
 
         Raises:
             ModelError: nothing is written for this prompt.
         """
-        text = self._reply(prompt)
+        stop, text = Sampling(**sampling).checked(self.name).stop, self._reply(prompt)
         self.prompts.append(prompt)
         return Completion(cut(text, stop), np.zeros(0, np.int32), np.zeros(0, np.float32), finish="stop")
 
