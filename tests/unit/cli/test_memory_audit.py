@@ -1,7 +1,7 @@
 """The audit against stores whose faults are known, and the page that is made of it."""
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_near_bodies_are_exact(near):
 
     def pairs(text):
         words = ["", *text.split(), ""]
-        return set(zip(words, words[1:], strict=False))
+        return set(pairwise(words))
 
     told = [frozenset(pair) for pair in near_bodies(texts.items(), near)]
     want = {
