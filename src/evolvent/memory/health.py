@@ -36,7 +36,8 @@ def health(bank: Bank) -> dict[str, Any]:
         told["items"], told["tried"] = told["items"] + row["items"], told["tried"] + row["tried"]
         told["mean_value"] += row["worth"]
     for told in sources.values():
-        told["mean_value"] = told["mean_value"] / told["tried"] if told["tried"] else None
+        # rounded: engines add in another order
+        told["mean_value"] = round(told["mean_value"] / told["tried"], 9) if told["tried"] else None
     total = max(1, active["items"])
     data: dict[str, Any] = {
         "items": active["items"],
