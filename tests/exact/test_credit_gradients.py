@@ -281,7 +281,7 @@ def test_gae_bootstraps_truncated_attempts_only():
     over.act("x", reward=1.0)
     over.end(terminated=True)
     assert step_gae.assign([over], config).values("step").tolist() == [0.5]
-    with pytest.raises(BadInput, match="values do not fit"):
+    with pytest.raises(BadInput, match="needs the value of its last observation"):
         step_gae.assign([ep], step_gae.Config(critic=lambda e: [0.5]))
     with pytest.raises(BadInput, match="needs a critic"):
         step_gae.assign([ep])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,19 @@ from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.formulas.returns import gae, lambda_returns
 
-Target = Literal["q", "return"]
+
+@dataclass(frozen=True)
+class OverBaseline:
+    """Settings of the rules that subtract a baseline."""
+
+    target: Literal["q", "return"] = "q"
+    """What the baseline is subtracted from: the critic's Q of the action taken (q), or the λ-return (return)."""
+    gamma: float = 0.99
+    """Discount factor per step of the λ-return."""
+    gae_lambda: float = 0.8
+    """λ of the λ-return."""
+    pooled: bool = False
+    """Give every agent the mean reward of the team."""
 
 
 def rewards(rollout: Rollout, *, pooled: bool) -> np.ndarray:
@@ -63,11 +76,7 @@ def over_baseline(
     baseline_TBA: np.ndarray,
     q_TBAN: np.ndarray | None,
     given: Mapping[str, ArrayLike | None],
-    *,
-    target: Target,
-    gamma: float,
-    gae_lambda: float,
-    pooled: bool,
+    config: OverBaseline,
 ) -> RolloutLedger:
     """Level ``"step"``: Q of the action taken, or the lambda-return that followed it, minus the baseline.
 
@@ -76,19 +85,16 @@ def over_baseline(
     """
     ledger = RolloutLedger.for_rollout(rollout)
     ledger.columns = {name: np.asarray(column) for name, column in given.items() if column is not None}
-    if target == "q":
+    discount = {"gamma": config.gamma, "gae_lambda": config.gae_lambda}
+    if config.target == "q":
         if q_TBAN is None:
             raise BadInput("no Q of the action taken", expected='q_TBAN, or target="return"', where="credit.agent_*")
         ahead = np.take_along_axis(q_TBAN, rollout.action_TBA[..., None].astype(np.intp), axis=-1)[..., 0]
     else:
         ahead = lambda_returns(
-            rewards(rollout, pooled=pooled),
-            rollout.next_value_TBA,
-            gamma=gamma,
-            gae_lambda=gae_lambda,
-            terminated_T=rollout.terminated_TB,
-            truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
-        )
-        _, ledger.targets["step"] = gae_and_targets(rollout, gamma=gamma, gae_lambda=gae_lambda, pooled=pooled)
+            rewards(rollout, pooled=config.pooled), rollout.next_value_TBA, **discount,
+            terminated_T=rollout.terminated_TB, truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+        )  # fmt: skip
+        _, ledger.targets["step"] = gae_and_targets(rollout, **discount, pooled=config.pooled)
     ledger.set("step", ahead - baseline_TBA)
     return ledger

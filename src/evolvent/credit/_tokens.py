@@ -86,10 +86,16 @@ def token_values(episode: Episode, critic: Critic | None, where: str) -> np.ndar
 
 def decision_values(episode: Episode, critic: Critic | None, where: str) -> np.ndarray:
     """Value before each decision (the note at its first token) and, last, after the record: float64 ``[T + 1]``."""
-    if critic is None:
-        value_K = noted(episode, "value", where)
-        return np.append(value_K[first_tokens(episode, where)], final_value(episode, where))
-    return _given(episode, critic, episode.n_steps, where)
+    if critic is not None:
+        return _given(episode, critic, episode.n_steps, where)
+    if "value" not in episode.notes:
+        raise BadInput(
+            f"{where.removeprefix('credit.')} needs a critic",
+            expected='Config(critic=function from an episode to values [T]), or episode.note("value", …)', where=where,
+            do="give one, or use step_return_to_go",
+        )  # fmt: skip
+    value_K = noted(episode, "value", where)
+    return np.append(value_K[first_tokens(episode, where)], final_value(episode, where))
 
 
 def _given(episode: Episode, critic: Critic, n: int, where: str) -> np.ndarray:
@@ -108,7 +114,7 @@ def gae_ledger(
     level: str,
     values: Callable[[Episode], np.ndarray],
     rewards: Callable[[Episode], np.ndarray],
-    discounts: Callable[[Episode], tuple[np.ndarray, np.ndarray]],
+    discounts: Callable[[Episode], tuple[ArrayLike, ArrayLike]],
 ) -> Ledger:
     """GAE over the units of ``level`` of every valid episode, each with its own discount and λ.
 
@@ -119,7 +125,7 @@ def gae_ledger(
         level: "token" or "step".
         values: ``[N + 1]`` of an episode with N units.
         rewards: ``[N]``.
-        discounts: discount and λ from each unit to the next, ``[N]`` each.
+        discounts: discount and λ from each unit to the next, ``[N]`` each, or one number for all.
     """
     ledger = Ledger.for_episodes(episodes)
     spans, adv, value_N = units_of(ledger, level), *(np.full(ledger.size(level), np.nan) for _ in range(2))

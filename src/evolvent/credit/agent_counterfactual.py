@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.credit._rollout import Target, choices, over_baseline
+from evolvent.credit._rollout import OverBaseline, choices, over_baseline
 
 LEVEL = "agent"
 RECORD = "rollout"
@@ -29,17 +29,8 @@ UNBIASED = False
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(OverBaseline):
     """Settings of the counterfactual baseline."""
-
-    target: Target = "q"
-    """What the baseline is subtracted from: the critic's Q of the action taken (q), or the λ-return (return)."""
-    gamma: float = 0.99
-    """Discount factor per step of the λ-return."""
-    gae_lambda: float = 0.8
-    """λ of the λ-return."""
-    pooled: bool = False
-    """Give every agent the mean reward of the team."""
 
 
 CLAIMS = ((Config(target="return", gamma=1.0, gae_lambda=1.0), True),)
@@ -60,13 +51,4 @@ def assign(rollout: Rollout, config: Config = Config(), *, q_TBAN: ArrayLike, po
     """
     q, policy = choices(rollout, q_TBAN, "q_TBAN"), choices(rollout, policy_TBAN, "policy_TBAN")
     baseline = np.where(policy > 0.0, policy * q, 0.0).sum(axis=-1)
-    return over_baseline(
-        rollout,
-        baseline,
-        q,
-        {"q_TBAN": q_TBAN, "policy_TBAN": policy_TBAN},
-        target=config.target,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
-        pooled=config.pooled,
-    )
+    return over_baseline(rollout, baseline, q, {"q_TBAN": q_TBAN, "policy_TBAN": policy_TBAN}, config)

@@ -18,6 +18,7 @@ keeps a small probability times an untrained Q.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.credit._rollout import Target, choices, over_baseline
+from evolvent.credit._rollout import OverBaseline, choices, over_baseline
 from evolvent.formulas.baselines import optimal_weights
 
 LEVEL = "agent"
@@ -34,17 +35,13 @@ UNBIASED = False
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(OverBaseline):
     """Settings of the optimal baseline."""
 
-    target: Target = "return"
+    target: Literal["q", "return"] = "return"
     """What the baseline is subtracted from: the λ-return, or the critic's Q of the action taken (COMA)."""
-    gamma: float = 0.99
-    """Discount factor per step of the λ-return."""
     gae_lambda: float = 1.0
     """λ of the λ-return."""
-    pooled: bool = False
-    """Give every agent the mean reward of the team."""
     floor: float = 1e-4
     """Least probability of an available action in the weights."""
 
@@ -90,13 +87,4 @@ def assign(
     else:
         weights = optimal_weights(choices(rollout, policy_TBAN, "policy_TBAN"), norm_TBAN, floor=config.floor)
         baseline = np.where(weights > 0.0, weights * q, 0.0).sum(axis=-1)
-    return over_baseline(
-        rollout,
-        baseline,
-        q,
-        given,
-        target=config.target,
-        gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
-        pooled=config.pooled,
-    )
+    return over_baseline(rollout, baseline, q, given, config)

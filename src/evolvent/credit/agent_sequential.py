@@ -67,17 +67,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: values missing or not one for each decision, turns that do not fit, or a truncated episode without a
             final value.
     """
-
-    def discounts(episode: Episode) -> tuple[np.ndarray, np.ndarray]:
-        gamma_T = np.where(turn_ends(episode, _WHERE), config.gamma, config.kappa)
-        return gamma_T, np.full(episode.n_steps, config.gae_lambda)
-
     ledger = gae_ledger(
-        episodes,
-        "step",
-        lambda e: decision_values(e, config.critic, _WHERE),
-        lambda e: e.rewards_T,
-        discounts,
-    )
+        episodes, "step", lambda e: decision_values(e, config.critic, _WHERE), lambda e: e.rewards_T,
+        lambda e: (np.where(turn_ends(e, _WHERE), config.gamma, config.kappa), config.gae_lambda),
+    )  # fmt: skip
     ledger.project("step", LEVEL)
     return ledger

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._critic import critic_gae
+from evolvent.credit._tokens import decision_values, gae_ledger
 
 LEVEL = "step"
 UNBIASED = False
@@ -55,7 +55,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: no critic, a critic that returns another number of values, or a truncated episode without the value
             of its last observation.
     """
-    gamma, gae_lambda = config.gamma, config.gae_lambda
-    return critic_gae(
-        episodes, lambda e: e.rewards_T, config.critic, "credit.step_gae", gamma=gamma, gae_lambda=gae_lambda
-    )
+    return gae_ledger(
+        episodes, LEVEL, lambda e: decision_values(e, config.critic, "credit.step_gae"), lambda e: e.rewards_T,
+        lambda _: (config.gamma, config.gae_lambda),
+    )  # fmt: skip

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
-from evolvent.credit._critic import critic_gae
+from evolvent.credit._tokens import decision_values, gae_ledger
 from evolvent.formulas.process_rewards import progress_rewards
 
 LEVEL = "step"
@@ -66,5 +66,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             progress_rewards(reward, rewards_of(episode, config.executed), config.weight) if config.weight else reward
         )
 
-    gamma, gae_lambda = config.gamma, config.gae_lambda
-    return critic_gae(episodes, paid, config.critic, "credit.step_progress", gamma=gamma, gae_lambda=gae_lambda)
+    return gae_ledger(
+        episodes, LEVEL, lambda e: decision_values(e, config.critic, "credit.step_progress"), paid,
+        lambda _: (config.gamma, config.gae_lambda),
+    )  # fmt: skip

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
@@ -61,5 +60,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         LEVEL,
         lambda e: token_values(e, config.critic, _WHERE),
         lambda e: token_rewards(e, _WHERE),
-        lambda e: (np.full(e.n_tokens, config.gamma), np.full(e.n_tokens, config.gae_lambda)),
+        lambda _: (config.gamma, config.gae_lambda),
     )

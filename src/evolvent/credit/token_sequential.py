@@ -63,11 +63,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: as in ``token_bad``, or turns that do not fit.
     """
 
-    def discounts(episode: Episode) -> tuple[np.ndarray, np.ndarray]:
+    def discounts(episode: Episode) -> tuple[np.ndarray, float]:
         last_K = last_tokens(episode, _WHERE)
         over_K = np.zeros(episode.n_tokens, np.bool_)
         over_K[last_K] = turn_ends(episode, _WHERE)
-        return np.where(over_K, config.gamma, config.kappa), np.full(episode.n_tokens, config.gae_lambda)
+        return np.where(over_K, config.gamma, config.kappa), config.gae_lambda
 
     return gae_ledger(
         episodes,

@@ -97,6 +97,9 @@ class AsyncMemory:
     restore = _awaited(Memory.restore)
     rollback = _awaited(Memory.rollback)
     compact = _awaited(Memory.compact)
+    revise = _awaited(Memory.revise)
+    erase = _awaited(Memory.erase)
+    drop_scope = _awaited(Memory.drop_scope)
 
     async def run(self, function: Callable[Concatenate[Memory, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """``function(memory, …)`` in its turn on the memory's thread: several verbs at once.

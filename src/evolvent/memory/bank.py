@@ -12,6 +12,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.items import Recall
+from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Connection, Search, Store, VectorIndex, among, put_text
 
@@ -32,12 +33,14 @@ class Bank:
     seed: int
     search: Search = "auto"
     index: VectorIndex = field(init=False)
+    metadata: Metadata = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
     _vectors_lock: threading.Lock = field(default_factory=threading.Lock)
     _dim: int = 0  # of the vectors in the store, once there are any
 
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
+        self.metadata = Metadata(self.store, self.scope_id)
 
     def forget(self) -> None:
         """Drop what is known of vectors: some went, or are other ones."""

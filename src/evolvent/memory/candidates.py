@@ -10,10 +10,11 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
+from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import hybrid
 from evolvent.memory.rule import Candidates
-from evolvent.memory.store.engine import Connection
+from evolvent.memory.store.engine import ALL, Connection, Subset
 
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
@@ -27,9 +28,11 @@ class Request:
     stage: str
     policy: Policy
     kinds: tuple[str, ...] | None
+    filter: tuple[Clause, ...]
     seed: int | None
     frozen: bool
     is_test: bool
+    subset: Subset = ALL  # what kinds, filter and expiry leave
 
 
 class Found(NamedTuple):
@@ -84,10 +87,10 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Map
 def _nearest(bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str, int], limit: int) -> Found:
     policy = request.policy
     if policy.relevance == "hybrid":
-        return Found(*hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds))
+        return Found(*hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, subset=request.subset))
     asked = limit
     while True:
-        rows, cosine = bank.index.search(vec, limit=asked, gate=policy.gate, kinds=request.kinds)
+        rows, cosine = bank.index.search(vec, limit=asked, gate=policy.gate, subset=request.subset)
         with bank.store.session() as db, bank.store.translated("reading"):
             memory = {row: owner for row, owner, _ in keys.ask(db, rows.tolist())}
         places, highest = keys.best(rows.tolist(), cosine, memory)
@@ -102,7 +105,7 @@ def drawn(bank: Bank, request: Request, seed: int) -> Found:
     """Any ``k`` memories, each as likely as another, however many keys it has."""
     asked = request.k
     while True:
-        rows = bank.index.sample(asked, np.random.default_rng(seed), request.kinds).tolist()
+        rows = bank.index.sample(asked, np.random.default_rng(seed), request.subset).tolist()
         with bank.store.session() as db, bank.store.translated("reading"):
             own = {row for row, memory, _ in keys.ask(db, rows) if row == memory}
         if len(own) >= request.k or len(rows) < asked:

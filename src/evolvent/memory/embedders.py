@@ -73,6 +73,34 @@ class Hashing:
         return out_ND
 
 
+class Function:
+    """Any function from texts to vectors as an embedder: ``Function("my-model", lambda texts: model.encode(texts))``.
+
+    Args:
+        id: the model's name, which a store remembers; another model needs another one.
+        function: list of texts to an array ``[N, D]``, or a sequence of N vectors; of any length but zero.
+    """
+
+    def __init__(self, id: str, function: Callable[[list[str]], Any]) -> None:
+        self.id, self._function, self._dim = id, function, 0
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors; embeds a word once."""
+        if not self._dim:
+            self.embed(["dimension"])
+        return self._dim
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        out_ND = np.asarray(self._function(list(texts)), np.float32)
+        if out_ND.ndim != 2 or len(out_ND) != len(texts):
+            expected = (len(texts), "D")
+            raise BadInput("the function gave the wrong shape", got=out_ND.shape, expected=expected, where=self.id)
+        self._dim = out_ND.shape[1]
+        return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
+
+
 class Endpoint:
     """A served embeddings model (OpenAI protocol) through the ``openai`` client."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +16,17 @@ from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
-from evolvent.memory.store.engine import Store, among
+from evolvent.memory.metadata import Filter, parse
+from evolvent.memory.store.engine import Store, among, marks
 
-STATUSES = ("active", "archived", "quarantined", "superseded", "erased")
+_PIECE = 500
+_NOW = "now()"
+# what a status means, as a condition on table m
+_STATUS = {
+    "active": f"m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > {_NOW})",
+    "expired": f"m.status = 'active' AND m.expires_at <= {_NOW}",
+    **{name: f"m.status = '{name}'" for name in ("archived", "quarantined", "superseded", "erased")},
+}
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
@@ -34,16 +43,34 @@ def item_of(bank: Bank, id_: str) -> Item:
     return items(bank, "m.seq = ?", (bank.memory_seq(id_, "get"),))[0]
 
 
-def items_of(bank: Bank, status: str | None, *, limit: int | None = None, after: str | None = None) -> list[Item]:
+def items_of(
+    bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
+) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and status not in STATUSES:
-        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(STATUSES)}", where="items")
+    if status is not None and status not in _STATUS:
+        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUS)}", where="items")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
-    condition, args = (keys.OWN, []) if status is None else (f"m.status = ? AND {keys.OWN}", [status])
-    if after is not None:
-        condition, args = f"{condition} AND m.seq > ?", [*args, parse_id(after, "m", "memory", "items(after=…)")]
-    return items(bank, condition, args, limit=limit)
+    first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
+    condition = f"{_STATUS[status]} AND m.seq > ? AND {keys.OWN}" if status else f"m.seq > ? AND {keys.OWN}"
+    condition, args = condition.replace(_NOW, repr(time.time())), [first]
+    if not (clauses := parse(filter, "items(filter=…)")):
+        return items(bank, condition, args, limit=limit)
+    only, without = bank.metadata.find(clauses)
+    if only is None:
+        every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))
+        only = np.array([seq for (seq,) in every], np.int64)
+    else:  # of what was erased since, nothing is left to filter by
+        condition += " AND m.meta IS NOT NULL"
+    left = np.setdiff1d(only[only > first], without, assume_unique=True)
+    found: list[Item] = []
+    for start in range(0, len(left), _PIECE):
+        piece = left[start : start + _PIECE].tolist()
+        more = None if limit is None else limit - len(found)
+        found += items(bank, f"{condition} AND m.seq IN ({marks(len(piece))})", [*args, *piece], limit=more)
+        if limit is not None and len(found) >= limit:
+            break
+    return found
 
 
 def items(
@@ -52,18 +79,19 @@ def items(
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
     with bank.store.session() as db, bank.store.translated("reading"):
         rows = db.execute(
-            "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, m.status, m.superseded_by, m.content_version, "
-            f"m.merged, m.created_at, m.q_init, {events.JOINED} FROM memory m "
+            "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, "
+            "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END, m.superseded_by, "
+            f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
             "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
             "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
-            f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq" + ("" if limit is None else " LIMIT ?"),
-            (bank.policy.objective, stage, bank.scope_id, *args, *([] if limit is None else [limit])),
+            f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq LIMIT ?",
+            (time.time(), bank.policy.objective, stage, bank.scope_id, *args, 1 << 62 if limit is None else limit),
         ).fetchall()
         parents: dict[int, list[str]] = defaultdict(list)
         for child, parent in among(
             db,
-            "SELECT DISTINCT child, parent FROM provenance WHERE relation <> 'revised' AND child IN ({}) "
-            "ORDER BY child, parent",
+            "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
+            "AND child IN ({}) ORDER BY child, parent",
             [row[0] for row in rows],
         ):
             parents[child].append(memory_id(parent))
@@ -71,8 +99,8 @@ def items(
 
 
 def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
-    seq, key, body, kind, polarity, source, status, newer, version, merged, at, start = row[:12]
-    v = events.Value(*row[12:])
+    seq, key, body, kind, polarity, source, status, newer, version, merged, at, meta, expires_at, start = row[:14]
+    v = events.Value(*row[14:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
         id=memory_id(seq),
@@ -93,6 +121,8 @@ def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
         content_version=version,
         merged=merged,
         created_at=at,
+        metadata=json.loads(meta or "{}"),
+        expires_at=expires_at,
     )
 
 
@@ -116,8 +146,14 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
     owner = store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'key'", (seq,))
     data: dict[str, Any] = {
-        **{name: getattr(item, name) for name in ("id", "key", "body", "kind", "polarity", "source", "status")},
-        **{name: getattr(item, name) for name in ("superseded_by", "content_version", "merged", "created_at")},
+        **{
+            name: getattr(item, name)
+            for name in ("id", "key", "body", "kind", "polarity", "source", "status", "metadata")
+        },
+        **{
+            name: getattr(item, name)
+            for name in ("superseded_by", "content_version", "merged", "created_at", "expires_at")
+        },
         "keys": told,
         "key_of": memory_id(owner[0]) if owner else None,
         "made_in": receipt_id(made["made_in"]) if made["made_in"] else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
 
@@ -30,6 +30,7 @@ class Recalled:
     score: float
     propensity: float
     why: str
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,11 @@ class ValueChange:
 
 @dataclass(frozen=True)
 class Item:
-    """One stored memory with its value under one objective and stage."""
+    """One stored memory with its value under one objective and stage.
+
+    ``status``: active, archived, quarantined, superseded, erased, or "expired" of what is active and past
+    ``expires_at`` (seconds since 1970, as ``created_at``).
+    """
 
     id: str
     key: str
@@ -112,6 +117,8 @@ class Item:
     content_version: int
     merged: int
     created_at: float
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from evolvent.core.episode import Episode
@@ -18,6 +17,7 @@ from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
 from evolvent.memory.maintenance import compact, erase, mend, reembed, revise
 from evolvent.memory.maintenance.act import Mended
+from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import as_embedder, open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
@@ -90,6 +90,7 @@ class Memory:
         stage: str = "solve",
         policy: str | Policy | None = None,
         kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
         seed: int | None = None,
         frozen: bool = False,
         is_test: bool = False,
@@ -102,6 +103,8 @@ class Memory:
             stage: part of the work; each stage has its own values (EvoKernel's draft and refine).
             policy: use another one for this recall, and for settling it.
             kinds: only memories of these kinds.
+            filter: only memories whose metadata hold this: ``{"repo": "x", "year": {">=": 2020}}``; operators are ==,
+                in, <, <=, >, >= and exists. What it leaves out takes no place from the others.
             seed: of exploration; default: derived from the memory's seed and the receipt's number.
             frozen: no exploration and no omission (evaluation).
             is_test: this receipt may never change values; settling it records the outcome alone.
@@ -110,8 +113,9 @@ class Memory:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
         asked = recall.requests_of(
-            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, seed=seed, frozen=frozen, is_test=is_test
-        )
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+            is_test=is_test,
+        )  # fmt: skip
         return recall.recall(self.bank, asked)[0]
 
     def recall_many(self, tasks: Sequence[str], **options: Any) -> list[Recall]:
@@ -129,13 +133,16 @@ class Memory:
         stage: str = "solve",
         policy: str | Policy | None = None,
         kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
     ) -> list[Recalled]:
         """What a frozen ``recall`` would show, best first, without a receipt: nothing is written, nobody is credited.
 
         It waits for no other process that writes, and works where the store can only be read. Arguments and errors are
         those of ``recall``.
         """
-        (asked,) = recall.requests_of(self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, frozen=True)
+        (asked,) = recall.requests_of(
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, frozen=True
+        )
         return recall.search(self.bank, asked)
 
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
@@ -203,19 +210,8 @@ class Memory:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback to before the revision takes it back. Telling the same again changes nothing.
-
-        Args:
-            recalled: the receipt.
-            reward: as in ``settle``.
-            reason: for the log.
-            source: as in ``settle``.
-            valid: as in ``settle``.
-            objective: as in ``settle``.
-            dry_run: change nothing, tell exactly what would change.
-            more: ``action``, ``child``, ``idempotency_key`` and ``weight`` of ``settle``.
-
-        Raises:
-            BadInput: the receipt is not settled for this objective, or as in ``settle``.
+        Arguments and errors are those of ``settle`` (``more``: action, child, idempotency_key, weight); a receipt that
+        is not settled for this objective is an error too. ``dry_run`` changes nothing, and tells what would change.
         """
         row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
         return revise.revise(self.bank, row, reason, dry_run=dry_run)
@@ -243,6 +239,8 @@ class Memory:
         value: float | None = None,
         merge: float | None = 0.98,
         supersedes: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires: datetime | timedelta | float | None = None,
     ) -> str:
         """Keep an experience; returns its id, or the id of the memory that says the same already.
 
@@ -255,15 +253,18 @@ class Memory:
                 memory ids.
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
-            merge: equal bodies of one kind merge, found by all keys, when their keys' cosine reaches this; None: never.
+            merge: equal bodies of one kind and metadata merge, found by all keys, when their keys' cosine reaches
+                this; None: never.
             supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
+            metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16 kB of JSON at most.
+            expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
 
         Raises:
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
         """
         row = {
             "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
-            "value": value, "merge": merge, "supersedes": supersedes,
+            "value": value, "merge": merge, "supersedes": supersedes, "metadata": metadata, "expires": expires,
         }  # fmt: skip
         return self.remember_many([row])[0]
 
@@ -283,12 +284,15 @@ class Memory:
         """One memory, whatever its status."""
         return explain.item_of(self.bank, id)
 
-    def items(self, status: str | None = "active", *, limit: int | None = None, after: str | None = None) -> list[Item]:
-        """Memories of a status (active, archived, quarantined, superseded; None: of any), oldest first.
+    def items(
+        self, status: str | None = "active", *, filter: Filter | None = None, limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Item]:  # fmt: skip
+        """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any), oldest first.
 
-        Page by page: ``limit`` of them, then those ``after`` the id of the last one.
+        Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` as in ``recall``.
         """
-        return explain.items_of(self.bank, status, limit=limit, after=after)
+        return explain.items_of(self.bank, status, filter=filter, limit=limit, after=after)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
@@ -335,24 +339,19 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------------------------------------ mending
+    # each has a dry run, which changes nothing and tells exactly what would change; the reason is for the log
     def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
         """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
         return mend.archive(self.bank, [id], reason, dry_run=dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
-        """Take memories out of recall that are not to be trusted, with all that was written while they were shown.
+        """Take memories out of recall that are not to be trusted.
 
-        Args:
-            ids: the memories.
-            reason: for the log.
-            descendants: also what was written under a recall that showed them, and so on, and later versions.
-            dry_run: change nothing, tell exactly what would change.
+        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions.
         """
         return mend.quarantine(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
@@ -361,12 +360,9 @@ class Memory:
         return mend.restore(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
     def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-        """Back to what a receipt saw, or to a time; a time just before a rollback takes it back. See ``mend.rollback``.
+        """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970); see ``mend.rollback``.
 
-        Args:
-            to: a receipt ("r12" or the Recall), or a time: ``datetime``, ISO text, or seconds since 1970.
-            reason: for the log.
-            dry_run: change nothing, tell exactly what would change.
+        A time just before a rollback takes it back.
         """
         return mend.rollback(self.bank, to, reason, dry_run=dry_run)
 
@@ -377,11 +373,6 @@ class Memory:
         scope that quote it. What stays is its number, status "erased", when, why, and who descends from it; memories
         that were made from it are others. A text that another row says too stays as that row's. The files are written
         anew, so that nothing of it is left in them; copies that were made before (exports, backups) are yours to find.
-
-        Args:
-            id: the memory, or the number of one of its keys.
-            reason: for the log.
-            dry_run: change nothing, tell exactly what would change.
 
         Raises:
             BadInput: unknown memory, or inside ``transaction()``.
@@ -416,10 +407,8 @@ class Memory:
         return made
 
     def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
-        """Take out what nothing needs, for good.
+        """Take out what nothing needs, for good; what has expired is archived.
 
-        Args:
-            keep: so many of the newest receipts keep the candidates that were not selected.
-            dry_run: change nothing, tell exactly what would change.
+        The newest ``keep`` receipts keep the candidates that were not selected.
         """
         return compact.compact(self.bank, keep=keep, dry_run=dry_run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +15,12 @@ from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.candidates import Found, Records, Request, candidates, drawn
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
+from evolvent.memory.keys import ask_expired
+from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.relevance import document_counts
 from evolvent.memory.rule import Candidates, Ranking
-from evolvent.memory.store.engine import Connection, among, marks, put_text
+from evolvent.memory.store.engine import Connection, Subset, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
 
 
@@ -41,7 +44,8 @@ class Pool:
 
 def requests_of(
     bank: Bank, tasks: Sequence[str], *, k: int | None = None, stage: str = "solve", policy: str | Policy | None = None,
-    kinds: Sequence[str] | None = None, seed: int | None = None, frozen: bool = False, is_test: bool = False,
+    kinds: Sequence[str] | None = None, filter: Filter | None = None, seed: int | None = None, frozen: bool = False,
+    is_test: bool = False,
 ) -> list[Request]:  # fmt: skip
     """Check the arguments of recalls, which are the same for all tasks."""
     if isinstance(tasks, str):
@@ -56,7 +60,8 @@ def requests_of(
     if seed is not None and not 0 <= seed < 1 << 63:
         raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
-    return [Request(task, size, stage, chosen, wanted, seed, bool(frozen), bool(is_test)) for task in tasks]
+    clauses = parse(filter, "recall(filter=…)")
+    return [Request(task, size, stage, chosen, wanted, clauses, seed, bool(frozen), bool(is_test)) for task in tasks]
 
 
 @dataclass
@@ -92,17 +97,29 @@ def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     # questions come before what needs an answer: a server gets them together
     with bank.store.session() as db, bank.store.translated("reading"):
         stored = bank.stored(db, near)
-        asked = [document_counts(db, bank, each) for each in words]
+        asked, expired = [document_counts(db, bank, each) for each in words], ask_expired(db, bank)
         bank.index.catch_up()
         stored, counts = list(stored), [dict(each) for each in asked]
+        requests = _within(bank, requests, expired)
     vectors = bank.vectors(near, stored)
     vecs = [vectors[digest] if yes else None for digest, yes in zip(digests, compared, strict=True)]
     return [_Asked(*each) for each in zip(requests, tasks, digests, vecs, words, counts, strict=True)]
 
 
+def _within(bank: Bank, requests: Sequence[Request], expired: Iterable[tuple]) -> list[Request]:
+    """Requests with what their kinds and filter (the same for all) leave of the memories that have not ``expired``."""
+    gone = np.array([seq for (seq,) in expired], np.int64)
+    if not requests:
+        return []
+    only, without = bank.metadata.find(requests[0].filter) if requests[0].filter else (None, gone[:0])
+    subset = Subset(requests[0].kinds, only, np.union1d(gone, without))
+    return [replace(request, subset=subset) for request in requests]
+
+
 def search(bank: Bank, request: Request) -> list[Recalled]:
     """What a frozen recall would show, and nothing written: no receipt, no lock that a writer holds is waited for."""
     (asked,) = _asked(bank, [request])
+    request = asked.request
     seed = seed_tree(bank.seed, "search", asked.digest) if request.seed is None else request.seed
     with bank.store.session() as db, bank.store.snapshot(), bank.store.translated("reading"):
         found = asked.drawn(bank, asked.found(bank), seed)
@@ -125,7 +142,11 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
             )
             told = _told(db, bank, asked, found)
             if bank.index.catch_up():
-                asked = [replace(each, counts=dict(document_counts(db, bank, each.words))) for each in asked]
+                requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
+                asked = [
+                    replace(each, request=request, counts=dict(document_counts(db, bank, each.words)))
+                    for each, request in zip(asked, requests, strict=True)
+                ]
                 found = [each.found(bank) for each in asked]
                 told = _told(db, bank, asked, found)
             last, *moment = newest.fetchone()
@@ -165,7 +186,7 @@ def _written(
         f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
         (number, bank.scope_id, request.stage, asked.digest, None if asked.vec is None else bank.embedder.id,
          asked.digest, policy.name, to_params(policy), seed, request.frozen, request.is_test, pool.explored,
-         bank.index.newest, event_seq, audit_seq, bank.index.count(request.kinds), len(pool.seen.ids), time.time()),
+         bank.index.newest, event_seq, audit_seq, bank.index.count(request.subset), len(pool.seen.ids), time.time()),
     )  # fmt: skip
     _write_items(db, number, pool, about)
     return Recall(
@@ -227,7 +248,7 @@ def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
     """Ask what the receipt says about candidates."""
     return among(
         db,
-        "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body FROM memory m "
+        "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body, m.meta FROM memory m "
         "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})",
         seqs,
     )
@@ -255,14 +276,14 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
 
 def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], i: int) -> Recalled:
     seen, value = pool.seen, float(pool.value[i])
-    _, _, kind, polarity, key, body = about[seen.ids[i]]
+    _, _, kind, polarity, key, body, meta = about[seen.ids[i]]
     v = seen.rows[i].value
     spread = events.uncertainty(v, bank.reward_range)
     return Recalled(
         id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=value, n=v.n,
         uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),
         score=float(pool.ranking.score[i]), propensity=float(pool.propensity[i]),
-        why=_why(request, pool, i, value, spread),
+        why=_why(request, pool, i, value, spread), metadata=json.loads(meta or "{}"),
     )  # fmt: skip
 
 

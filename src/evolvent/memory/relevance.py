@@ -22,7 +22,7 @@ import numpy as np
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.index.index import SIM_DIGITS
-from evolvent.memory.store.engine import Connection, among
+from evolvent.memory.store.engine import Connection, Subset, among
 
 # words looked at in a task or key, characters looked at in a word, rare words searched for, candidates they may give
 _MAX_WORDS, _MAX_CHARS, _RARE_WORDS, _FOUND = 256, 64, 8, 64
@@ -54,7 +54,7 @@ def coverage(task: Mapping[str, float], key: str) -> float:
 
 def hybrid(
     bank: Bank, task: str, query: np.ndarray, counts: Mapping[str, int], *, limit: int, gate: float,
-    kinds: Sequence[str] | None,
+    subset: Subset,
 ) -> tuple[list[int], np.ndarray, np.ndarray]:  # fmt: skip
     """The ``limit`` active memories with the highest ``(cosine + coverage) / 2`` of those with a cosine above ``gate``.
 
@@ -69,7 +69,7 @@ def hybrid(
         counts: how many keys hold each word of the task, from ``document_counts``.
         limit: at most this many.
         gate: strict lower bound of the cosine.
-        kinds: keep these kinds only.
+        subset: which memories it may return.
 
     Returns:
         Numbers of memories, their relevance and their cosine, float64 ``[<=limit]``, most relevant first.
@@ -78,19 +78,19 @@ def hybrid(
     with bank.store.session() as db, bank.store.translated("reading"):
         holders = _holders(db, bank, weights, counts)
         asked = 4 * limit
-        near, nearness = bank.index.search(query, limit=asked, kinds=kinds)
+        near, nearness = bank.index.search(query, limit=asked, subset=subset)
         sharing = _sharing(holders, weights)
         while True:
             found = list(dict.fromkeys([*near.tolist(), *sharing]))
             about = keys.ask(db, found)
-            rows, cosine = bank.index.similarities(found, query, kinds)
+            rows, cosine = bank.index.similarities(found, query, subset)
             told = {row: (memory, coverage(weights, key)) for row, memory, key in about}
             seqs, score, cosine = _by_memory(rows, cosine, told, gate)
             # many keys of few memories: others are farther off, unless those are below the gate
             if len(seqs) >= limit or len(near) < asked or nearness[-1] <= gate:
                 break
             asked *= 2
-            near, nearness = bank.index.search(query, limit=asked, kinds=kinds)
+            near, nearness = bank.index.search(query, limit=asked, subset=subset)
     if not seqs:
         return [], np.empty(0), np.empty(0)
     order, nearest = list(range(len(seqs))), int(np.argmax(cosine))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, memory_id
+from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.relevance import count_words
 from evolvent.memory.store.engine import Connection, audit, put_text
@@ -37,21 +38,25 @@ class Draft:
     supersedes: int | None
     parents: tuple[int, ...]
     receipt: int | None
+    meta: str | None = None
+    expires_at: float | None = None
 
 
 def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     """Check one row of ``remember_many``."""
-    known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes")
+    known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes", "metadata",
+             "expires")  # fmt: skip
     unknown = [name for name in row if name not in known]
     if unknown or "key" not in row or "body" not in row:
         raise BadInput(
             "not a memory", got=sorted(row), expected=f"key, body and any of {known[2:]}", where="remember_many"
         )
-    return _draft(
+    draft = _draft(
         bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
         source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
         supersedes=row.get("supersedes"), parents=_parents(bank, row.get("parents", ())),
     )  # fmt: skip
+    return replace(draft, meta=stored(row.get("metadata")), expires_at=expiry(row.get("expires"), time.time()))
 
 
 def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[int], int | None]:
@@ -145,11 +150,12 @@ def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tupl
 def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> tuple[int, float] | None:
     """The oldest active memory that says the same, and how similar the nearest of its keys is.
 
-    It says the same when body, kind and polarity are equal, and one of its keys is equal or similar enough.
+    It says the same when body, kind, polarity and metadata are equal, and one of its keys is equal or similar enough.
     """
     if d.merge is None:
         return None
-    rows = db.execute(keys.WITH_BODY, (bank.scope_id, d.body_hash, d.kind, d.polarity)).fetchall()
+    same = (bank.scope_id, d.body_hash, d.kind, d.polarity, d.meta or "", time.time())
+    rows = db.execute(keys.WITH_BODY, same).fetchall()
     memory = {row: seq for row, seq, _ in rows}
     for _, seq, key_hash in rows:
         if key_hash == d.key_hash:
@@ -160,8 +166,12 @@ def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> tuple[i
 
 
 def _merge(db: Connection, bank: Bank, d: Draft, seq: int, row: int | None) -> None:
-    """The same lesson again: counted, its provenance kept, its value left to what was learned; ``row``: its key."""
+    """The same lesson again: counted, its provenance kept, its value left to what was learned; ``row``: its key.
+
+    It expires when the later of the two does.
+    """
     db.execute("UPDATE memory SET merged = merged + 1 WHERE seq=?", (seq,))
+    keys.extend_expiry(db, seq, d.expires_at)
     _link(db, seq, [p for p in d.parents if p < seq], "merged")
     put_text(db, d.key_hash, d.key)
     detail = {
@@ -185,9 +195,10 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int |
     q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
     seq = db.execute(
         "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
-        f"content_version, made_in, created_at) VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?) RETURNING seq",
+        "content_version, made_in, created_at, meta, expires_at) "
+        f"VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?,?,?) RETURNING seq",
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
-         d.value is not None, version, d.receipt, time.time()),
+         d.value is not None, version, d.receipt, time.time(), d.meta, d.expires_at),
     ).fetchone()[0]  # fmt: skip
     if key_of is None:
         _link(db, seq, d.parents, "retrieved")

@@ -7,13 +7,13 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "memory.md"
 
 
-def blocks():
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+def blocks(page=PAGE):
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def test_every_other_example_prints_what_it_says(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for block in blocks()[1:]:
+    for block in [*blocks()[1:], *blocks(DOCS / "memory-embedders.md")]:
         exec(compile(block, str(PAGE), "exec"), {})
         expected = re.findall(r"# prints (.*)", block)
         assert expected and capsys.readouterr().out.splitlines() == expected

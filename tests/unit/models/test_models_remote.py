@@ -68,7 +68,7 @@ class Endpoint(BaseHTTPRequestHandler):
     """Answers as the test says: a list of (status, body) for each path, the last one again and again."""
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "null")
         self.server.asked.append((self.path, asked, self.headers.get("Authorization")))
         time.sleep(self.server.delay_s)
         plan = self.server.plan.get(self.path, [(404, {"error": {"message": "no such path"}})])
@@ -163,3 +163,61 @@ def test_settings_are_checked_before_anything_is_sent(endpoint):
     with pytest.raises(EvolventError, match="top_p"):
         Remote("m", endpoint.url).generate("hi", top_p=0.0)
     assert endpoint.asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "says", "asked"),
+    [(403, "EVOLVENT_API_KEY", 1), (422, "422", 1), (429, "try later, or raise retries", 3), (503, "503", 3)],
+)
+def test_what_keeps_failing_is_told_with_what_to_do(endpoint, status, says, asked):
+    endpoint.plan["/v1/completions"] = [(status, {"error": {"message": "no"}})]
+    with pytest.raises(ModelError, match=f"refused the request[\\s\\S]*{says}") as error:
+        Remote("m", endpoint.url, retries=2).generate("hi")
+    assert f"m at {endpoint.url}" in str(error.value)
+    assert len(endpoint.asked) == asked, "only what may pass is tried again"
+
+
+def test_a_chat_that_refuses_log_probabilities_is_asked_without(endpoint):
+    refused = (400, {"error": {"message": "logprobs is not supported"}})
+    endpoint.plan["/v1/chat/completions"] = [refused, (200, CHAT)]
+    assert Remote("m", endpoint.url, chat=True).generate("hi").text == "hello; there"
+    sent = [body.get("logprobs") for _, body, _ in endpoint.asked]
+    assert sent == [True, None]
+    endpoint.plan["/v1/chat/completions"] = [(400, {"error": {"message": "no such model"}})]
+    with pytest.raises(ModelError, match="no such model"):
+        Remote("m", endpoint.url, chat=True).generate("hi")
+
+
+def test_tokens_without_their_log_probabilities_are_no_record(endpoint):
+    for lacking in ({"token_ids": None}, {"token_ids": [5]}, {"logprobs": None},
+                    {"logprobs": {"tokens": [" a", " b"], "token_logprobs": [-0.5, None]}}):  # fmt: skip
+        endpoint.plan["/v1/completions"] = [(200, TEXT | {"choices": [TEXT["choices"][0] | lacking]})]
+        done = Remote("m", endpoint.url).generate("hi")
+        assert done.text == " a b" and len(done.token_ids) == len(done.logp) == 0, lacking
+
+
+@pytest.mark.parametrize(
+    ("server", "grammar", "schema"),
+    [
+        ("llamacpp", {"grammar": "root"}, {"json_schema": {"const": 1}}),
+        ("vllm", {"structured_outputs": {"grammar": "root"}}, {"structured_outputs": {"json": {"const": 1}}}),
+        ("acme", None, {"response_format": {"type": "json_schema", "json_schema": {
+            "name": "answer", "schema": {"const": 1}, "strict": True}}}),
+    ],
+)  # fmt: skip
+def test_a_constraint_is_said_as_the_server_understands_it(endpoint, server, grammar, schema):
+    served = [{"id": "m", "object": "model", "created": 0, "owned_by": server}]
+    endpoint.plan = {"/v1/models": [(200, {"object": "list", "data": served})],
+                     "/v1/completions": [(200, TEXT)], "/v1/chat/completions": [(200, CHAT)]}  # fmt: skip
+    remote = Remote("m", endpoint.url)
+    with pytest.raises(BadInput, match="two constraints"):
+        remote.generate("hi", grammar="root", json_schema={})
+    remote.generate("hi", json_schema={"const": 1})
+    assert schema.items() <= endpoint.asked[-1][1].items()
+    if grammar is None:
+        with pytest.raises(ModelError, match="takes no grammar"):
+            remote.generate("hi", grammar="root")
+    else:
+        remote.generate("hi", grammar="root")
+        assert grammar.items() <= endpoint.asked[-1][1].items()
+    assert [path for path, _, _ in endpoint.asked].count("/v1/models") == 1, "asked once"

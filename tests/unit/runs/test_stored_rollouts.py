@@ -23,7 +23,8 @@ PLAN = Plan(save_every=2, eval_every=0, eval_episodes=1)
 def run(path, algo, **more):
     """Three updates of 2 copies x 6 steps, checkpoints after the second and the last."""
     module = import_module(f"evolvent.algos.{algo}")
-    config = with_fields(module.Config(), env=GRID, steps=36, envs=2, horizon=6, plan=PLAN, **more)
+    config = with_fields(module.Config(), env=GRID, steps=36, envs=2, horizon=6, plan=PLAN)
+    config = with_fields(config, **more)
     with begin(path, algo, config) as folder, Live(plain=True) as live:
         module.run(config, folder, live)
     return path
@@ -49,6 +50,23 @@ def test_the_newest_rollout_is_credited_as_the_run_did(tmp_path):
     }
     assert told["total"] == pytest.approx(ledger.total("step"))
     assert told["paid"] == pytest.approx(float(rollout.reward_TBA.sum()))
+
+
+def test_rollouts_of_several_checkpoints_are_kept(tmp_path):
+    every = {"save_every": 1, "steps": 60}  # five updates, a checkpoint after each
+    some = run(tmp_path / "some", "ippo", hidden=(8,), keep_rollouts=2, **every)
+    assert [path.name for path in sorted((some / "rollouts").glob("*.json"))] == [
+        "update-000004.json", "update-000005.json",
+    ]  # fmt: skip
+    assert len(list((some / "rollouts").glob("*.npz"))) == 2, "with their arrays"
+    newest, before = (load_rollout(some / "rollouts" / f"update-00000{n}.json") for n in (5, 4))
+    assert np.array_equal(newest.obs_TBAD, load_rollout(some / "rollout.json").obs_TBAD)
+    assert not np.array_equal(newest.obs_TBAD, before.obs_TBAD)
+    whole = run(tmp_path / "all", "ippo", hidden=(8,), keep_rollouts=0, **every)
+    assert len(list((whole / "rollouts").glob("*.json"))) == len(list((whole / "rollouts").glob("*.npz"))) == 5
+    assert not (run(tmp_path / "one", "ippo", hidden=(8,), **every) / "rollouts").exists()
+    with pytest.raises(BadInput, match="keep-rollouts"):
+        run(tmp_path / "none", "ippo", hidden=(8,), keep_rollouts=-1)
 
 
 def test_rules_that_ask_for_a_joint_critic_find_it_or_say_which_runs_have_one(tmp_path):

@@ -1,13 +1,34 @@
-"""What the small text environments share: splits, names that must be known, the answer to a step after the end."""
+"""What text environments share: what most of them are, splits, names that must be known, a step after the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from evolvent.core.errors import BadInput, EnvError, closest
-from evolvent.core.protocols import Task, Turn
+from evolvent.core.protocols import Correction, Task, Turn
 
 SPLITS = ("train", "heldout")
+
+
+class TextEnv:
+    """What a text environment is unless it says otherwise; see ``core.protocols.Env``."""
+
+    labels: tuple[str, str] = ("Situation", "Command")
+    stop: tuple[str, ...] = ("\n",)
+    max_tokens: int = 24
+    reward_range: tuple[float, float] = (0.0, 1.0)
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """Nobody reviews here."""
+        return None
+
+    def advance(self, pass_number: int) -> None:
+        """Passes change nothing here."""
+
+
+def flat(text: str) -> str:
+    """``text`` in one line, single blanks between words."""
+    return " ".join(text.split())
 
 
 def known(value: str, names: Sequence[str], what: str, where: str) -> str:
@@ -57,5 +78,5 @@ def playing(turn: Turn | None, where: str) -> Turn:
         EnvError: there was no reset, or the attempt is over.
     """
     if turn is None or turn.done:
-        raise EnvError("no attempt is going on", where=f"{where}.step", do="call reset(task) first")
+        raise EnvError("the attempt is over, or none was begun", where=f"{where}.step", do="call reset(task) first")
     return turn

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
 
 KINDS = {
     "pick": "pick_and_place_simple",
@@ -66,22 +67,17 @@ def make(kinds: str = "all", step_limit: int = 50, all_commands: bool = False) -
     for kind in chosen:
         if kind not in KINDS:
             raise BadInput("no such kind of task", got=kind, expected=", ".join(KINDS), where="envs.alfworld.make")
-    if step_limit < 1:
-        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where="envs.alfworld.make")
+    check_limit(step_limit, 1, "envs.alfworld.make")
     if not installed():
         raise missing_extra("alfworld", "alfworld", "evolvent.envs.text.alfworld")
     return AlfWorld(chosen, step_limit, all_commands)
 
 
-class AlfWorld:
+class AlfWorld(TextEnv):
     """Household tasks. The reward of an attempt is 1 when its task is done, else 0."""
 
     name = "alfworld"
     instructions = _HEAD
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
-    reward_range = (0.0, 1.0)
 
     def __init__(self, kinds: list[str], step_limit: int, all_commands: bool) -> None:
         self._kinds, self._limit, self._all = kinds, step_limit, all_commands
@@ -90,8 +86,7 @@ class AlfWorld:
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` tasks, the kinds in turn; train and held-out tasks play in different floor plans."""
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where="alfworld.tasks")
+        check_request(split, n, "alfworld.tasks")
         draw = random.Random(f"alfworld/{split}/{seed}")
         found: list[Task] = []
         for _ in range(100 * n):  # about one draw in three is of a floor plan that has such a task
@@ -135,8 +130,7 @@ class AlfWorld:
 
     def step(self, action: str) -> Turn:
         """Give one command; one that is not admissible does nothing and costs a step."""
-        if self._turn is None or self._turn.done or self._world is None:
-            raise EnvError("the attempt is over", where="alfworld.step", do="call reset() first")
+        playing(self._turn, self.name)
         state, _, _ = self._world.step(action)
         self._moves, self._last = self._moves + 1, action
         if went := re.fullmatch(r"go to (.+)", action):
@@ -146,13 +140,6 @@ class AlfWorld:
         elif state.feedback.startswith("You move "):
             self._holding = "nothing"
         return self._show(state, state.feedback)
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Let go of the game being played."""

@@ -12,7 +12,7 @@ from functools import cache
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text._text import check_request, known, playing
+from evolvent.envs.text._text import TextEnv, check_request, known, playing
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,10 @@ def make(variant: str = "largest", shots: int = 4) -> Arithmetic:
     return Arithmetic(variant, shots)
 
 
-class Arithmetic:
+class Arithmetic(TextEnv):
     """One question, one answer: reward 1 for the right one (the first line, without a closing full stop), else 0."""
 
-    stop = ("\n",)
     max_tokens = 5  # a blank, three digits and the end of the line
-    reward_range = (0.0, 1.0)
 
     def __init__(self, variant: str, shots: int) -> None:
         self.name, self.labels = f"arithmetic-{variant}", KINDS[variant].labels
@@ -151,9 +149,6 @@ class Arithmetic:
     def review(self, task: Task, seed: int) -> Correction | None:
         """The right answer."""
         return Correction(str(task.meta["answer"]))
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Nothing is held."""

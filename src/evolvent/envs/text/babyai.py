@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.errors import BadInput, closest, missing_extra
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._sight import article, sight
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
 
 _LEFT, _RIGHT, _FORWARD, _PICK, _DROP, _TOGGLE, _NOTHING = range(7)
 _SHORT = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
@@ -53,8 +54,7 @@ def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit:
     """
     if not installed():
         raise missing_extra("minigrid", "language", "evolvent.envs.text.babyai")
-    if step_limit < 0:
-        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 0", where="envs.babyai.make")
+    check_limit(step_limit, 0, "envs.babyai.make")
     import gymnasium
     import minigrid  # noqa: F401  (names its levels to gymnasium)
 
@@ -67,13 +67,8 @@ def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit:
     return BabyAI(variant, world, _LONG if long else _SHORT, step_limit)
 
 
-class BabyAI:
+class BabyAI(TextEnv):
     """One level. An attempt that fulfils its mission is worth 1, any other 0."""
-
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
-    reward_range = (0.0, 1.0)
 
     def __init__(self, level: str, world: Any, words: tuple[str, ...], limit: int) -> None:
         self.name, self.instructions = f"babyai-{level}", _HEAD
@@ -86,8 +81,7 @@ class BabyAI:
         A small room repeats under many seeds, so the splits are told apart by how a world starts: 70 % of the starts
         are for training, and the id of a task is that start.
         """
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        check_request(split, n, f"{self.name}.tasks")
         draw = random.Random(f"{self.name}/{split}/{seed}")
         found: dict[str, Task] = {}
         misses = 0
@@ -116,19 +110,11 @@ class BabyAI:
 
     def step(self, action: str) -> Turn:
         """Give one command; one that the world does not know passes a step."""
-        if self._turn is None or self._turn.done:
-            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        playing(self._turn, self.name)
         move = self._words.index(action) if action in self._words else _NOTHING
         seen, reward, ended, _, _ = self._world.step(move)
         self._moves += 1
         return self._show(seen["image"], float(reward > 0), ended=bool(ended))
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Let go of the world."""

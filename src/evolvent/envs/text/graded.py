@@ -36,9 +36,9 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.outside import own_faults, run_file, stamp
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text import _tools
-from evolvent.envs.text._text import check_request, playing
+from evolvent.envs.text._text import TextEnv, check_request, playing
 
 Row = Mapping[str, Any]
 
@@ -111,7 +111,7 @@ class Grade:
         return number
 
 
-class Graded:
+class Graded(TextEnv):
     """One question, calls of tools if there are any, one answer, one grade; see the module."""
 
     labels = ("Q", "A")
@@ -181,13 +181,6 @@ class Graded:
         if not self._tools:
             return self._grade(answer, row, where)
         return self._grade(answer, row, where, calls=[asdict(call) for call in self._calls])
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Nothing drifts."""
 
     def close(self) -> None:
         """Nothing to release."""

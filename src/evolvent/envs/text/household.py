@@ -9,9 +9,9 @@ released rules leave commands out in some situations, so that whoever sits down 
 from __future__ import annotations
 
 from evolvent.core.errors import BadInput
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._house import ROOMS, Heating, Leisure, World
-from evolvent.envs.text._text import check_limit, check_request, known, playing
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, known, playing
 
 ITEMS = {
     "pancake": ("heat", "pancake", "microwave"),
@@ -81,16 +81,12 @@ def make(
     return Household("food", splits, phrases, ROOMS[:rooms], check_limit(step_limit, 6, where))
 
 
-class Household:
+class Household(TextEnv):
     """One of the two tasks. Reward 1 on reaching the goal, nothing before; a text that is no command costs a step.
 
     The papers log the return with 0.95 a step; rewards here are not discounted.
     """
 
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
-    reward_range = (0.0, 1.0)
     instructions = "You keep house. Give one command at a time until the goal is reached.\n\n"
 
     def __init__(
@@ -161,13 +157,6 @@ class Household:
             success=solved,
         )
         return self._turn
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text._text import check_limit, numbered, playing
+from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._text import TextEnv, check_limit, numbered, playing
 
 _GOAL = "Heat the pancake in the microwave."
 _HELD = "The pancake is in your hand and the microwave is beside you. Its door is "
@@ -39,7 +39,7 @@ def success_probability(p_open: float, p_close: float, step_limit: int = 5) -> f
     return sum((1 - p_open) ** (a - 1) * p_open * (1 - (1 - p_close) ** (tries - a)) for a in range(1, tries))
 
 
-class Microwave:
+class Microwave(TextEnv):
     """The three states. +1 for the heated pancake, −1 when the steps run out, nothing in between.
 
     A command is decided by its first word, everything after it is forced. All tasks are this one. A text that is not
@@ -48,9 +48,6 @@ class Microwave:
     (``executed``).
     """
 
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
     reward_range = (-1.0, 1.0)
     instructions = f"{_GOAL} Give one command at a time.\n\n"
 
@@ -94,13 +91,6 @@ class Microwave:
         else:
             self._turn = Turn(_SEEN[self._state], self._choices[self._state], info=info)
         return self._turn
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Nothing is held."""

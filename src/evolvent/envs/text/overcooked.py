@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from evolvent.core.errors import BadInput
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._kitchen import BOWL, SUBTASK, WRONG, Kitchen
-from evolvent.envs.text._text import check_limit, known, numbered, playing
+from evolvent.envs.text._text import TextEnv, check_limit, known, numbered, playing
 
 STEP = -0.001
 # the foods of the room, those of the dish, the number of boards
@@ -59,15 +59,11 @@ def make(
     return Overcooked(variant, _LONG if long else _SHORT, radius, discount, check_limit(step_limit, 28, where))
 
 
-class Overcooked:
+class Overcooked(TextEnv):
     """One kitchen. A chopped food of the dish +0.2, the dish served +1, anything else served −0.1, a step −0.001.
 
     A text that is no command costs one primitive step. All tasks are this one.
     """
-
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
 
     def __init__(self, variant: str, phrases: dict[str, str], radius: int, discount: float, step_limit: int) -> None:
         self.name = f"overcooked-{variant}"
@@ -158,13 +154,6 @@ class Overcooked:
         if len(self._dish[0]) == 1:
             return "cutting board"
         return "first cutting board" if board == "board 1" else "second cutting board"
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -18,8 +18,9 @@ from itertools import islice
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._settings import parse_settings
+from evolvent.envs.text._text import TextEnv, check_request, playing
 
 _WHERE = "envs.reasoning_gym.make"
 _HEAD = "Answer the question with the answer alone.\n\n"
@@ -66,11 +67,10 @@ def make(
     return ReasoningGym(variant, pool, shots, max_tokens, exact)
 
 
-class ReasoningGym:
+class ReasoningGym(TextEnv):
     """Questions of one generator, one answer each. The reward in [0, 1] is the generator's own verdict."""
 
     labels = ("Question", "Answer")
-    reward_range = (0.0, 1.0)
 
     def __init__(self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool) -> None:
         self._exact = exact
@@ -92,8 +92,7 @@ class ReasoningGym:
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` different questions. Splits are told apart by what a question says: 70 % are for training."""
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        check_request(split, n, f"{self.name}.tasks")
         found: dict[str, Task] = {}
         misses = 0
         for entry in self._draw(random.Random(f"{self.name}/{split}/{seed}")):
@@ -120,20 +119,12 @@ class ReasoningGym:
 
     def step(self, action: str) -> Turn:
         """Answer; the attempt ends."""
-        if self._turn is None or self._turn.done:
-            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        playing(self._turn, self.name)
         reward = self._verdict(action.strip())
         observation = f"Score: {reward:g} of 1."
         info = {"expected": self._entry["answer"]}
         self._turn = Turn(observation, reward=reward, terminated=True, success=reward >= 1.0, info=info)
         return self._turn
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -8,8 +8,9 @@ import zlib
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text import _jvm
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, flat, playing
 
 _HEAD = "Do the experiment that the goal asks for. Give one command at a time.\n\n"
 _IDLE = re.compile(
@@ -40,8 +41,7 @@ def make(
     Raises:
         BadInput: no such task or simplification. MissingExtra: the package or Java is missing.
     """
-    if step_limit < 1:
-        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where="envs.scienceworld.make")
+    check_limit(step_limit, 1, "envs.scienceworld.make")
     try:
         from scienceworld.constants import JAR_PATH
     except ImportError as error:
@@ -63,13 +63,8 @@ def make(
     return ScienceWorld((server, chance), names, possible if "easy" in asked else asked, step_limit, all_commands)
 
 
-class ScienceWorld:
+class ScienceWorld(TextEnv):
     """Experiments. The reward of an attempt is its score in [0, 1], paid as it grows; a failure ends at 0."""
-
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
-    reward_range = (0.0, 1.0)
 
     def __init__(
         self, game: tuple[Any, Any], names: list[str], simplifications: list[str], step_limit: int, all_commands: bool
@@ -83,8 +78,7 @@ class ScienceWorld:
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` variations drawn from the package's own split: its training or its test variations."""
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where="scienceworld.tasks")
+        check_request(split, n, "scienceworld.tasks")
         if split not in self._pools:
             server = self._open()
             self._pools[split] = []
@@ -113,26 +107,18 @@ class ScienceWorld:
         server.load(name, task.seed, self._settings(name), False)
         server.reset()
         server.step("look around")  # until a first step the world still reports the outcome of its last game
-        self._goal = _flat(server.getTaskDescription()).removeprefix("Task Description: ")
+        self._goal = flat(server.getTaskDescription()).removeprefix("Task Description: ")
         self._score, self._last = 0.0, "none"
         return self._show("")
 
     def step(self, action: str) -> Turn:
         """Give one command; one that the world does not understand costs a step."""
         server = self._open()
-        if self._turn is None or self._turn.done:
-            raise EnvError("the attempt is over", where="scienceworld.step", do="call reset() first")
+        playing(self._turn, self.name)
         self._moves, self._last = self._moves + 1, action
         self._draw_anew()
-        seen = _flat(server.step(action))
+        seen = flat(server.step(action))
         return self._show(seen)
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Let go of the game; the Java machine stays for the next environment and ends with the process."""
@@ -158,14 +144,14 @@ class ScienceWorld:
         reward = score - self._score if self._moves else 0.0  # what the start is worth is paid with the first step
         self._score += reward
         ended = bool(server.getCompleted()) or raw < 0
-        look, holding = server.freeActionLook(), _flat(server.freeActionInventory())
+        look, holding = server.freeActionLook(), flat(server.freeActionInventory())
         commands = sorted(set(server.getValidActionObjectCombinations()))
         useful = tuple(commands) if self._all else _sensible(commands)
         room = re.search(r"(?:called the|called) ([\w ]+)\.", look)
         things = re.findall(r"^\t(?:an? )?([^(,.:\n]+)", look.split("You also see")[0], re.MULTILINE)
         loose = ", ".join(t.strip() for t in things if t.strip() not in ("the agent", "substance called air"))
         self._turn = Turn(
-            observation="\n".join(dict.fromkeys(filter(None, (f"Goal: {self._goal}", seen, _flat(look), holding)))),
+            observation="\n".join(dict.fromkeys(filter(None, (f"Goal: {self._goal}", seen, flat(look), holding)))),
             admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,
@@ -196,7 +182,3 @@ def _sensible(commands: list[str]) -> tuple[str, ...]:
                 continue
         kept.append(command)
     return tuple(kept)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

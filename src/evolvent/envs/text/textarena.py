@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._settings import parse_settings
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
 
 _WHERE = "envs.textarena.make"
 _ONE_AT_A_TIME = threading.Lock()
@@ -47,8 +48,7 @@ def make(variant: str = "GuessTheNumber-v0", *, settings: str = "", step_limit: 
     """
     if not installed():
         raise missing_extra("textarena", "textarena", "evolvent.envs.text.textarena")
-    if step_limit < 1:
-        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where=_WHERE)
+    check_limit(step_limit, 1, _WHERE)
     with _quietly():
         package = importlib.import_module("textarena")
         games = importlib.import_module("textarena.envs.registration").ENV_REGISTRY
@@ -67,12 +67,11 @@ def make(variant: str = "GuessTheNumber-v0", *, settings: str = "", step_limit: 
     return TextArena(variant, world, step_limit)
 
 
-class TextArena:
+class TextArena(TextEnv):
     """One game. The reward is the one that the game pays when it ends, in [-1, 1]; a success is the full 1."""
 
     instructions = "Play the game. Give one move at a time, in the form that the game asks for.\n\n"
     labels = ("Game", "Move")
-    stop = ("\n",)
     max_tokens = 32
     reward_range = (-1.0, 1.0)
 
@@ -90,8 +89,7 @@ class TextArena:
 
         Of a game with few different starts some are held out, whichever they are.
         """
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        check_request(split, n, f"{self.name}.tasks")
         draw = random.Random(f"{self.name}/{split}/{seed}")
         found: dict[str, Task] = {}
         misses, few = 0, self._few_starts()
@@ -118,8 +116,7 @@ class TextArena:
 
     def step(self, action: str) -> Turn:
         """Make one move; one that the game refuses is counted in ``info["invalid"]``."""
-        if self._turn is None or self._turn.done:
-            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        playing(self._turn, self.name)
         with self._own_chance():
             ended, _ = self._world.step(action)
             state = self._world.state
@@ -129,13 +126,6 @@ class TextArena:
             ended = ended or self._others_move()
         self._moves += 1
         return self._show(ended=bool(ended), refused=refused)
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Nothing is held."""

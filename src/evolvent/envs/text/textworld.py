@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.fetch import cache_dir
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._text import TextEnv, check_request, flat, playing
 
 _SETTINGS: dict[str, dict[str, int]] = {
     "quest": {"rooms": 3, "objects": 6, "quest_length": 3},
@@ -68,16 +69,11 @@ def make(
     return TextWorld(game, merged, step_limit, all_commands, games)
 
 
-class TextWorld:
+class TextWorld(TextEnv):
     """One family of games. The reward of an attempt is its share of the points in [0, 1], paid as it grows.
 
     A situation says the goal, what the last command brought, the room, what is carried, and what was read.
     """
-
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
-    reward_range = (0.0, 1.0)
 
     def __init__(self, game: str, settings: dict[str, int], step_limit: int, all_commands: bool, games: int) -> None:
         self._games = games
@@ -89,8 +85,7 @@ class TextWorld:
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` games by seed; held-out seeds start at a million. What a game asks is in its first observation."""
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        check_request(split, n, f"{self.name}.tasks")
         first, size = (0, self._games or 1_000_000) if split == "train" else (1_000_000, 1_000_000)
         if n > size:
             raise BadInput("too many tasks", got=n, expected=f"at most games={size}", where=f"{self.name}.tasks")
@@ -115,21 +110,13 @@ class TextWorld:
 
     def step(self, action: str) -> Turn:
         """Give one command; one that the game does not understand costs a step."""
-        if self._turn is None or self._turn.done or self._world is None:
-            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        playing(self._turn, self.name)
         state, _, _ = self._world.step(action)
         self._moves, self._last = self._moves + 1, action
-        seen = _flat(re.split(r"\n\s*>", state.feedback or "")[0])  # the status line is no part of the story
+        seen = flat(re.split(r"\n\s*>", state.feedback or "")[0])  # the status line is no part of the story
         if action.endswith("cookbook") and action.startswith(("examine", "read")):
             self._read = f" It says: {seen[:300]}"
         return self._show(state, seen)
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """End the interpreter of the game being played; compiled games stay in the cache."""
@@ -145,17 +132,17 @@ class TextWorld:
         useful = tuple(c for c in commands if self._all or c.endswith("cookbook") or not c.startswith(_IDLE))
         room = re.search(r"-= (.+?) =-", state.description or "")
         loose = ", ".join(c[5:] for c in commands if c.startswith("take "))
-        holding = _flat(state.inventory or "").removeprefix("You are carrying").strip(" .:")
+        holding = flat(state.inventory or "").removeprefix("You are carrying").strip(" .:")
         # each situation says all that a decision needs: a prompt may hold nothing else
-        told = (f"Goal: {_flat(state.objective)}", seen, state.description, state.inventory, self._read)
+        told = (f"Goal: {flat(state.objective)}", seen, state.description, state.inventory, self._read)
         self._turn = Turn(
-            observation="\n".join(dict.fromkeys(filter(None, (_flat(text or "") for text in told)))),
+            observation="\n".join(dict.fromkeys(filter(None, (flat(text or "") for text in told)))),
             admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,
             truncated=not ended and self._moves >= self._limit,
             success=bool(state.won),
-            key=f"Goal: {_flat(state.objective)[-200:]} In the {room.group(1) if room else 'dark'}. "
+            key=f"Goal: {flat(state.objective)[-200:]} In the {room.group(1) if room else 'dark'}. "
             f"Loose things: {loose or 'none'}. Holding: {holding}. Last: {self._last}.{self._read}",
             info={"score": score, "moves": self._moves},
         )
@@ -208,7 +195,3 @@ def _arguments(game: str, settings: dict[str, int]) -> dict[str, Any]:
         flags = {key: bool(settings[key]) for key in ("open", "cook", "cut", "drop")}
         return {**settings, **flags, "split": "train", "recipe_seed": 0}
     return dict(settings)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

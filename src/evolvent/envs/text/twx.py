@@ -9,8 +9,9 @@ import zlib
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text import _jvm
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, flat, playing
 
 _HEADS = {
     "twc": "Tidy up: take each loose thing, then put it where it belongs.\n\n",
@@ -56,8 +57,7 @@ def make(
         raise BadInput("no such game", got=game, expected=", ".join(_HEADS), where="envs.twx.make(game=)")
     if heldout not in ("train", "dev", "test"):
         raise BadInput("no such fold", got=heldout, expected="train, dev or test", where="envs.twx.make(heldout=)")
-    if step_limit < 1:
-        raise BadInput("the step limit is too small", got=step_limit, expected="≥ 1", where="envs.twx.make")
+    check_limit(step_limit, 1, "envs.twx.make")
     try:
         from textworld_express.constants import JAR_PATH
     except ImportError as error:
@@ -71,13 +71,8 @@ def make(
     return Twx(game, server, step_limit, heldout, all_commands)
 
 
-class Twx:
+class Twx(TextEnv):
     """One game of TextWorld-Express. The reward of an attempt is its score in [0, 1], paid as it grows."""
-
-    labels = ("Situation", "Command")
-    stop = ("\n",)
-    max_tokens = 24
-    reward_range = (0.0, 1.0)
 
     def __init__(self, game: str, server: Any, step_limit: int, heldout: str, all_commands: bool) -> None:
         self.name, self.instructions = f"twx-{game}", _HEADS[game]
@@ -92,15 +87,14 @@ class Twx:
         Small games repeat under many seeds, so the splits are told apart by how a game starts, not by its seed:
         within one fold 70 % of the starts are for training. A held-out task never starts like a training task.
         """
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        check_request(split, n, f"{self.name}.tasks")
         fold = "train" if split == "train" else self._heldout
         first = {"train": 0, "dev": 10_000, "test": 20_000}[fold]
         found: dict[str, Task] = {}
         for s in random.Random(f"{self.name}/{split}/{seed}").sample(range(first, first + 1000), 1000):
             if len(found) == n:
                 break
-            start = _flat(json.loads(self._open().generateNewGameJSON(s, fold, False))["observation"])
+            start = flat(json.loads(self._open().generateNewGameJSON(s, fold, False))["observation"])
             training = zlib.crc32(start.encode()) % 10 < 7
             if self._heldout == "train" and training != (split == "train"):
                 continue
@@ -126,20 +120,12 @@ class Twx:
     def step(self, action: str) -> Turn:
         """Give one command; one that the game does not understand costs a step."""
         server = self._open()
-        if self._turn is None or self._turn.done:
-            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        playing(self._turn, self.name)
         state = json.loads(server.stepJSON(action))
         self._moves, self._last = self._moves + 1, action
         if action.startswith("read "):
-            self._read = f" It says: {_flat(state['observation'])[:300]}"
+            self._read = f" It says: {flat(state['observation'])[:300]}"
         return self._show(state)
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """Let go of the game; the Java machine stays for the next environment and ends with the process."""
@@ -154,7 +140,7 @@ class Twx:
         score = max(0.0, state["score"])  # the package says -1 for a failure
         reward, self._score = score - self._score, score
         ended = bool(state["tasksuccess"] or state["taskfailure"])
-        seen, look, holding = (_flat(state[field]) for field in ("observation", "look", "inventory"))
+        seen, look, holding = (flat(state[field]) for field in ("observation", "look", "inventory"))
         commands = sorted(set(state["validActions"]))  # the package repeats some and shuffles them
         useful = tuple(c for c in commands if not c.startswith(self._idle or "\0"))
         self._turn = Turn(
@@ -182,7 +168,3 @@ class Twx:
             f"{self._goal}In the {room.group(1) if room else 'dark'}. Loose things: {', '.join(loose) or 'none'}. "
             f"Holding: {', '.join(holding) or 'nothing'}. Last: {self._last}.{self._read}"
         )
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

@@ -15,8 +15,9 @@ from itertools import islice
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
-from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._settings import parse_settings
+from evolvent.envs.text._text import TextEnv, check_request, playing
 
 _WHERE = "envs.verifiers.make"
 
@@ -68,7 +69,7 @@ def make(
     return Verifiers(variant, env, (max_turns, max_tokens), (low, high))
 
 
-class Verifiers:
+class Verifiers(TextEnv):
     """One environment. Its rewards are paid when the attempt ends; named scores are in the last turn's ``info``."""
 
     instructions = ""
@@ -85,8 +86,7 @@ class Verifiers:
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` of its first 2,000 tasks; told apart by what they hold, 70 % are for training."""
-        if split not in ("train", "heldout"):
-            raise BadInput("no such split", got=split, expected="train or heldout", where=f"{self.name}.tasks")
+        check_request(split, n, f"{self.name}.tasks")
         mine = {
             row.key: number
             for number, row in enumerate(self._rows)
@@ -114,8 +114,7 @@ class Verifiers:
 
     def step(self, action: str) -> Turn:
         """Reply to what was shown last."""
-        if self._turn is None or self._turn.done:
-            raise EnvError("the attempt is over", where=f"{self.name}.step", do="call reset() first")
+        playing(self._turn, self.name)
         seat = self._seat
         self._run(lambda: seat.reply(action))
         if not seat.done:
@@ -132,13 +131,6 @@ class Verifiers:
             info={"scores": seat.scores},
         )  # fmt: skip
         return self._turn
-
-    def review(self, task: Task, seed: int) -> Correction | None:
-        """Nobody reviews here."""
-        return None
-
-    def advance(self, pass_number: int) -> None:
-        """Passes change nothing here."""
 
     def close(self) -> None:
         """End the coroutine of an unfinished attempt."""

@@ -19,7 +19,7 @@ from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
 from evolvent.memory.index.shadow import Shadow
-from evolvent.memory.store.engine import Progress, Search, Store, marks
+from evolvent.memory.store.engine import ALL, Progress, Search, Store, Subset, marks
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6
@@ -219,7 +219,7 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------ looking
     def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ``limit`` active memories most similar to ``query`` with similarity > ``gate``.
 
@@ -227,7 +227,7 @@ class Index:
             query: unit vector float32 ``[D]``.
             limit: at most this many.
             gate: strict lower bound of the cosine; -2 admits all.
-            kinds: keep these kinds only.
+            subset: which memories it may return.
 
         Returns:
             ``(seq int64 [<=limit], sim float64 [<=limit])``, most similar first, ties by the older memory.
@@ -238,15 +238,15 @@ class Index:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != shadow.vectors.dim:
             raise BadInput("query of another dimension", got=query.size, expected=shadow.vectors.dim)
-        found = self._near(query, limit, gate, kinds)
-        rows, sim = self._all(query, gate, kinds) if found is None else found
+        found = self._near(query, limit, gate, subset)
+        rows, sim = self._all(query, gate, subset) if found is None else found
         return self._best(rows, sim, query, limit, gate)
 
-    def _all(self, query: np.ndarray, gate: float, kinds: Sequence[str] | None) -> tuple[np.ndarray | None, np.ndarray]:
+    def _all(self, query: np.ndarray, gate: float, subset: Subset) -> tuple[np.ndarray | None, np.ndarray]:
         """Rows with a similarity above the gate (``None``: all rows), and their similarities float32."""
         shadow = self._shadow
-        allowed = shadow.allowed(kinds)
-        if allowed is not None and shadow.count(kinds) < 0.1 * shadow.n:
+        allowed = shadow.allowed(subset)
+        if allowed is not None and shadow.count(subset) < 0.1 * shadow.n:
             rows = np.flatnonzero(allowed)
             sim = shadow.vectors.take(shadow.slot[rows]) @ query
         else:
@@ -260,12 +260,10 @@ class Index:
             rows, sim = above if rows is None else rows[above], sim[above]
         return rows, sim
 
-    def _near(
-        self, query: np.ndarray, limit: int, gate: float, kinds: Sequence[str] | None
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    def _near(self, query: np.ndarray, limit: int, gate: float, subset: Subset) -> tuple[np.ndarray, np.ndarray] | None:
         """The same from the candidates of the graph and all vectors behind it; ``None``: ask all vectors."""
         shadow, ready = self._shadow, self._graph()
-        able = shadow.count(kinds)
+        able = shadow.count(subset)
         if ready is None or able < _FEW * shadow.n:
             return None
         wanted = int(max(_LEAST, _SPARE * limit) * shadow.n / max(1, able)) + 1
@@ -278,7 +276,7 @@ class Index:
             sim = shadow.vectors.product(query, ready.count)
             tail = tail[sim >= max(edge, float(gate)) - _SLACK]
         rows = shadow.rows_of(np.concatenate([slots, tail]))
-        rows = rows[shadow.allows(rows, kinds)]
+        rows = rows[shadow.allows(rows, subset)]
         sim = shadow.vectors.take(shadow.slot[rows]) @ query
         # what the graph did not return lies below its last candidate: enough must lie above that
         above = int(np.count_nonzero(sim > edge + _SLACK))
@@ -288,7 +286,7 @@ class Index:
         worst = float(np.partition(sim, len(sim) - limit)[len(sim) - limit]) if len(sim) >= limit else -2.0
         missed = ready.overlooked(query, slots, max(worst, gate) + _SLACK)
         missed = shadow.rows_of(missed) if len(missed) else missed
-        return None if len(missed) and shadow.allows(missed, kinds).any() else (rows, sim)
+        return None if len(missed) and shadow.allows(missed, subset).any() else (rows, sim)
 
     def _graph(self) -> Graph | None:
         return None if self._cache is None else self._cache.graph(self._shadow)
@@ -313,22 +311,22 @@ class Index:
         return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)[place]
 
     def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
     ) -> tuple[list[int], np.ndarray]:
         """Those of ``seqs`` that a search may return, in order, and their cosines to ``query``: float64 ``[<=N]``."""
         rows = self._shadow.rows(np.unique(np.asarray(seqs, np.int64)))
-        rows = rows[self._shadow.allows(rows, kinds)]
+        rows = rows[self._shadow.allows(rows, subset)]
         return self._shadow.ids[rows].tolist(), self._cosines(rows, query)
 
-    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
         """``limit`` active memories drawn without replacement, uniformly, whatever the query: int64 ``[<=limit]``."""
-        allowed = self._shadow.allowed(kinds)
+        allowed = self._shadow.allowed(subset)
         ids = self._shadow.ids[: self.n] if allowed is None else self._shadow.ids[: self.n][allowed]
         return rng.choice(ids, size=min(limit, len(ids)), replace=False) if len(ids) else ids.copy()
 
-    def count(self, kinds: Sequence[str] | None = None) -> int:
+    def count(self, subset: Subset = ALL) -> int:
         """How many memories a search looks at."""
-        return self._shadow.count(kinds)
+        return self._shadow.count(subset)
 
     def vectors(self, seqs: Sequence[int]) -> np.ndarray:
         """Vectors of known memories: float32 ``[len(seqs), D]``."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ BUSY_TIMEOUT_S = 60.0
 Sync = Literal["full", "normal"]
 Search = Literal["auto", "exact", "approximate"]
 Progress = Callable[[int, int, str], None]  # done, total, of what
+_NONE = np.empty(0, np.int64)
 
 
 class NoMemory(StoreError):
@@ -58,6 +59,17 @@ class Connection(Protocol):
         ...
 
 
+class Subset(NamedTuple):
+    """Which active memories a search may return."""
+
+    kinds: Sequence[str] | None = None  # of these kinds only
+    only: np.ndarray | None = None  # these rows only: int64, sorted
+    without: np.ndarray = _NONE  # not these rows
+
+
+ALL = Subset()
+
+
 class VectorIndex(Protocol):
     """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
 
@@ -84,22 +96,22 @@ class VectorIndex(Protocol):
         ...
 
     def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
     ) -> tuple[np.ndarray, np.ndarray]:
         """``(seq int64, cosine float64)`` of the most similar active memories above ``gate``, best first."""
         ...
 
     def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
     ) -> tuple[list[int], np.ndarray]:
         """Those of ``seqs`` that a search may return, in order, and their cosines."""
         ...
 
-    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
         """Active memories drawn uniformly without replacement."""
         ...
 
-    def count(self, kinds: Sequence[str] | None = None) -> int:
+    def count(self, subset: Subset = ALL) -> int:
         """How many memories a search looks at."""
         ...
 

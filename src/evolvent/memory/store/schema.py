@@ -73,6 +73,7 @@ CREATE TABLE memory(
   expires_at REAL,                             -- from then on out of recall; NULL: never
   CHECK(status = 'erased' OR emb_id IS NOT NULL));  -- what was erased has empty texts and no vector
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
+CREATE INDEX memory_expiry ON memory(scope_id, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE word_count(                       -- how many keys of a scope hold a word
   scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
@@ -88,8 +89,8 @@ CREATE TABLE key_word(                         -- which keys hold a word, for ra
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
   parent INTEGER NOT NULL REFERENCES memory(seq),
-  relation TEXT NOT NULL
-    CHECK(relation IN ('retrieved', 'merged', 'revised', 'key')),  -- key: one more key of the parent (keys.py)
+  relation TEXT NOT NULL                       -- updated: a new version, which has the value; key: see keys.py
+    CHECK(relation IN ('retrieved', 'merged', 'revised', 'updated', 'key')),
   PRIMARY KEY(child, parent, relation),
   CHECK(parent < child)) WITHOUT ROWID;        -- older to newer only: no cycle can be written
 CREATE INDEX provenance_parent ON provenance(parent);

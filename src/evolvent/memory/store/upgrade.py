@@ -31,14 +31,18 @@ POSTGRES = (
     "ALTER TABLE provenance DROP CONSTRAINT provenance_relation_check",
     "UPDATE provenance SET relation = 'key' WHERE weight = 0",
     """ALTER TABLE provenance DROP COLUMN weight, ADD CONSTRAINT provenance_relation_check
-  CHECK(relation IN ('retrieved', 'merged', 'revised', 'key'))""",
+  CHECK(relation IN ('retrieved', 'merged', 'revised', 'updated', 'key'))""",
     "ALTER TABLE recall_item DROP COLUMN in_pool",
     """ALTER TABLE outcome DROP CONSTRAINT outcome_scope_id_objective_idempotency_key_valid_key,
   ADD COLUMN weight DOUBLE PRECISION NOT NULL DEFAULT 1.0 CHECK(weight > 0 AND weight <= 1),
   ADD COLUMN place BIGINT,
   ADD COLUMN replaced_by BIGINT REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED""",
     "DROP INDEX outcome_once",
-    *(statement for statement in schema.tables() if statement.startswith("CREATE UNIQUE INDEX")),
+    *(
+        statement
+        for statement in schema.tables()
+        if statement.startswith(("CREATE UNIQUE INDEX", "CREATE INDEX memory_expiry"))
+    ),
     postgres_schema.REFUSE,
     *postgres_schema.EMBEDDED,
     f"UPDATE evolvent_store SET version = {schema.VERSION}",

@@ -1,4 +1,4 @@
-"""The rollout of a team's newest checkpoint in its run folder: to be credited again, replayed, or used offline."""
+"""Rollouts of a team in its run folder, one a checkpoint: to be credited again, replayed, or used offline."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ from pathlib import Path
 
 import numpy as np
 
+from evolvent.core.blob import drop_old
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_codec import load_columns, load_rollout, save_rollout
 from evolvent.core.rollout_ledger import RolloutLedger
 
 NAME = "rollout.json"
+EARLIER = "rollouts"
+"""Folder of the rollouts of several checkpoints, by the number of the update."""
 
 
-def store(folder: Path, ledger: RolloutLedger) -> None:
-    """Write the rollout of ``ledger``, and what its rule was given besides, over the one before."""
+def store(folder: Path, ledger: RolloutLedger, update: int, keep: int = 1) -> None:
+    """Write the rollout of ``ledger``, and what its rule was given besides, over the one before.
+
+    Where ``keep`` is more than 1 (0 = all) it is also written to ``rollouts/``, and the oldest beyond ``keep`` go.
+    """
     save_rollout(folder / NAME, ledger.rollout, ledger.columns)
+    if keep == 1:
+        return
+    (folder / EARLIER).mkdir(exist_ok=True)
+    save_rollout(folder / EARLIER / f"update-{update:06d}.json", ledger.rollout, ledger.columns)
+    for old in sorted((folder / EARLIER).glob("update-*.json"))[: -keep or None] if keep else ():
+        old.unlink()
+        drop_old(old, keep="")
 
 
 def stored(folder: Path) -> tuple[Rollout, dict[str, np.ndarray]]:

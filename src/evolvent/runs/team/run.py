@@ -73,6 +73,8 @@ class Plan:
     """Episodes of an evaluation."""
     save_every: int = 50
     """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
+    keep_rollouts: int = 1
+    """Rollouts that are kept, of the newest checkpoints: 1 = rollout.json alone; more (0 = all) stand in rollouts/."""
     init: str = ""
     """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     opposed: bool = False
@@ -302,7 +304,7 @@ class TeamRun:
     def _state(self) -> dict[str, Any]:
         """Where the environments stand, between two restarts; where one broke that is not known. Stores the rollout."""
         if self._ledger is not None and not self._broken:
-            store(self.folder.path, self._ledger)
+            store(self.folder.path, self._ledger, self.shell.update, self.config.plan.keep_rollouts)
         between = self.shell.update % self.config.plan.save_every and not self._broken
         return {"environments": self._course.state()} if between else {}
 
