@@ -15,7 +15,6 @@ from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
-from evolvent.memory.relevance import count_words
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
@@ -114,13 +113,10 @@ def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _write_all(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
     """Write drafts inside the transaction at hand; one id each, of the new memory or of the one it was merged into."""
-    new: list[tuple[int, str]] = []
-    ids = [memory_id(_write(db, bank, d, vectors[d.key_hash], new)) for d in drafts]
-    count_words(db, bank.scope_id, new)
-    return ids
+    return [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
 
 
-def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tuple[int, str]]) -> int:
+def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
     if d.supersedes is not None:
         status, replaced = db.execute(
             "SELECT status, superseded_by FROM memory WHERE seq=?", (d.supersedes,)
@@ -136,12 +132,9 @@ def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tupl
     if same is not None:
         seq = same[0]
         row = _insert(db, bank, d, vec, key_of=seq) if same[1] < keys.SAME_KEY else None
-        if row is not None:
-            new.append((row, d.key))
         _merge(db, bank, d, seq, row)
     else:
         seq = _insert(db, bank, d, vec)
-        new.append((seq, d.key))
     if d.supersedes is not None and d.supersedes != seq:
         _supersede(db, bank, d.supersedes, seq)
     return seq

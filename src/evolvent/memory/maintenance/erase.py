@@ -17,15 +17,14 @@ from evolvent.memory import events
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
-from evolvent.memory.relevance import uncount_words
 from evolvent.memory.store.engine import Connection, among, audit, marks, put_text
 from evolvent.memory.text import clean_text, content_hash
 
 _NOTHING = content_hash("")
 _SAID = (("memory", "key_hash"), ("memory", "body_hash"), ("recall", "query_hash"), ("outcome", "action_hash"))
 # of a scope, each table after those that refer to it
-_OF_MEMORIES = ("value_event", "value", "key_word", "recall_item")
-_OF_SCOPE = ("source_value", "outcome", "word_count", "memory", "recall", "void", "audit", "scope")
+_OF_MEMORIES = ("value_event", "value", "recall_item")
+_OF_SCOPE = ("source_value", "outcome", "memory", "recall", "void", "audit", "scope")
 
 
 def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended:
@@ -41,9 +40,6 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
         with bank.store.write() as db, bank.store.unguarded():
             said = _texts_of(db, seqs)
             gone = {*said, *_quotes_removed(db, bank, said.values())}
-            words = list(among(db, "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
-                                   "WHERE m.seq IN ({})", seqs))  # fmt: skip
-            uncount_words(db, bank.scope_id, words)
             _numbers_stay_taken(bank)
             db.execute("UPDATE recall SET n_pool = n_pool - 1 WHERE seq IN (SELECT recall_id FROM recall_item "
                        "WHERE memory_id = ?)", (owner,))  # fmt: skip
@@ -52,7 +48,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
                 act.lines.append(audit(db, bank.scope_id, "erase", memory_id(seq), {"reason": act.reason}))
                 db.execute("DELETE FROM audit WHERE target = ? AND verb <> 'erase'", (memory_id(seq),))
                 for table in _OF_MEMORIES:
-                    db.execute(f"DELETE FROM {table} WHERE {'seq' if table == 'key_word' else 'memory_id'} = ?", (seq,))
+                    db.execute(f"DELETE FROM {table} WHERE memory_id = ?", (seq,))
             put_text(db, _NOTHING, "")
             db.execute(
                 "UPDATE memory SET kind = 'erased', polarity = 'neutral', key_hash = ?, body_hash = ?, emb_id = NULL, "
@@ -93,7 +89,7 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
         }
         hashes |= _merged_keys(bank.store.rows("SELECT detail FROM audit WHERE scope_id = ? AND verb = 'merge'",
                                                (scope_id,)))  # fmt: skip
-        doomed = [(table, f"{'seq' if table == 'key_word' else 'memory_id'} {mine}") for table in _OF_MEMORIES]
+        doomed = [(table, f"memory_id {mine}") for table in _OF_MEMORIES]
         doomed += [("provenance", f"child {mine}"), *((table, "scope_id = ?") for table in bank.store.copies)]
         for table, which in [*doomed, *((table, "scope_id = ?") for table in _OF_SCOPE)]:
             found = bank.store.rows(f"SELECT count(*) FROM {table} WHERE {which}", (scope_id,))
