@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events
+from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
@@ -29,11 +29,14 @@ _OF_SCOPE = ("source_value", "outcome", "word_count", "memory", "recall", "void"
 
 
 def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended:
-    """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end."""
+    """Erase one memory with all its keys and versions. Not inside a transaction: files are rewritten at its end."""
     owner = bank.owner_seq(id_, "erase")
     _alone(bank, "erase")
-    seqs = [owner, *(seq for (seq,) in bank.store.rows(
-        "SELECT child FROM provenance WHERE parent = ? AND relation = 'key' ORDER BY child", (owner,)))]  # fmt: skip
+    with bank.store.session() as db:
+        versions = keys.versions(db, owner)
+        seqs = [*versions, *(seq for (seq,) in among(
+            db, "SELECT child FROM provenance WHERE relation = 'key' AND parent IN ({}) ORDER BY child",
+            versions))]  # fmt: skip
 
     def change(act: Act) -> None:
         if act.status(owner) == "erased":
@@ -46,7 +49,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
             uncount_words(db, bank.scope_id, words)
             _numbers_stay_taken(bank)
             db.execute("UPDATE recall SET n_pool = n_pool - 1 WHERE seq IN (SELECT recall_id FROM recall_item "
-                       "WHERE memory_id = ?)", (owner,))  # fmt: skip
+                       f"WHERE memory_id IN ({marks(len(versions))}))", versions)  # fmt: skip
             for seq in seqs:
                 act.statuses.append((seq, act.status(seq), "erased"))
                 act.lines.append(audit(db, bank.scope_id, "erase", memory_id(seq), {"reason": act.reason}))
