@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate.pages.credit_book import SHADES, CreditBook, Rule, Turn, read, shade
+from evolvent.evaluate.pages.credit_book import SHADES, CreditBook, Decision, Rule, read, shade
 from evolvent.evaluate.pages.credit_page import signed
 
 HERE = Path(__file__).parent
@@ -62,7 +62,7 @@ def draw(book: CreditBook) -> str:
     parts, y = _legend(book), 70
     for attempt in book.attempts:
         for node in attempt.nodes:
-            if isinstance(node, Turn):
+            if isinstance(node, Decision):
                 for i in order:
                     parts.append(_line(node, i, book.rules[i], book, y))
                     y += ROW
@@ -90,7 +90,7 @@ def _legend(book: CreditBook) -> list[str]:
     return [*parts, _text(LEFT + 110 + (2 * SHADES + 1) * 13 + 10, 40, "made more likely", "soft")]
 
 
-def _line(turn: Turn, i: int, rule: Rule, book: CreditBook, y: int) -> str:
+def _line(turn: Decision, i: int, rule: Rule, book: CreditBook, y: int) -> str:
     parts, x = [_text(8, y, RULES[rule.name], "name")], float(LEFT)
     for piece, value in zip(turn.tokens, turn.credit[i], strict=True):
         width = CHAR * len(piece)

@@ -30,7 +30,7 @@ from evolvent.learn.team.ppo import improve_together
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.actors import Actors, Critic
 from evolvent.models.team.joint_q import JointQ
-from evolvent.runs.team.evaluation import acting
+from evolvent.runs.team.actors import acting
 from evolvent.runs.team.run import open_team
 
 Config = mappo.Config

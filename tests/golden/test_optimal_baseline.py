@@ -10,10 +10,15 @@ from evolvent.formulas.baselines import (
     gaussian_score_norms,
     optimal_weights,
     score_norms,
-    score_variance,
 )
 
 PI, Q = np.array([0.8, 0.1, 0.1]), np.array([2.0, 1.0, 100.0])
+
+
+def score_variance(policy_N, q_N, baseline):
+    """Total variance of ``(Q(a) - b) grad log pi(a)`` for one softmax decision, a drawn from the policy."""
+    estimate_NN = (q_N - baseline)[:, None] * (np.eye(len(policy_N)) - policy_N)
+    return float(policy_N @ (estimate_NN**2).sum(axis=1) - ((policy_N @ estimate_NN) ** 2).sum())
 
 
 def test_the_worked_example():

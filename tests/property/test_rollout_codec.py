@@ -117,14 +117,14 @@ def test_a_real_collection_is_credited_again_to_the_same_ledger(tmp_path, monkey
     def batch(self, *args, **kwargs):
         made = batch_of(self, *args, **kwargs)
         save_rollout(tmp_path / f"{len(seen)}.json", made.rollout)
-        seen.append((agent_gae.assign(made.rollout).values("step"), made.rollout.returns_of_finished()))
+        seen.append((agent_gae.assign(made.rollout).values("step"), made.rollout.reward_TBA))
         return made
 
     monkeypatch.setattr(Steps, "batch", batch)
     words = f"{algo} --env spread:n=3 --steps 200 --envs 4 --horizon 25 --eval-episodes 2 --threads 1 --seed 3 --plain"
     run.main([*words.split(), "--out", str(tmp_path / "run")])
     assert len(seen) == 2
-    for number, (credit, returns) in enumerate(seen):
+    for number, (credit, reward) in enumerate(seen):
         again = load_rollout(tmp_path / f"{number}.json")
         np.testing.assert_array_equal(agent_gae.assign(again).values("step"), credit)
-        np.testing.assert_array_equal(again.returns_of_finished(), returns)
+        np.testing.assert_array_equal(again.reward_TBA, reward)

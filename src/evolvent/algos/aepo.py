@@ -28,7 +28,7 @@ from evolvent.credit import token_entropy_weight
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import AEPO
 from evolvent.runs.language.branching import Branching, collect_branching
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -40,7 +40,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of AEPO."""
 
     alpha: float = 0.2
@@ -57,9 +57,6 @@ class Config(LanguageConfig):
 
     clip: float = 0.2
     """Clip range of the probability ratio (PPO's epsilon)."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.critics.utterance import Situation, UtteranceCriticConfig, UtteranceCritics
 from evolvent.learn.tokens.objectives_of_papers import ARCHER
 from evolvent.models.language.acting import Acting
-from evolvent.runs.language.config import LanguageConfig, check_stages
+from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import CRITIC, Needs
@@ -42,7 +42,7 @@ BATCH = 256  # decisions of a critic's step: 8 with 32 accumulated, as released
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of ArCHer."""
 
     gamma: float = 0.95
@@ -59,8 +59,6 @@ class Config(LanguageConfig):
     """Capacity of the replay, in decisions."""
     critic_lr: float = 3e-4
     """Learning rate of the critics."""
-    grad_clip: float = 1.0
-    """Gradient norm above which a gradient is scaled down, for the policy and for the critics."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_shift
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import ASYMRE
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -31,14 +31,11 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of AsymRE."""
 
     shift: float = -0.1
     """Added to the group mean to form the baseline, in units of reward; below 0 successes count more."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

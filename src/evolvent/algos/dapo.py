@@ -31,7 +31,7 @@ from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_rewards import overlong_penalty
 from evolvent.learn.tokens.objectives_of_papers import DAPO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.dynamic_sampling import collect_differing
 from evolvent.runs.language.loop import learn
@@ -44,7 +44,7 @@ RULE = step_group_std.Config(kinds=("return", "overlong"))
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of DAPO."""
 
     draws: int = 10
@@ -57,9 +57,6 @@ class Config(LanguageConfig):
     """Lower clip range: the ratio is clipped below 1 - clip_low."""
     clip_high: float = 0.28
     """Upper clip range: the ratio is clipped above 1 + clip_high."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

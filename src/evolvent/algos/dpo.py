@@ -24,7 +24,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_preferred
 from evolvent.evaluate.live import Live
 from evolvent.learn.preference.objective import Preference
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.pairs import attempts, find_pairs
@@ -38,7 +38,7 @@ RULE = Rule.of(step_preferred, "preferred", "+1 for the best of a group, -1 for 
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of DPO."""
 
     pairs: str = ""
@@ -49,8 +49,6 @@ class Config(LanguageConfig):
     """KL coefficient β: a larger one keeps the policy closer to the reference model."""
     flipped: float = 0.0
     """Share of preferences assumed to be wrong; read by the robust loss only."""
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import DR_GRPO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -32,7 +32,7 @@ RULE = Rule.of(step_group_mean, "group_mean", "the return against the mean of it
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of Dr. GRPO."""
 
     clip: float = 0.2
@@ -40,9 +40,6 @@ class Config(LanguageConfig):
 
     length: int = 3000
     """Length that the summed loss is divided by: the largest number of tokens of an attempt."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from evolvent.credit import step_left_out, step_majority_novelty
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import EVOL_RL
 from evolvent.memory import embedders
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -41,7 +41,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of EVOL-RL."""
 
     learn_share: float = 0.5
@@ -54,9 +54,6 @@ class Config(LanguageConfig):
     """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
     entropy: float = 0.003
     """Coefficient of the entropy bonus."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

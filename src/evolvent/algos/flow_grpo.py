@@ -26,7 +26,7 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import FLOW_GRPO
 from evolvent.play.manner import Manner
 from evolvent.play.workflow import workflow
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
@@ -41,7 +41,7 @@ RULE = Rule.of(step_flow_group, "flow", "GRPO on the planner's turns", step_flow
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of Flow-GRPO."""
 
     profile: str = "Say in a few words what to do next."
@@ -52,9 +52,6 @@ class Config(LanguageConfig):
     """Upper clip range: the ratio is clipped above 1 + clip_high."""
     kl: float = 0.001
     """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gated
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import GATED
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -35,7 +35,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of G-RA."""
 
     kinds: tuple[str, ...] = ("format",)
@@ -45,9 +45,6 @@ class Config(LanguageConfig):
 
     clip: float = 0.2
     """Clip range of the probability ratio (PPO's epsilon)."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

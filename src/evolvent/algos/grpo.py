@@ -20,7 +20,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import GRPO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -33,15 +33,13 @@ RULE = Rule.of(step_group_std, "group_std", "the return against its group, over 
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of GRPO."""
 
     clip: float = 0.2
     """Clip range of the probability ratio (PPO's epsilon)."""
     kl: float = 0.04
     """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

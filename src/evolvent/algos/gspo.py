@@ -24,7 +24,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import GSPO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -36,7 +36,7 @@ RULE = Rule.of(step_group_std, "group_std", "the return against its group, over 
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of GSPO."""
 
     minibatches: int = 4
@@ -45,9 +45,6 @@ class Config(LanguageConfig):
     """Lower clip range: the ratio of an attempt is clipped below 1 - clip_low."""
     clip_high: float = 0.04
     """Upper clip range: the ratio of an attempt is clipped above 1 + clip_high."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_token_average
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import HAPO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -37,7 +37,7 @@ RULE = Rule.of(step_token_average, "token_average", "the return among all tokens
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of HAPO."""
 
     adapt_temperature: float = 0.05
@@ -48,9 +48,6 @@ class Config(LanguageConfig):
 
     dual: float = 10.0
     """Dual clip: bound on the ratio of a token with a negative advantage."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

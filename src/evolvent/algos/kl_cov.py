@@ -21,7 +21,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import KL_COV
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -33,7 +33,7 @@ RULE = Rule.of(step_group_std, "group_std", "the return against its group, over 
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of KL-Cov."""
 
     minibatches: int = 8
@@ -42,9 +42,6 @@ class Config(LanguageConfig):
     """Share of the tokens of an optimiser step, those of largest covariance, that get a KL penalty."""
     kl_cov_weight: float = 1.0
     """Coefficient of that KL penalty."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

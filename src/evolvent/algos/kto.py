@@ -20,7 +20,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import KTO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.pairs import attempts, find_pairs
@@ -34,7 +34,7 @@ RULE = Rule.of(step_wanted, "wanted", "+1 for an attempt that succeeded, -1 for 
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of KTO."""
 
     pairs: str = ""
@@ -45,8 +45,6 @@ class Config(LanguageConfig):
     """Weight of the loss of desirable attempts (those that succeeded)."""
     unwanted: float = 1.0
     """Weight of the loss of undesirable attempts (the others)."""
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

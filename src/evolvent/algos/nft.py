@@ -27,7 +27,7 @@ from evolvent.core.reward_kinds import keep_reward, succeeded
 from evolvent.credit import step_group_mean, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import NFT
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -42,16 +42,13 @@ RULE = Rule.of(
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of NFT."""
 
     correct_above: float | None = None
     """Return above which an attempt counts as correct; None = where the environment reports success."""
     floor: float = 1.0
     """Least probability ratio of the implied policy of wrong answers."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -10,14 +10,14 @@ which defaults are published and which are ours, and the deviations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_ntpo
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import NTPO
-from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
+from evolvent.runs.language.config import CriticConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -29,25 +29,8 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(CriticConfig):
     """Settings of NTPO."""
-
-    gamma: float = 0.99
-    """Discount factor per token."""
-    gae_lambda: float = 0.95
-    """λ of GAE, at every token."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 1e-4
-    """Coefficient of the entropy bonus."""
-    kl_stop: float = 0.02
-    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
-    critic_lr: float = 1e-4
-    """Learning rate of the critic."""
-    grad_clip: float = 0.5
-    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
-    plan: CriticPlan = field(default_factory=CriticPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean, step_log_avg_exp
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import OPMD
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -31,16 +31,13 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of OPMD."""
 
     baseline: Literal["mean", "log_avg_exp"] = "mean"
     """Baseline: mean return of the group, or its log-mean-exp at temperature tau."""
     opmd: float = 1.0
     """Temperature τ, in units of reward: strength of the regularisation towards the sampling policy."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from evolvent.learn.preference.implicit_reward import pair_batch, success_pairs
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.objectives_of_papers import OPRL
 from evolvent.learn.tokens.policy_gradient import improve
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.notes import note_logp
@@ -49,7 +49,7 @@ PRM_CLIP = 10.0  # as released
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of OPRL."""
 
     alpha: float = 1.0
@@ -61,9 +61,6 @@ class Config(LanguageConfig):
 
     clip: float = 0.2
     """Clip range of the probability ratio (PPO's epsilon)."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

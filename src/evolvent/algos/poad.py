@@ -31,7 +31,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import token_bad
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import POAD
-from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
+from evolvent.runs.language.config import CriticConfig, CriticPlan, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -51,23 +51,9 @@ class PoadPlan(CriticPlan):
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(CriticConfig):
     """Settings of POAD."""
 
-    gamma: float = 0.99
-    """Discount factor per action."""
-    gae_lambda: float = 0.95
-    """λ of GAE, from one action to the next and, as released, at every token."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 1e-4
-    """Coefficient of the entropy bonus."""
-    kl_stop: float = 0.02
-    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
-    critic_lr: float = 1e-4
-    """Learning rate of the critic."""
-    grad_clip: float = 0.5
-    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
     plan: PoadPlan = field(default_factory=PoadPlan)
     """Device, prompts, budgets, evaluations, checkpoints, critic."""
 

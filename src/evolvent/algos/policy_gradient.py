@@ -29,7 +29,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import objective_named
 from evolvent.play.workflow import workflow
-from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
+from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
@@ -43,7 +43,7 @@ MADE = ("value", "entropy", "answer", "embedder")  # what a rule may need that t
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of the policy gradient."""
 
     rule: str = "step_leave_one_out_to_go"
@@ -60,8 +60,6 @@ class Config(LanguageConfig):
     """Train a critic: auto = where the credit rule needs one, or always."""
     critic_lr: float = 1e-4
     """Learning rate of the critic."""
-    grad_clip: float = 1.0
-    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
     plan: CriticPlan = field(default_factory=CriticPlan)
     """Device, prompts, budgets, evaluations, checkpoints, critic."""
 

@@ -22,7 +22,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_clip, step_delta
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import CLIP_DELTA
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -34,7 +34,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of Clip and Delta."""
 
     how: Literal["delta", "clip"] = "delta"
@@ -48,9 +48,6 @@ class Config(LanguageConfig):
 
     clip: float = 0.2
     """Clip range of the probability ratio (PPO's epsilon)."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_return_to_go
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import REINFORCE
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -32,16 +32,13 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of REINFORCE."""
 
     gamma: float = 1.0
     """Discount factor per decision."""
     normalise: Literal["none", "minibatch"] = "none"
     """Normalise advantages to mean 0 and standard deviation 1: none, or minibatch = in each optimiser step."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

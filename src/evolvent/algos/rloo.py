@@ -23,7 +23,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import RLOO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.notes import keep_divergence
@@ -36,14 +36,11 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of RLOO."""
 
     kl_reward: float = 0.05
     """KL coefficient inside the reward, in units of reward per nat; 0 = no KL term and no reference model."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_grou
 from evolvent.learn.tokens.imitation import WithReplay
 from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
 from evolvent.learn.tokens.replay import Replay
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.run import open_language
 
@@ -47,7 +47,7 @@ RULE = step_group_mean.Config(kinds=("return", "tools"))
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of SPEAR."""
 
     clip_high: float = 0.28
@@ -64,9 +64,6 @@ class Config(LanguageConfig):
     """Capacity of the replay, in attempts."""
     stale: int = 10
     """Age in updates after which an attempt leaves the replay."""
-
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

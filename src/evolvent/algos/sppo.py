@@ -22,7 +22,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import step_win_rate
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import SPPO
-from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.pairs import attempts, find_pairs
@@ -36,15 +36,13 @@ RULE = Rule.of(step_win_rate, "win_rate", "how often it beats the others of its 
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of SPPO."""
 
     pairs: str = ""
     """File of attempts: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = its own."""
     beta: float = 0.001
     """KL coefficient β: a larger one keeps the policy closer to the reference model."""
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from evolvent.credit import step_preferred, token_guided
 from evolvent.evaluate.live import Live
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.batch import token_batch
-from evolvent.runs.language.config import LanguageConfig, check_stages
+from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.notes import exact_logprobs
 from evolvent.runs.language.pairs import attempts, find_pairs
@@ -44,7 +44,7 @@ POLICY, REWARD = "policy", "reward"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(ClippedConfig):
     """Settings of TGDPO."""
 
     pairs: str = ""
@@ -57,8 +57,6 @@ class Config(LanguageConfig):
     """Coefficient α of the token rewards in the margin."""
     beta: float = 0.1
     """KL coefficient β: a larger one keeps the policy closer to the reference model."""
-    grad_clip: float = 1.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -15,7 +15,7 @@ before the policy's first. Learning rates suit LoRA on a small model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
@@ -23,7 +23,7 @@ from evolvent.credit import step_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import TWOSOME
 from evolvent.models.language.acting import Way
-from evolvent.runs.language.config import CriticPlan, LanguageConfig, check_stages
+from evolvent.runs.language.config import CriticConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -35,27 +35,11 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(CriticConfig):
     """Settings of TWOSOME."""
 
     act: Way = "word"
     """How whole actions are scored: log-probability per word, per token, or summed."""
-    gamma: float = 0.99
-    """Discount factor per action."""
-    gae_lambda: float = 0.95
-    """λ of GAE."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 1e-4
-    """Coefficient of the entropy bonus."""
-    kl_stop: float = 0.02
-    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
-    critic_lr: float = 1e-4
-    """Learning rate of the critic."""
-    grad_clip: float = 0.5
-    """Gradient norm above which a gradient is scaled down, for the policy and for the critic."""
-    plan: CriticPlan = field(default_factory=CriticPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

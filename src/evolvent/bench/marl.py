@@ -73,7 +73,8 @@ def run(
     threads, load = torch.get_num_threads(), [round(x, 1) for x in os.getloadavg()]
     torch.set_num_threads(1)
     result: dict[str, Any] = {
-        "name": "marl", "seed": seed, "device": _device_name(device), "torch_threads": 1, "ratios": {},
+        "name": "marl", "seed": seed, "torch_threads": 1,
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu", "ratios": {},
         "milliseconds": {}, "gflop": {}, "most_possible": {}, "whole": {}, "load_before": load,
     }  # fmt: skip
     try:
@@ -285,7 +286,3 @@ def _checks(result: dict[str, Any]) -> dict[str, bool]:
             reached = told.get(f"share{share}_cpu", told[f"share{share}"])
             checks[f"{name}_of_{least:g}"] = reached >= least
     return checks
-
-
-def _device_name(device: str) -> str:
-    return torch.cuda.get_device_name() if device.startswith("cuda") else "cpu"

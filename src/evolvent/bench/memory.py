@@ -24,7 +24,7 @@ import numpy as np
 from evolvent.core.seeding import rng
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy, preset
+from evolvent.memory.policies import preset
 from evolvent.memory.store.engine import Search, Sync
 
 DIM, CLUSTERS, BATCH, LIMIT, GATE = 384, 200, 5000, 10, 0.3
@@ -115,12 +115,9 @@ def _text(i: int) -> str:
     return f"How many of kind {i % 97} were seen by {i % 1009} in month {i % 12} of case {i}?"
 
 
-def _policy() -> Policy:
-    return preset("memrl", k=5, pool=LIMIT, gate=GATE)
-
-
 def _open(path: Path, seed: int, *, search: Search = "auto", sync: Sync = "full") -> Memory:
-    return Memory(path, policy=_policy(), embedder=Clustered(seed), sync=sync, seed=seed, search=search)
+    policy = preset("memrl", k=5, pool=LIMIT, gate=GATE)
+    return Memory(path, policy=policy, embedder=Clustered(seed), sync=sync, seed=seed, search=search)
 
 
 def _fill(path: Path, size: int, seed: int, result: dict[str, Any], say: Progress) -> None:

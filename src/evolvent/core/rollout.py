@@ -5,7 +5,6 @@ One array per column; row t holds what was seen, what was done and what followed
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -116,19 +115,3 @@ class Rollout:
             next_TBA[cut_TB] = self.final_value_TBA[cut_TB]
         next_TBA[self.terminated_TB] = 0.0
         return next_TBA
-
-    def returns_of_finished(self) -> np.ndarray:
-        """Undiscounted team-mean return of every attempt that started and ended inside: float64 ``[N]``.
-
-        The first attempt of each environment counts as started at row 0. Ordered by environment, then time.
-        """
-        weight_TBA = self.active_TBA
-        n_TB = np.maximum(weight_TBA.sum(axis=2), 1)
-        reward_TB = np.where(weight_TBA, self.reward_TBA, 0.0).sum(axis=2) / n_TB
-        out: list[float] = []
-        for b in range(self.shape[1]):
-            start = 0
-            for end in np.flatnonzero(self.done_TB[:, b]).tolist():
-                out.append(math.fsum(reward_TB[start : end + 1, b]))
-                start = end + 1
-        return np.array(out, dtype=np.float64)

@@ -103,7 +103,10 @@ def paired(a: Iterable[Row], b: Iterable[Row], *, cluster: str = "task") -> Pair
     Returns:
         ``None`` where they share no task.
     """
-    key = _task_key
+
+    def key(row: Row) -> tuple[Hashable, ...]:
+        return row.get("run"), row.get("task"), int(row.get("pass", 1))
+
     left, right = {key(row): row for row in valid(a)}, {key(row): row for row in valid(b)}
     common = [name for name in left if name in right]
     if not common:
@@ -115,7 +118,3 @@ def paired(a: Iterable[Row], b: Iterable[Row], *, cluster: str = "task") -> Pair
     only_a = sum(p > q for p, q in zip(x, y, strict=True))
     only_b = sum(p < q for p, q in zip(x, y, strict=True))
     return Paired(len(common), only_a, only_b, difference, lo, hi, mcnemar(x, y))
-
-
-def _task_key(row: Row) -> tuple[Hashable, ...]:
-    return row.get("run"), row.get("task"), int(row.get("pass", 1))

@@ -147,14 +147,6 @@ def gaussian_optimal_baseline(
     return out
 
 
-def score_variance(policy_N: ArrayLike, q_N: ArrayLike, baseline: float) -> float:
-    """Total variance of ``(Q(a) - b) grad log pi(a)`` for one softmax decision, a drawn from the policy."""
-    p, q = np.asarray(policy_N, dtype=np.float64), np.asarray(q_N, dtype=np.float64)
-    score_NN = np.eye(len(p)) - p
-    estimate_NN = (q - baseline)[:, None] * score_NN
-    return float(p @ (estimate_NN**2).sum(axis=1) - ((p @ estimate_NN) ** 2).sum())
-
-
 def _grouped(x_N: ArrayLike, group: Sequence[object] | None, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values, group number of each member, size of each group."""
     x = np.asarray(x_N, dtype=np.float64)

@@ -45,9 +45,3 @@ def redistributed(adv_K: ArrayLike, h_K: ArrayLike, ratio_K: ArrayLike, *, low: 
     adv, h, r = (np.asarray(x, dtype=np.float64) for x in (adv_K, h_K, ratio_K))
     inside = (r > 1.0 - low / 2) & (r < 1.0 + high / 2)
     return np.where((h > 0.0) ^ inside, adv * (1.0 + h), adv)
-
-
-def adaptive_range(h_K: ArrayLike, *, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """How far ratios may fall and rise: ``low (1 - h)`` where h <= 0, ``high (1 + h)`` where h > 0; ``[K]`` each."""
-    h = np.asarray(h_K, dtype=np.float64)
-    return low * (1.0 - np.minimum(h, 0.0)), high * (1.0 + np.maximum(h, 0.0))

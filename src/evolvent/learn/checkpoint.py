@@ -72,7 +72,7 @@ def save(
 
 
 def load(path: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a checkpoint back: into ``parts``, into torch's global generators; returns the plain data.
+    """Restore ``parts`` and torch's global generators from a checkpoint; returns the plain data.
 
     Args:
         path: one checkpoint, e.g. ``latest(folder)``.
@@ -136,7 +136,7 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _appear(hidden: Path, target: Path) -> None:
-    """Give a finished checkpoint its name; one of the same step makes room by a rename, not by a deletion."""
+    """Give a finished checkpoint its name; an older one of the same step is renamed away first, not deleted."""
     aside = target.with_name(f".{target.name}.old")
     if target.exists():
         target.rename(aside)
@@ -147,7 +147,7 @@ def _appear(hidden: Path, target: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Delete a checkpoint; hidden first, so that half a one is never found."""
+    """Delete a checkpoint; it is renamed to a hidden name first, so that a half-deleted one is never found."""
     hidden = path.with_name(f".{path.name}.old")
     path.rename(hidden)
     shutil.rmtree(hidden)

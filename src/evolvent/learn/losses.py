@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean of ``x`` where ``mask`` (same shape, bool) is true; 0 where nothing is; everything without a mask."""
+    """Mean of ``x`` over the entries of ``mask`` (bool, same shape), of all without a mask; 0 where none is set."""
     if mask is None:
         return x.mean()
     # where, not a product: an entry that does not count may be NaN

@@ -185,7 +185,7 @@ def _assemble(entry: Weights, parts: list[Path], target: Path, progress: Progres
 
 
 def _check_space(entry: Weights, work: Path) -> None:
-    """Parts and whole lie side by side for a moment."""
+    """Refuse a disk without room for the parts and the whole, which lie side by side for a moment."""
     have = sum(p.stat().st_size for p in work.iterdir() if p.is_file() and p.name != "assembled")
     if shutil.disk_usage(work).free < 2 * entry.size - have:
         raise _no_space(entry, work)
@@ -203,7 +203,7 @@ def _no_space(entry: Weights, work: Path) -> EvolventError:
 
 @contextlib.contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """One process at a time; the lock goes with its process."""
+    """A lock that one process holds at a time; it is released when the process ends."""
     with lock.open("w") as handle:
         try:
             import fcntl

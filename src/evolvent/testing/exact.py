@@ -165,6 +165,22 @@ class GradientReport:
     cosine: float
     variance: float
 
+    @classmethod
+    def of(
+        cls, seed: int, group_size: int, estimate_ND: np.ndarray, weight_N: np.ndarray, true_D: np.ndarray
+    ) -> GradientReport:
+        """Of estimates that come with these probabilities, against the true gradient."""
+        expected, norm = weight_N @ estimate_ND, float(np.linalg.norm(true_D))
+        length = float(np.linalg.norm(expected))
+        return cls(
+            seed,
+            group_size,
+            relative_error=float(np.linalg.norm(expected - true_D)) / norm,
+            scale=float(expected @ true_D) / norm**2,
+            cosine=float(expected @ true_D) / (norm * length) if length else 0.0,
+            variance=float(weight_N @ np.sum(estimate_ND**2, axis=1)) - length**2,
+        )
+
     @property
     def finding(self) -> Claim:
         """What this task shows the rule to be: exact, exact up to a positive scale, or biased."""
@@ -233,17 +249,7 @@ def exact_gradient(
         sum_ED[rows] = credit[starts_E[rows, None] + np.arange(len(score_KD))] @ score_KD
     members_N = scored_E.reshape(len(groups), group_size).sum(axis=1).clip(min=1)
     estimate_ND = sum_ED.reshape(len(groups), group_size, -1).sum(axis=1) / members_N[:, None]
-    expected, true = weight @ estimate_ND, task.true_gradient_D
-    norm = float(np.linalg.norm(true))
-    length = float(np.linalg.norm(expected))
-    return GradientReport(
-        seed,
-        group_size,
-        relative_error=float(np.linalg.norm(expected - true)) / norm,
-        scale=float(expected @ true) / norm**2,
-        cosine=float(expected @ true) / (norm * length) if length else 0.0,
-        variance=float(weight @ np.sum(estimate_ND**2, axis=1)) - length**2,
-    )
+    return GradientReport.of(seed, group_size, estimate_ND, weight, task.true_gradient_D)
 
 
 def _of_tokens(ledger: Ledger, level: str) -> np.ndarray:

@@ -152,17 +152,7 @@ def exact_team_gradient(rule: Any, config: Any = None, *, seed: int = 0, critic:
         scores = np.stack([game.scores_TAS(course) for course in pair], axis=1)  # T B A (A S)
         estimates.append(np.einsum("tba,tbaxs->xs", np.nan_to_num(credit), scores).ravel() / 2)
         weights.append((1 if pair[0] == pair[1] else 2) * game.probability(pair[0]) * game.probability(pair[1]))
-    estimate_ND, weight = np.array(estimates), np.array(weights)
-    expected, true = weight @ estimate_ND, game.true_gradient_AS().ravel()
-    norm, length = float(np.linalg.norm(true)), float(np.linalg.norm(expected))
-    return GradientReport(
-        seed,
-        2,
-        relative_error=float(np.linalg.norm(expected - true)) / norm,
-        scale=float(expected @ true) / norm**2,
-        cosine=float(expected @ true) / (norm * length) if length else 0.0,
-        variance=float(weight @ (estimate_ND**2).sum(axis=1)) - length**2,
-    )
+    return GradientReport.of(seed, 2, np.array(estimates), np.array(weights), game.true_gradient_AS().ravel())
 
 
 def target_error(rule: Any, config: Any = None, *, seed: int = 0, critic: Critic = "wrong") -> float | None:

@@ -55,21 +55,13 @@ def test_next_value_refuses_to_guess():
             _ = sample(**{column: None}).next_value_TBA
 
 
-def test_returns_of_finished_attempts():
-    # environment 0: rows 0–1 end; environment 1: row 0 is cut off, rows 1–2 are cut off; mean over the two agents
-    np.testing.assert_allclose(sample().returns_of_finished(), [0.5 + 4.5, 2.5, 6.5 + 10.5])
-    mask = np.ones((T, B, A), bool)
-    mask[..., 1] = False
-    np.testing.assert_allclose(sample(mask_TBA=mask).returns_of_finished(), [0.0 + 4.0, 2.0, 6.0 + 10.0])
-
-
 def test_masked_steps_may_hold_anything():
     reward, mask = np.zeros((T, B, A)), np.ones((T, B, A), bool)
     reward[0, 0, 0] = np.nan
     with pytest.raises(BadInput, match="not finite"):
         sample(reward_TBA=reward)
     mask[0, 0, 0] = False
-    assert np.isfinite(sample(reward_TBA=reward, mask_TBA=mask).returns_of_finished()).all()
+    assert np.isnan(sample(reward_TBA=reward, mask_TBA=mask).reward_TBA[0, 0, 0])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from evolvent.learn import checkpoint
 from evolvent.learn.team.batch import View
 from evolvent.models.team.actors import Actors
 from evolvent.runs.team import run as team_session
-from evolvent.runs.team.evaluation import acting, baselines
+from evolvent.runs.team.actors import acting
+from evolvent.runs.team.evaluation import baselines
 from evolvent.runs.team.run import Plan
 from run_folders import begin
 

@@ -31,7 +31,7 @@ class Processes:
     """A ``Runner`` with ``workers`` processes, each with a contiguous share of the copies."""
 
     def __init__(self, make: Callable[[], Solo], layout: Layout, n_envs: int, workers: int) -> None:
-        memory = SharedMemory(create=True, size=_size(layout))
+        memory = SharedMemory(create=True, size=sum(_padded(shape, kind) for shape, kind in layout.values()))
         self.columns = _arrays(memory, layout)
         bounds = [n_envs * i // workers for i in range(workers + 1)]
         self._shares = list(itertools.pairwise(bounds))
@@ -162,10 +162,6 @@ def _detach(memory: SharedMemory) -> None:
         # Somebody still holds a frame. The pages stay mapped until it goes; SharedMemory itself must not try again.
         memory._mmap = memory._buf = None  # pyright: ignore[reportAttributeAccessIssue]
         memory.close()
-
-
-def _size(layout: Layout) -> int:
-    return sum(_padded(shape, kind) for shape, kind in layout.values())
 
 
 def _padded(shape: tuple[int, ...], kind: str) -> int:

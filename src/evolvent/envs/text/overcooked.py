@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._kitchen import BOWL, SUBTASK, WRONG, Kitchen
+from evolvent.envs.text._sight import article
 from evolvent.envs.text._text import TextEnv, check_limit, known, numbered, playing
 
 STEP = -0.001
@@ -139,7 +140,7 @@ class Overcooked(TextEnv):
 
     def _seen(self, kitchen: Kitchen) -> str:
         """What is in its own place, on the boards and in the hand, as far as it is in view."""
-        tables = [_a(item) for item in (*kitchen.foods, BOWL) if kitchen.sees(item, self._radius)]
+        tables = [article(item) for item in (*kitchen.foods, BOWL) if kitchen.sees(item, self._radius)]
         lines = [f"In view: {', '.join(tables)}."] if tables else []
         for board in kitchen.boards:
             item = kitchen.on(board)
@@ -164,7 +165,3 @@ def _thing(kitchen: Kitchen, item: str) -> str:
         inside = " and ".join(f"chopped {food}" for food in kitchen.contents)
         return f"a bowl with {inside}" if inside else "an empty bowl"
     return f"{'a chopped' if kitchen.is_chopped(item) else 'an unchopped'} {item}"
-
-
-def _a(item: str) -> str:
-    return f"{'an' if item[0] in 'aeiou' else 'a'} {item}"

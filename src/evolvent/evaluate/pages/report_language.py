@@ -86,7 +86,7 @@ def render(
             section("Credit of every token", shown or trouble),
             section("The most valuable memories", memories(summary.get("top_memories", []))),
             section("The least valuable memories", memories(summary.get("worst_memories", []), "memory worst")),
-            section("Attempts, first and last", _samples(samples)),
+            section("Attempts, first and last", "".join(map(_sample, samples))),
             section("Health", _numbers(run, list(_HEALTH))),
             section("Learning in numbers", _numbers(run, [name for name in run.losses() if name not in _HEALTH])),
             section("What the environment tells", _numbers(run, _told(run))),
@@ -146,12 +146,11 @@ def _warnings(run: Learning) -> str:
     for pointer, told in found.items():
         when = ", ".join(str(update) for update, _ in told[:6]) + (" …" if len(told) > 6 else "")
         see = f" Causes and remedies: <code>{text(pointer)}</code>" if pointer else ""
-        lines.append(f"<p>{text(_sentence(told[-1][1]))} <span class='soft'>(update {text(when)})</span>{see}</p>")
+        said = told[-1][1]
+        lines.append(
+            f"<p>{text(said[:1].upper() + said[1:])}. <span class='soft'>(update {text(when)})</span>{see}</p>"
+        )
     return f'<div class="warnings">{"".join(lines)}</div>' if lines else ""
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + "."
 
 
 def _told(run: Learning) -> list[str]:
@@ -212,10 +211,6 @@ def _first(record: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The nodes of its first attempt, where several share a beginning."""
     ends = record.get("ends") or ()
     return record["nodes"][: ends[0]["leaf"] + 1] if len(ends) > 1 else record["nodes"]
-
-
-def _samples(records: Sequence[Mapping[str, Any]]) -> str:
-    return "".join(_sample(record) for record in records)
 
 
 def _sample(record: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ WIDTH = 256
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Features ``[T, D]`` of all decisions of some attempts, and whose they are: int64 ``[T]``."""
+    """Features ``[T, D]`` of all decisions of some attempts, and the attempt of each, int64 ``[T]``."""
 
     episodes: Sequence[Episode]
     features_TD: Tensor
@@ -55,7 +55,7 @@ class ProgressEstimator:
         self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
 
     def see(self, episodes: Sequence[Episode]) -> Decisions:
-        """What is behind every decision."""
+        """The features behind every decision."""
         one = np.zeros(1, np.int32)  # the state is read where a next token would be predicted, whichever it is
         rows = [
             Row(np.concatenate([e.context_ids(t), ids])[-(self._context - 1) :], one)

@@ -134,7 +134,7 @@ class SoftQ:
         return [Row(episode.context_ids(t), ids, known[t]) for t, ids in enumerate(token_rows(episode))]
 
     def _last(self, episode: Episode) -> Row:
-        """The last observation with any token behind it: what it is worth is read before that token."""
+        """The last observation that a token follows; its value is read before that token."""
         context = episode.tokens_to(episode.n_nodes - 1)[-self.model.context + 1 :]
         offered = episode.final_choices if self.constrained else ()
         choices = tuple(np.array(c, np.int32) for c in offered)
@@ -298,7 +298,7 @@ class SoftQ:
 
 
 class _Head(nn.Module):
-    """From hidden states to values of tokens; 0 at first."""
+    """Hidden states to values of tokens; all 0 before training."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -119,7 +119,7 @@ class TokenCritic:
 
 
 def token_targets(ledger: Ledger) -> np.ndarray:
-    """What the critic should say before each token, ``[K]``, NaN = no target: from the targets of a credit rule.
+    """Targets of the values before each token, ``[K]``, from those of a credit rule; NaN = no target.
 
     Those of decisions stand at their first token, where the critic says what the situation is worth.
 

@@ -177,7 +177,7 @@ class UtteranceCritics:
         return {"q_loss": q_loss, "v_loss": v_loss, "value": value, "replay": float(len(self))}
 
     def _step(self, replayed: Tensor, at: Tensor, fresh: Tensor) -> tuple[float, float]:
-        """One step down the sum of the four mean squared errors."""
+        """One optimiser step on the sum of the four mean squared errors."""
         column = self._columns
         q_loss, v_loss = torch.zeros(()), torch.zeros(())
         for k in ("1", "2"):
@@ -229,7 +229,7 @@ class UtteranceCritics:
 
 
 def _texts(episode: Episode) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """What was seen before each decision, and that with what was said, as tokens."""
+    """Tokens of what was seen before each decision, and of the same followed by the answer."""
     contexts = [episode.context_ids(t) for t in range(episode.n_steps)]
     return contexts, [np.concatenate(pair) for pair in zip(contexts, token_rows(episode), strict=True)]
 

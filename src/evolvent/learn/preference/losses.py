@@ -1,4 +1,4 @@
-"""Preference losses on recorded answers: scalar functions of how far the policy moved from a reference.
+"""Preference losses on recorded answers: functions of the log-ratio between the policy and a reference.
 
 ``delta = sum over the tokens of log pi - log ref`` of an answer; ``w`` is the preferred answer, ``l`` the other one.
 Element by element over pairs (or answers) ``[P]``.

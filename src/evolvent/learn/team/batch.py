@@ -1,4 +1,4 @@
-"""What a team's learner works on: what was seen before each step and done, and the same as a ``Rollout`` for credit."""
+"""What a team's learner works on: observations and actions as tensors, and the same as a ``Rollout`` for credit."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def fit_state_critic(
 
 
 def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:
-    """``1 - var(target - value) / var(target)``: 1 = the critic knew, 0 = no better than their mean; NaN-free.
+    """``1 - var(target - value) / var(target)``: 1 = exact, 0 = no better than the mean of the targets; never NaN.
 
     Args:
         value: what the critic said when acting.

@@ -55,7 +55,7 @@ def descend(
 
 
 def pieces(rows: Rows, like: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Rows, float]]:
-    """``rows`` of ``like`` in pieces of at most ``PIECE`` entries, and the share of what counts that is in each.
+    """``rows`` of ``like`` in pieces of at most ``PIECE`` entries, each with its share of the entries that count.
 
     On a GPU, which wants large products, it is one piece.
     """

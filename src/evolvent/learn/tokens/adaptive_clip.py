@@ -1,7 +1,7 @@
 """HAPO: clip range and advantage of a unit follow its entropy (arXiv 2509.16591; the fourth and third of its parts).
 
-``h`` in [-1, 1] is ``formulas.entropy.relative_entropy``. These are ``adaptive_range`` and ``redistributed`` of that
-module on tensors: the advantage depends on a ratio that changes with every step.
+``h`` in [-1, 1] is ``formulas.entropy.relative_entropy``. ``redistributed`` is that module's on
+tensors: the advantage depends on a ratio that changes with every step.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ LogprobFn = Callable[[Sequence[Row]], Logprobs]
 
 @runtime_checkable
 class Packing(Protocol):
-    """A function that knows which rows are cheap together, such as ``learn.tokens.logprobs.TokenLogprobs``."""
+    """A function that also says which rows share work in one pass, such as ``learn.tokens.logprobs.TokenLogprobs``."""
 
     def portions(self, rows: Sequence[Row], max_tokens: int) -> list[list[int]]:
         """Indices of all rows, in portions of at most ``max_tokens`` tokens."""
@@ -132,7 +132,7 @@ class TokenBatch:
         return replace(self, units=replace(self.units, old_logp=logp, entropy=entropy))
 
     def fresh_until(self, trajectories: int) -> TokenBatch:
-        """The batch whose first trajectories, so many, the policy that is trained has sampled: see ``Units.fresh``."""
+        """The batch, its first trajectories marked as sampled by the policy that is trained; see ``Units.fresh``."""
         return replace(self, units=replace(self.units, fresh=self.units.trajectory < trajectories))
 
     def units_in(self, rows: Sequence[int]) -> Tensor:
@@ -212,7 +212,7 @@ def token_batch(
 
 
 def portions(batch: TokenBatch, rows: Sequence[int], policy: LogprobFn, micro_tokens: int) -> list[list[int]]:
-    """``rows`` in portions for one forward and backward pass: as the function likes best, or ``micro_batches``."""
+    """``rows`` in portions for one forward and backward pass: those of a ``Packing``, or ``micro_batches``."""
     if isinstance(policy, Packing):
         rows = list(rows)
         return [[rows[i] for i in some] for some in policy.portions([batch.rows[i] for i in rows], micro_tokens)]
@@ -248,7 +248,7 @@ def micro_batches(batch: TokenBatch, rows: Sequence[int], micro_tokens: int) -> 
 
 
 def _judged(batch: TokenBatch, i: int) -> tuple[np.ndarray, ...]:
-    """What has to go through the model behind a row's context: all allowed actions, or the row's own tokens."""
+    """The tokens behind a row's context that go through the model: all allowed actions, or the row's own tokens."""
     row = batch.rows[i]
     return row.choices if batch.sizes[i] == 1 and row.choices else (row.tokens,)
 
@@ -310,7 +310,7 @@ def _left_out(episode: Episode, truncated: str) -> np.ndarray:
 
 
 def _per_token(ledger: Ledger, level: str) -> np.ndarray:
-    """Credit that weights grad log pi of each token, float64 ``[K]``; NaN = not trained on."""
+    """The credit of each token, the weight of its grad log pi: float64 ``[K]``; NaN = not trained on."""
     values = ledger.values(level)
     return values if level == "token" else values[ledger.parent_index("token", level)]
 

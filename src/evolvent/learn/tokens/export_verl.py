@@ -112,7 +112,7 @@ def save(path: Path, batch: VerlBatch) -> None:
 
 
 def load(path: Path) -> VerlBatch:
-    """What ``save`` wrote, warnings aside.
+    """Read what ``save`` wrote, without its warnings.
 
     Raises:
         BadInput: no such file, or another kind of file.
@@ -131,7 +131,7 @@ def load(path: Path) -> VerlBatch:
 # ------------------------------------------------------------------------------------------------------- rows
 @dataclass
 class _Row:
-    """A row as it grows: context and tokens so far, and columns over the response."""
+    """A row that is being filled: context and tokens so far, and columns over the response."""
 
     trajectory: int
     step: int

@@ -39,7 +39,7 @@ class WithReplay:
         return replace(units, **fixed)
 
     def spans_rows(self, units: Units) -> bool:
-        """Where a part's does."""
+        """Whether a part's does."""
         return any(loss.spans_rows(units[mine]) for mine, loss, _ in self._parts(units) if bool(mine.any()))
 
     def idle(self, units: Units) -> Tensor:

@@ -119,7 +119,7 @@ def reference_kl(batch: TokenBatch, policy: LogprobFn, reference: LogprobFn, *, 
 
 
 class _StepMetrics(NamedTuple):
-    """What came of one optimiser step: stepped, discarded or empty; and its numbers."""
+    """The result of one optimiser step (stepped, discarded or empty) and its metrics."""
 
     outcome: str
     numbers: dict[str, float]
@@ -218,11 +218,9 @@ def _split(batch: TokenBatch, together: str, n: int, generator: torch.Generator 
     ids = torch.unique(segment)
     order = ids[torch.randperm(len(ids), generator=generator)]
     row_of = torch.zeros(len(batch.rows), dtype=torch.int64).index_copy(0, batch.units.row, segment)
-    return [torch.nonzero(torch.isin(row_of, mine)).squeeze(-1).tolist() for mine in _even(order, n)]
-
-
-def _even(order: Tensor, n: int) -> Sequence[Tensor]:
-    return torch.tensor_split(order, min(n, len(order)))
+    return [
+        torch.nonzero(torch.isin(row_of, mine)).squeeze(-1).tolist() for mine in order.tensor_split(min(n, len(order)))
+    ]
 
 
 def _detached(seen: _Pass) -> _Pass:
@@ -242,7 +240,7 @@ def _looked_up_alike(
     columns: Mapping[str, LogprobFn],
     micro_tokens: int,
 ) -> tuple[TokenBatch, float | None]:
-    """The batch with what these functions say now, each part in the passes in which it will be trained on.
+    """The batch with the log-probabilities of these functions now, computed in the same passes as in training.
 
     Of the old log-probabilities only those of fresh units are replaced; also returned is the largest difference from
     what was sampled, where there is one.

@@ -1,4 +1,4 @@
-"""How much more likely the policy makes what it did: ratios at the level of a token, a turn or a whole trajectory.
+"""Importance ratios ``pi / pi_old`` of a token, a turn or a whole trajectory.
 
 Flat vectors over units ``[U]`` with a segment id for each; there is no padding. Log-ratios are clamped to ±20, after
 summing where a segment is summed, so that a stale or broken log-probability cannot become an infinite weight.

@@ -1,4 +1,4 @@
-"""A memory of good attempts to learn from again while they are recent (SPEAR, arXiv 2509.22601)."""
+"""A replay of recent attempts with positive credit (SPEAR, arXiv 2509.22601)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Replay:
         return rule([usable[i] for i in sorted(picked.tolist())])
 
     def add(self, ledger: Ledger, update: int, *, faulty: Sequence[bool] = ()) -> None:
-        """Remember the means of the groups, and the attempts with positive credit.
+        """Add the means of the groups, and the attempts with positive credit.
 
         Args:
             ledger: of whole groups.
@@ -59,11 +59,11 @@ class Replay:
         for group in dict.fromkeys(e.group for e in episodes if e.valid):
             self.means.append(float(np.mean([e.total_reward for e in episodes if e.valid and e.group == group])))
         better = [i for i in _credited(ledger) if not (len(faulty) and faulty[i])]
-        self._kept += [(update, episodes[i], _written(episodes[i])) for i in better]
+        self._kept += [(update, episodes[i], json.dumps(episodes[i].to_dict()).encode()) for i in better]
         self._kept = [one for one in self._kept if update - one[0] < self.stale][-self.size :]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that is remembered, as arrays."""
+        """The replay and the means, as arrays."""
         lines = _END.join(line for _, _, line in self._kept)
         return {
             "episodes": np.array(bytearray(lines), np.uint8), "when": [when for when, _, _ in self._kept],
@@ -82,7 +82,3 @@ class Replay:
 def _credited(ledger: Ledger) -> list[int]:
     """Positions of the episodes with a step of positive credit."""
     return np.unique(ledger.episode_index("step")[ledger.values("step") > 0.0]).tolist()
-
-
-def _written(episode: Episode) -> bytes:
-    return json.dumps(episode.to_dict()).encode()

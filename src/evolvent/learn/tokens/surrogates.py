@@ -1,4 +1,4 @@
-"""What a unit contributes to the loss, given its ratio, its advantage and its log-probability; to be *minimised*.
+"""Policy losses of single units, from ratio, advantage and log-probability; to be *minimised*.
 
 Every function is element by element over ``[U]``. Ranges are written as distances from 1: a ratio is left alone in
 ``[1 - low, 1 + high]``; ``low`` and ``high`` are numbers, or ``[U]`` where they differ from unit to unit.

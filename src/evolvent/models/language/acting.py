@@ -6,8 +6,8 @@ For ``word``, ``token`` and ``sum`` the choice is TWOSOME's (Tan et al. 2024, ar
 
 The record keeps the unconstrained log-probabilities of the chosen action's tokens and notes ``action_logp``, the
 log-probability of the choice itself, at each of them. ``trie`` samples the tokens one by one among those that continue
-some allowed action, so the log-probabilities of the record are those of what was done. Either way the model is asked
-about a situation once and answers from memory until ``forget``.
+some allowed action, so the log-probabilities of the record are those of what was done. Either way each
+situation goes through the model once; its results are kept until ``forget``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Acting:
         self._known = Known(self.model)
 
     def forget(self) -> None:
-        """To be called whenever the weights have moved: what was asked before does not hold."""
+        """Drop the results that are kept; call it whenever the weights have changed."""
         self._known.forget()
 
     def __call__(self, requests: Sequence[Request]) -> list[Completion]:

@@ -219,7 +219,7 @@ class Adapters:
         peft.set_peft_model_state_dict(self.model, tensors, adapter_name=name)
 
     def _check_note(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], folder: Path) -> None:
-        """What was noted when an adapter was saved holds: its base and its own weights are those of then."""
+        """Check the note of a saved adapter: neither its base nor its own weights have changed since."""
         wrong = any(
             note.get(key, now()) != now() for key, now in (("fingerprint", self.fingerprint), ("layers", self.layers))
         )
@@ -240,13 +240,13 @@ class Adapters:
         return digest({f"{self.network.config.model_type} {tuple(table.shape)}": _some(table)})
 
     def layers(self) -> str:
-        """The same of all weights but adapters, some rows of each, in order: names change with transformers."""
+        """As ``fingerprint``, from some rows of all weights but adapters, in order: names change with transformers."""
         mine = [p for key, p in self.network.named_parameters() if "lora_" not in key]
         return hashlib.sha256("".join(digest({str(tuple(p.shape)): _some(p)}) for p in mine).encode()).hexdigest()[:16]
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """Of tensors and their names, whatever their order: 16 hexadecimal digits of SHA-256."""
+    """SHA-256 of tensors and their names, in any order: its first 16 hexadecimal digits."""
     told = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         told.update(name.encode())

@@ -1,7 +1,7 @@
-"""What a model thinks of allowed actions, asked once for each situation.
+"""Log-probabilities of allowed actions, computed once for each situation.
 
-Text worlds come back to the same situation: attempts at one task begin alike, and an attempt may stand where it stood.
-All actions of all new situations go through the model as one packed pass; what it said holds until the weights move.
+Text worlds come back to the same situation: attempts at one task begin alike, and one may return to where it was.
+All actions of all new situations go through the model as one packed pass; results are kept until the weights change.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Opinion(NamedTuple):
 
 
 class Known:
-    """Opinions by situation; ``forget`` must be called before the weights move or after."""
+    """Results by situation; call ``forget`` whenever the weights have changed."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._found: dict[tuple[object, ...], list[Opinion]] = {}
 
     def forget(self) -> None:
-        """Nothing that was asked before holds any more."""
+        """Drop all results."""
         self._found.clear()
 
     def opinions(self, requests: Sequence[Request], temperature: float, *, inside: bool) -> list[list[Opinion]]:

@@ -28,7 +28,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | None]:
-    """Where the weights of ``spec`` are, as transformers names places, and the adapter folder it was, if one.
+    """The place of the weights, as transformers takes it, and the adapter folder if ``spec`` is one.
 
     Raises:
         BadInput: no such file or folder, or an adapter folder without a base.

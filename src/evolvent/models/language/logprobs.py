@@ -139,7 +139,7 @@ def needed(rows: Sequence[Row]) -> list[np.ndarray]:
 
 
 def _back(rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> np.ndarray:
-    """Where the tokens of the rows, in order, are among the tokens of the groups."""
+    """For each token of the rows, in order, its place among the tokens of the groups."""
     offsets = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
     at = [np.arange(offsets[i], offsets[i + 1]) for group in groups for i in group]
     return np.argsort(np.concatenate([np.empty(0, np.int64), *at]), kind="stable")

@@ -22,7 +22,7 @@ ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
 def total_variation(logits: Tensor, others: Tensor) -> float:
-    """Half the summed difference of the probabilities that logits ``[K, V]`` say, mean over ``K``: 0 to 1."""
+    """Total variation of the distributions of two rows of logits ``[K, V]``, mean over ``K``: 0 to 1."""
     return float((logits.softmax(-1) - others.softmax(-1)).abs().sum(-1).mean()) / 2
 
 
@@ -45,7 +45,7 @@ class Network:
 
     @contextmanager
     def acting(self, adapter: str | None, *, exact: bool = False) -> Iterator[None]:
-        """Inside, this thread alone computes, with this adapter (``None``: the frozen base).
+        """A context in which this thread alone computes, with this adapter (``None`` = the frozen base).
 
         ``exact`` computes in float32 whatever the format, with the same weights and without gradient.
 
@@ -67,7 +67,7 @@ class Network:
 
     @contextmanager
     def _widened(self, exact: bool) -> Iterator[None]:
-        """Inside, each module computes with a float32 copy of its weights, which lasts as long as its call."""
+        """A context in which each module computes with a float32 copy of its weights, made for each call."""
         self._exact, before = exact, self._exact
         narrow: dict[nn.Parameter, Tensor] = {}
 

@@ -18,7 +18,7 @@ MERGE = 160  # adjacent leaves of one parent are attended to together up to this
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbours in the packed row that attend alike.
+    """Neighbouring tokens of the packed row that attend to the same tokens before them.
 
     ``start, length`` is its place in the row; ``depth`` the position of its first token in its sequence; ``parents``
     are the runs before it on the way from the root. A run holds one node, or several leaves with one parent:
@@ -118,7 +118,7 @@ def _children(
     builder: _Builder,
     pieces: tuple[tuple[int, int], ...],
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of ``order`` that go on alike at ``depth``; sequences that end there get their places."""
+    """Ranges of ``order`` with one token at ``depth``; sequences that end there get their places."""
     while low < high and len(sequences[order[low]]) == depth:
         builder.places[order[low]] = pieces
         low += 1

@@ -80,7 +80,7 @@ Step = Callable[[Tensor, Tensor, Packed | Shared], Tensor]
 
 @dataclass
 class _Writing:
-    """A completion on its way."""
+    """A completion that is being sampled."""
 
     index: int
     limit: int
@@ -188,7 +188,7 @@ def _prefill(
 
 
 def _draw(hidden: Tensor, head: Head, alive: Sequence[_Writing], settings: SamplingParams) -> None:
-    """One token more for each."""
+    """Sample one more token for each completion."""
     free = [j for j, one in enumerate(alive) if one.tree is None]
     if free:
         rows = hidden if len(free) == len(alive) else hidden[torch.tensor(free, device=hidden.device)]

@@ -24,7 +24,7 @@ PROBES = (
 
 
 class Text:
-    """A tokenizer of transformers, with what control tokens there are.
+    """A tokenizer of transformers, and its control tokens.
 
     Attributes:
         control: string to id of every token that text must not become: special ones, and added ones like ``<think>``.

@@ -142,7 +142,7 @@ def _library_path() -> Path:
 
 
 def _check_layout(ffi: Any, lib: Any, path: Path) -> None:
-    """Refuse a library whose defaults, read through our layout, are not llama.cpp's."""
+    """Refuse a library whose structs have another layout: its defaults, read through ours, are then not llama.cpp's."""
     c, m = lib.llama_context_default_params(), lib.llama_model_default_params()
     got = {
         "sizes": (c.n_ctx, c.n_batch, c.n_ubatch, c.n_seq_max),

@@ -24,7 +24,7 @@ LOG_TAU = math.log(2 * math.pi)
 
 
 class Allowed(NamedTuple):
-    """What may be done now, over any leading axes; ``None`` = everything, everybody.
+    """What agents may do now, with any leading axes; ``None`` = all choices, all agents.
 
     Attributes:
         choices: bool ``[..., N]``.

@@ -8,9 +8,9 @@ that do not see that number, are also told the size (``models.team.sizes``); act
 robots they learned less when they were told (LOG.md, "Told of sizes").
 Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
 
-Every agent has its own parameters (tensors of an optimiser's own), and these are views into stacks ``[A, ...]``, so
-acting multiplies all agents at once and nothing is copied when one of them learns. What breaks the views (moving to
-another device, copying the module) is noticed and mended at the next use.
+Every agent has its own parameters, so that each can have its own optimiser. They are views into stacks ``[A, ...]``:
+acting multiplies all agents at once, and nothing is copied when one of them learns. Moving to another device or copying
+the module breaks the views; this is noticed at the next use, and the stacks are made anew.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ TINY = 1e-12
 def sized(x: Tensor, plain: int = 0) -> Tensor:
     """``[..., D]`` as ``[..., D + 2]``: normalised over the last axis, then mean / r and log r, then what is plain.
 
-    No gradient flows back through what is not plain: it is what somebody saw.
+    No gradient flows into the normalised numbers: they are observations.
 
     Args:
         x: float, at least one number that is not plain.

@@ -25,11 +25,6 @@ def random_command(turn: Turn, draws: np.random.Generator) -> str:
     return commands[int(draws.integers(len(commands)))]
 
 
-def first_command(turn: Turn, draws: np.random.Generator) -> str:
-    """The first admissible command; the empty text where any text is allowed."""
-    return turn.admissible[0] if turn.admissible else ""
-
-
 def nothing(turn: Turn, draws: np.random.Generator) -> str:
     """The empty text: no answer where any text is allowed, no command (but a step) elsewhere."""
     return ""

@@ -120,7 +120,7 @@ def collect_branching(run: LanguageRun, how: Branching) -> tuple[list[Episode], 
         made.make([_Job(n, g) for n in tasks for g in range(1, used[n])])
     streak = dict.fromkeys(tasks, 0)
     turns = 1
-    while any(n_left < budget for n_left in used.values()) and _goes_on(made, turns):
+    while any(n_left < budget for n_left in used.values()) and any(e.n_steps > turns for e in made.episodes.values()):
         jobs = [job for n in tasks for job in _branches(made, how, n, turns, used[n], streak[n])]
         for n in tasks:
             new = sum(job.task == n for job in jobs)
@@ -131,10 +131,6 @@ def collect_branching(run: LanguageRun, how: Branching) -> tuple[list[Episode], 
     made.make([_Job(n, g) for n in tasks for g in range(used[n], budget)])
     episodes = made.attempts()
     return episodes, {"branched": fmean(isinstance(e, Branch) and e.number > 0 for e in episodes)}
-
-
-def _goes_on(made: _Made, turns: int) -> bool:
-    return any(e.n_steps > turns for e in made.episodes.values())
 
 
 def _branches(made: _Made, how: Branching, task: int, turns: int, used: int, streak: int) -> list[_Job]:

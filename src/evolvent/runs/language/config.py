@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -110,6 +110,36 @@ class LanguageConfig:
     """Minibatches in an epoch: optimiser steps for each pass over the attempts."""
     plan: Plan = Plan()
     """Device, prompts, budgets, evaluations, checkpoints."""
+
+
+@dataclass(frozen=True)
+class ClippedConfig(LanguageConfig):
+    """Settings of learners that scale large gradients down."""
+
+    grad_clip: float = 1.0
+    """Gradient norm above which a gradient is scaled down, of the policy and of a critic."""
+
+
+@dataclass(frozen=True)
+class CriticConfig(ClippedConfig):
+    """Settings of PPO with a critic of prefixes; the defaults are those of POAD's released Overcooked script."""
+
+    gamma: float = 0.99
+    """Discount factor per action; of NTPO per token."""
+    gae_lambda: float = 0.95
+    """λ of GAE, from one action to the next; of POAD and NTPO at every token."""
+    clip: float = 0.2
+    """Clip range of probability ratios and of values (PPO's epsilon)."""
+    entropy: float = 1e-4
+    """Coefficient of the entropy bonus."""
+    kl_stop: float = 0.02
+    """KL divergence from the sampling policy, in nats, above which an optimiser step is discarded."""
+    critic_lr: float = 1e-4
+    """Learning rate of the critic."""
+    grad_clip: float = 0.5
+    """Gradient norm above which a gradient is scaled down, of the policy and of the critic."""
+    plan: CriticPlan = field(default_factory=CriticPlan)
+    """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
 _POSITIVE = (

@@ -66,7 +66,8 @@ def find_pairs(place: str) -> Pairs | None:
         raise BadInput(
             "no such file", got=str(path), expected="episodes.jsonl of a run, or lines of JSON", where="--pairs"
         )
-    found = Pairs(path, words=_words(path)) if _is_text(path) else Pairs(path, groups=_groups(path))
+    in_words = any("chosen" in row for _, row in _lines(path, first=True))
+    found = Pairs(path, words=_words(path)) if in_words else Pairs(path, groups=_groups(path))
     if not found.words and not found.groups:
         raise BadInput(
             "nothing to compare", got=str(path), expected="groups of two attempts or more whose returns differ",
@@ -172,11 +173,6 @@ def _check_tokens(episode: Episode, model: LanguageModel, path: Path) -> None:
         "the attempts were recorded with another model", got=f"tokens of {said!r} read otherwise here",
         expected=f"tokens of {model.name}", where=str(path), do="train the model that recorded them (--model)",
     )  # fmt: skip
-
-
-def _is_text(path: Path) -> bool:
-    """Whether the first line is a pair in words."""
-    return any("chosen" in row for _, row in _lines(path, first=True))
 
 
 def _lines(path: Path, *, first: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:

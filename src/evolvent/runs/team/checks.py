@@ -33,7 +33,7 @@ def check_settings(config: Any) -> None:
             if low is None or (math.isfinite(one) and low <= one <= high and not (open_ and one == low)):
                 continue
             expected = f"{low:g} to {high:g}" if math.isfinite(high) else f"{'>' if open_ else '>='} {low:g}"
-            raise BadInput("a setting out of range", got=one, expected=expected, where=_flag(name))
+            raise BadInput("a setting out of range", got=one, expected=expected, where=f"--{name.replace('_', '-')}")
 
 
 def check_minibatches(config: Any) -> None:
@@ -59,7 +59,3 @@ def _bounds(name: str) -> tuple[float | None, float, bool]:
     if name in _POSITIVE:
         return 0, math.inf, True
     return (0, math.inf, False) if name in _NOT_NEGATIVE else (None, math.inf, False)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
