@@ -171,7 +171,7 @@ class Memory:
         """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
 
         The same outcome of a receipt again (a retry), or a known idempotency key under another receipt, changes nothing
-        and returns the first changes. Another outcome for a settled receipt is refused.
+        and returns the first changes. Another outcome is refused: ``revise``.
 
         Args:
             recalled: the receipt.
