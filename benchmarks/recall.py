@@ -32,8 +32,9 @@ from evolvent.memory.policies import preset
 
 HERE = Path(__file__).parent
 SOURCE, PAGE = HERE / "results" / "recall.json", HERE.parent / "docs" / "results" / "recall.md"
+KINDS = HERE / "results" / "relevance.json"
 GATES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
-POLICIES = {"memlift": preset("memlift"), "memrl": preset("memrl"), "rag": preset("rag")}
+POLICIES = {"memlift": preset("memlift"), "memrl": preset("memrl")}
 
 
 class WordLlama:
@@ -114,9 +115,21 @@ def page(found: dict[str, Any]) -> str:
         "recall` is the short form. Nothing has an outcome yet: this is relevance alone.",
         "",
         "`cosine`, `bm25` and `fusion` (reciprocal ranks of the two) have no gate and always show three; `memlift` and "
-        "`memrl` are the memory with its own gate, `rag` without one. No public set of paraphrases was found that "
-        "comes as a package with its texts, so none is used.",
+        "`memrl` are the memory with the embedder's gate. No public set of paraphrases was found that comes as "
+        "a package with its texts, so none is used.",
     ]
+    lines += ["", "## Kinds of question that come back", ""]
+    told = json.loads(KINDS.read_text("utf-8"))
+    lines += [
+        f"The analyst's questions about flights, `{told['command']}` at commit {told['commit']['id'][:10]}: is a "
+        "memory of the same kind first, and among three? Other names and months stand in nearly every key.",
+        "",
+        "| relevance | first, % | among three, % |",
+        "|---|---|---|",
+    ]
+    for name, r in told["rates"].items():
+        cells = [f"{100 * r[k]['mean']:.0f} [{100 * r[k]['ci95'][0]:.0f}, {100 * r[k]['ci95'][1]:.0f}]" for k in r]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     for run in found["runs"]:
         lines += _of_embedder(run)
     return "\n".join(lines) + "\n"

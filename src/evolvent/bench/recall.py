@@ -122,8 +122,8 @@ def contestants(
         for name, policy in policies.items():
             ranks[name] = []
             for query in asked:
-                deep, shown = (memory.recall(query.text, k=k, policy=policy, frozen=True) for k in (DEEP, SHOWN))
-                ranks[name].append(Found([place[item.key] for item in deep.items], len(shown.items)))
+                items = memory.recall(query.text, k=DEEP, policy=policy, frozen=True).items
+                ranks[name].append(Found([place[item.key] for item in items], min(SHOWN, len(items))))
     return ranks
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.memory.bank import Bank
+from evolvent.memory.embedders import gate_of
 from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.policies import rule_of
 
@@ -57,7 +58,7 @@ def health(bank: Bank) -> dict[str, Any]:
                 (bank.policy.objective, scope),
             )
         },
-        "gate": bank.policy.gate,
+        "gate": gate_of(bank.embedder) if bank.policy.gate is None else bank.policy.gate,
         "gate_top_fifth": _gate_of_top_fifth(bank),
         "index": _index(bank),
     }

@@ -13,8 +13,8 @@ class Recalled:
 
     ``value`` is the learned value used for ranking (in units of reward), ``n`` how many settled outcomes it rests on,
     ``uncertainty`` its standard error, ``similarity`` the cosine of task and key, ``relevance`` what ranking makes
-    of it (the mean of cosine and words in common under a hybrid policy, the cosine under others), ``score`` what it was
-    ranked by, ``propensity`` the probability with which it would be shown; ``why`` says all this in words.
+    of it (the cosine, with telling words under a hybrid policy), ``score`` what it was ranked by, ``propensity`` the
+    probability with which it would be shown; ``why`` says all this in words.
     """
 
     id: str

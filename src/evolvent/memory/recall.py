@@ -14,11 +14,11 @@ from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.candidates import Found, Records, Request, candidates, drawn
+from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
-from evolvent.memory.relevance import document_counts
 from evolvent.memory.rule import Candidates, Ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
@@ -51,6 +51,8 @@ def requests_of(
     if isinstance(tasks, str):
         raise BadInput("tasks is a single text", got=tasks, expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
+    if chosen.gate is None:
+        chosen = replace(chosen, gate=gate_of(bank.embedder))
     size = chosen.k if k is None else k
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
@@ -72,12 +74,10 @@ class _Asked:
     task: str
     digest: str
     vec: np.ndarray | None  # of the task; None under a rule that compares nothing
-    words: str  # the task where its words count too, else empty
-    counts: Mapping[str, int]  # how many keys hold each of them
 
     def found(self, bank: Bank) -> Found:
         """The candidates."""
-        return candidates(bank, self.request, self.vec, self.counts)
+        return candidates(bank, self.request, self.vec)
 
     def drawn(self, bank: Bank, found: Found, seed: int) -> Found:
         """The candidates, under a rule that draws them."""
@@ -85,25 +85,20 @@ class _Asked:
 
 
 def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
-    """Vectors and word counts of tasks: new texts are embedded together, and no lock is held meanwhile."""
+    """Vectors of tasks: new texts are embedded together, and no lock is held meanwhile."""
     tasks = [clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS) for request in requests]
     digests = [content_hash(task) for task in tasks]
     compared = [rule_of(request.policy).candidates == "near" for request in requests]
-    words = [
-        task if yes and request.policy.relevance == "hybrid" else ""
-        for request, task, yes in zip(requests, tasks, compared, strict=True)
-    ]
     near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}
     # questions come before what needs an answer: a server gets them together
     with bank.store.session() as db, bank.store.translated("reading"):
         stored = bank.stored(db, near)
-        asked, expired = [document_counts(db, bank, each) for each in words], ask_expired(db, bank)
+        expired = ask_expired(db, bank)
         bank.index.catch_up()
-        stored, counts = list(stored), [dict(each) for each in asked]
-        requests = _within(bank, requests, expired)
+        stored, requests = list(stored), _within(bank, requests, expired)
     vectors = bank.vectors(near, stored)
     vecs = [vectors[digest] if yes else None for digest, yes in zip(digests, compared, strict=True)]
-    return [_Asked(*each) for each in zip(requests, tasks, digests, vecs, words, counts, strict=True)]
+    return [_Asked(*each) for each in zip(requests, tasks, digests, vecs, strict=True)]
 
 
 def _within(bank: Bank, requests: Sequence[Request], expired: Iterable[tuple]) -> list[Request]:
@@ -143,10 +138,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
             told = _told(db, bank, asked, found)
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
-                asked = [
-                    replace(each, request=request, counts=dict(document_counts(db, bank, each.words)))
-                    for each, request in zip(asked, requests, strict=True)
-                ]
+                asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
                 found = [each.found(bank) for each in asked]
                 told = _told(db, bank, asked, found)
             last, *moment = newest.fetchone()

@@ -15,7 +15,6 @@ from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
-from evolvent.memory.relevance import count_words
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
@@ -116,25 +115,19 @@ def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _write_all(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
     """Write drafts inside the transaction at hand; one id each, of the new memory or of the one it was merged into."""
-    new: list[tuple[int, str]] = []
-    ids = [memory_id(_write(db, bank, d, vectors[d.key_hash], new)) for d in drafts]
-    count_words(db, bank.scope_id, new)
-    return ids
+    return [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
 
 
-def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tuple[int, str]]) -> int:
+def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
     if d.supersedes is not None:
         _check_active(db, d.supersedes, "remember(supersedes=…)")
     same = _duplicate(db, bank, d, vec)
     if same is not None:
         seq = same[0]
         row = _insert(db, bank, d, vec, key_of=seq) if same[1] < keys.SAME_KEY else None
-        if row is not None:
-            new.append((row, d.key))
         _merge(db, bank, d, seq, row)
     else:
         seq = _insert(db, bank, d, vec)
-        new.append((seq, d.key))
     if d.supersedes is not None and d.supersedes != seq:
         _supersede(db, bank, d.supersedes, seq)
     return seq
@@ -264,11 +257,9 @@ def update(
             bank.index.catch_up()
             _check_active(db, old, where)
             seq = _insert(db, bank, draft, vectors[draft.key_hash])
-            new = [(seq, said)]
             for digest in [digest for digest in texts if digest != draft.key_hash]:
                 row = replace(draft, key=texts[digest], key_hash=digest)
-                new.append((_insert(db, bank, row, vectors[digest], key_of=seq), row.key))
-            count_words(db, bank.scope_id, new)
+                _insert(db, bank, row, vectors[digest], key_of=seq)
             db.execute(
                 "INSERT INTO provenance SELECT ?, parent, relation FROM provenance WHERE child = ? "
                 "AND relation IN ('retrieved', 'merged')",

@@ -2,7 +2,7 @@
 
 A database checks its pages and its constraints; a bit that flips inside a text, a vector or a number breaks neither.
 What can be checked against something else is: texts against their hashes, vectors against their norm (and, on request,
-the embedder), values against their events, events against receipts and outcomes, words against keys. What nothing
+the embedder), values against their events, events against receipts and outcomes. What nothing
 else is derived from (times, a receipt's similarities, free notes) cannot.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +24,6 @@ from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.maintenance import compact
 from evolvent.memory.memory import Memory
-from evolvent.memory.relevance import SHARED_BY, words
 from evolvent.memory.store import schema
 from evolvent.memory.text import content_hash
 
@@ -245,27 +243,6 @@ def _values(bank: Bank) -> Iterator[Row]:
             yield f"track record of {source!r} ({objective}/{stage})", "differs", "the sum of its events", _REBUILD
 
 
-def _words(bank: Bank) -> Iterator[Row]:
-    for scope_id, scope in bank.store.rows("SELECT scope_id, name FROM scope ORDER BY scope_id"):
-        holders: dict[str, set[int]] = defaultdict(set)
-        for piece in bank.store.chunks(
-            "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.scope_id = ?",
-            (scope_id,),
-        ):
-            for seq, key in piece:
-                for word in words(key):
-                    holders[word].add(seq)
-        counts = dict(bank.store.rows("SELECT word, n FROM word_count WHERE scope_id = ?", (scope_id,)))
-        for word in sorted({w for w in {*holders, *counts} if len(holders.get(w, ())) != counts.get(w, 0)}):
-            where = f"word {word!r} of scope {scope!r}"
-            yield where, f"counted {counts.get(word, 0)} times", f"{len(holders.get(word, ()))} keys"
-        stored = set(bank.store.rows("SELECT word, seq FROM key_word WHERE scope_id = ?", (scope_id,)))
-        wanted = {(w, seq) for w, seqs in holders.items() if len(seqs) <= SHARED_BY for seq in seqs}
-        for word, seq in sorted(stored ^ wanted):
-            there = ("listed", "no such word in its key") if (word, seq) in stored else ("not listed", "listed")
-            yield f"word {word!r} of {memory_id(seq)}", *there
-
-
 CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "engine": _engine,
     "rows": _rows,
@@ -276,5 +253,4 @@ CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "credit": _credit,
     "revisions": _revisions,
     "values": _values,
-    "words": _words,
 }

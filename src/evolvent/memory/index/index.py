@@ -29,6 +29,7 @@ _SLACK = 2e-6
 FILE_FROM = 20_000  # memories of a scope from which its shadow is kept in files
 GRAPH_FROM = 100_000  # vectors of a scope from which a graph proposes candidates
 _TAIL = 10_000  # memories that may be missing there
+_SMALL = 0.1  # a scope with a smaller share of the store's memories is read through the index of scopes
 _FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly
 _LEAST, _SPARE = 64, 4  # candidates asked for: at least so many, and so many times the limit
 
@@ -58,6 +59,7 @@ class Index:
         self._waiting: list[tuple[int, str, np.ndarray]] = []  # appended one by one, taken in together when needed
         self._loaded = False
         self._seen_audit = self._safe_audit = 0
+        self._read_to = 0  # memories of all scopes up to this number were looked at
         self._data_version: tuple | None = None
         self._undone = store.undone
         self._progress: Progress | None = None
@@ -103,6 +105,7 @@ class Index:
         if self._undone != self._store.undone:
             self._waiting.clear()  # what of it was not undone is read again
             self._known.rewind()
+            self._read_to = self._known.newest
             self._seen_audit, self._data_version, self._undone = self._safe_audit, None, self._store.undone
         if not self._loaded:
             self._loaded = True
@@ -114,6 +117,7 @@ class Index:
             return False
         before = self.n
         # the log first: a status change that is committed between the two reads is then looked at twice, not lost
+        (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM audit") or (0,)
         changes = self._store.rows(
             "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
             "'archive', 'quarantine', 'supersede', 'restore', 'erase') ORDER BY seq",
@@ -123,8 +127,7 @@ class Index:
             self.restart()  # what was erased must not reach the files again
         self._read_new()
         self._follow(sorted({int(target[1:]) for _, target, _ in changes}))
-        if changes:
-            self._seen_audit = changes[-1][0]
+        self._seen_audit = max([self._seen_audit, last, *(seq for seq, _, _ in changes)])
         self._data_version = version
         self._settle()
         return self.n != before or bool(changes)
@@ -134,7 +137,7 @@ class Index:
         if self._cache is not None:
             self._cache.stop()
             self._cache = self._new_cache()
-        self._known, self._loaded, self._data_version = Shadow(), True, None
+        self._known, self._loaded, self._data_version, self._read_to = Shadow(), True, None, 0
         self._waiting.clear()
 
     def _settle(self) -> None:
@@ -147,17 +150,31 @@ class Index:
             self._cache.keep_up(self._shadow, self._seen_audit)
 
     def _read_new(self) -> None:
-        shadow, newest = self._shadow, self._shadow.newest
-        row = self._store.row("SELECT count(*) FROM memory WHERE +scope_id = ? AND seq > ?", (self._scope_id, newest))
-        more = row[0] if row else 0
-        if not more:
+        shadow = self._shadow
+        start = max(shadow.newest, self._read_to)
+        (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM memory") or (0,)
+        if last <= start:
             return
+        # by number, the store's rows behind the last look; at the first look that is every scope: then by scope,
+        # unless most of it is this scope's, whose vectors would have to be sorted
+        plus = "" if start == 0 else "+"
+        told = self._store.row(
+            f"SELECT count(*) FROM memory WHERE {plus}scope_id = ? AND seq > ?", (self._scope_id, start)
+        )
+        more = told[0] if told else 0
+        if more:
+            plus = "" if start == 0 and more < _SMALL * last else "+"
+            self._read_rows(f"{plus}m.scope_id = ? AND m.seq > ?", start, more)
+        self._read_to = last
+
+    def _read_rows(self, which: str, start: int, more: int) -> None:
+        shadow = self._shadow
         shadow.room_for(more)
         total = shadow.n + more
         for piece in self._store.chunks(
             "SELECT m.seq, m.kind, m.status, m.emb_id, e.vec FROM memory m JOIN embedding e USING(emb_id) "
-            "WHERE +m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
-            (self._scope_id, newest),
+            f"WHERE {which} ORDER BY m.seq",
+            (self._scope_id, start),
         ):
             shadow.extend(piece)
             if self._progress is not None:

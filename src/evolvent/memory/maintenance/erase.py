@@ -13,49 +13,40 @@ import re
 from collections.abc import Iterable
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, keys
+from evolvent.memory import events
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
-from evolvent.memory.relevance import uncount_words
 from evolvent.memory.store.engine import Connection, among, audit, marks, put_text
 from evolvent.memory.text import clean_text, content_hash
 
 _NOTHING = content_hash("")
 _SAID = (("memory", "key_hash"), ("memory", "body_hash"), ("recall", "query_hash"), ("outcome", "action_hash"))
 # of a scope, each table after those that refer to it
-_OF_MEMORIES = ("value_event", "value", "key_word", "recall_item")
-_OF_SCOPE = ("source_value", "outcome", "word_count", "memory", "recall", "void", "audit", "scope")
+_OF_MEMORIES = ("value_event", "value", "recall_item")
+_OF_SCOPE = ("source_value", "outcome", "memory", "recall", "void", "audit", "scope")
 
 
 def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended:
-    """Erase one memory with all its keys and versions. Not inside a transaction: files are rewritten at its end."""
-    owner = bank.owner_seq(id_, "erase")
+    """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end."""
+    seqs = _rows_of(bank, id_)
     _alone(bank, "erase")
-    with bank.store.session() as db:
-        versions = keys.versions(db, owner)
-        seqs = [*versions, *(seq for (seq,) in among(
-            db, "SELECT child FROM provenance WHERE relation = 'key' AND parent IN ({}) ORDER BY child",
-            versions))]  # fmt: skip
 
     def change(act: Act) -> None:
-        if act.status(owner) == "erased":
+        if all(act.status(seq) == "erased" for seq in seqs):
             return
         with bank.store.write() as db, bank.store.unguarded():
             said = _texts_of(db, seqs)
             gone = {*said, *_quotes_removed(db, bank, said.values())}
-            words = list(among(db, "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
-                                   "WHERE m.seq IN ({})", seqs))  # fmt: skip
-            uncount_words(db, bank.scope_id, words)
             _numbers_stay_taken(bank)
             db.execute("UPDATE recall SET n_pool = n_pool - 1 WHERE seq IN (SELECT recall_id FROM recall_item "
-                       f"WHERE memory_id IN ({marks(len(versions))}))", versions)  # fmt: skip
+                       f"WHERE memory_id IN ({marks(len(seqs))}))", seqs)  # fmt: skip
             for seq in seqs:
                 act.statuses.append((seq, act.status(seq), "erased"))
                 act.lines.append(audit(db, bank.scope_id, "erase", memory_id(seq), {"reason": act.reason}))
                 db.execute("DELETE FROM audit WHERE target = ? AND verb <> 'erase'", (memory_id(seq),))
                 for table in _OF_MEMORIES:
-                    db.execute(f"DELETE FROM {table} WHERE {'seq' if table == 'key_word' else 'memory_id'} = ?", (seq,))
+                    db.execute(f"DELETE FROM {table} WHERE memory_id = ?", (seq,))
             put_text(db, _NOTHING, "")
             db.execute(
                 "UPDATE memory SET kind = 'erased', polarity = 'neutral', key_hash = ?, body_hash = ?, emb_id = NULL, "
@@ -66,7 +57,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
             act.removed |= _unused_removed(db, gone - {_NOTHING})
         events.rebuild(bank.store, bank.scope_id)
 
-    done = perform(bank, "erase", memory_id(owner), reason, change, dry_run)
+    done = perform(bank, "erase", id_, reason, change, dry_run)
     if not dry_run:
         bank.forget()
         bank.store.shrink(whole=True)
@@ -96,7 +87,7 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
         }
         hashes |= _merged_keys(bank.store.rows("SELECT detail FROM audit WHERE scope_id = ? AND verb = 'merge'",
                                                (scope_id,)))  # fmt: skip
-        doomed = [(table, f"{'seq' if table == 'key_word' else 'memory_id'} {mine}") for table in _OF_MEMORIES]
+        doomed = [(table, f"memory_id {mine}") for table in _OF_MEMORIES]
         doomed += [("provenance", f"child {mine}"), *((table, "scope_id = ?") for table in bank.store.copies)]
         for table, which in [*doomed, *((table, "scope_id = ?") for table in _OF_SCOPE)]:
             found = bank.store.rows(f"SELECT count(*) FROM {table} WHERE {which}", (scope_id,))
@@ -109,6 +100,17 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
     bank.store.forget_files(scope_id)
     bank.store.shrink(whole=True)
     return removed
+
+
+def _rows_of(bank: Bank, id_: str) -> list[int]:
+    """A memory with all its versions (of ``update``) and all their keys; the first version first."""
+    seq = bank.owner_seq(id_, "erase")
+    first = bank.store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'updated'", (seq,))
+    rows = [seq if first is None else first[0]]
+    for relation in ("updated", "key"):
+        sql = f"SELECT child FROM provenance WHERE relation = ? AND parent IN ({marks(len(rows))}) ORDER BY child"
+        rows += [child for (child,) in bank.store.rows(sql, (relation, *rows))]
+    return rows
 
 
 def _alone(bank: Bank, where: str) -> None:

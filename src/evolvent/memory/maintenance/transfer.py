@@ -208,6 +208,8 @@ def _read(stream: BinaryIO, where: str, version: int) -> Iterator[tuple[bytes, T
         name = next(iter(value), "") if isinstance(value, dict) else ""
         if name == "end":
             return
+        if name in upgrade.GONE:
+            continue
         table = tables.get(name)
         if table is not None and version == upgrade.OLDEST:
             value = {name: upgrade.row(name, value[name])}

@@ -75,17 +75,6 @@ CREATE TABLE memory(
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
 CREATE INDEX memory_expiry ON memory(scope_id, expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE TABLE word_count(                       -- how many keys of a scope hold a word
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL,
-  n INTEGER NOT NULL,
-  PRIMARY KEY(scope_id, word)) WITHOUT ROWID;
-CREATE TABLE key_word(                         -- which keys hold a word, for rare words only
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL,
-  seq INTEGER NOT NULL REFERENCES memory(seq),
-  PRIMARY KEY(scope_id, word, seq)) WITHOUT ROWID;
-
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
   parent INTEGER NOT NULL REFERENCES memory(seq),

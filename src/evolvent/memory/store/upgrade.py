@@ -21,7 +21,10 @@ _MADE = {
     "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL"},
 }  # fmt: skip
 
+GONE = ("key_word", "word_count")  # tables that nothing reads any more: they quoted keys
+
 POSTGRES = (
+    *(f"DROP TABLE {table}" for table in GONE),
     "ALTER TABLE memory DROP CONSTRAINT memory_status_check",
     "UPDATE memory SET status = 'archived' WHERE status = 'candidate'",
     """ALTER TABLE memory ALTER COLUMN emb_id DROP NOT NULL, ADD COLUMN meta TEXT COLLATE "C",
@@ -54,7 +57,7 @@ def sqlite() -> list[str]:
 
     SQLite cannot change a constraint: the tables are written anew.
     """
-    found = []
+    found = [f"DROP TABLE {table}" for table in GONE]
     columns = {table.name: table.columns for table in schema.layout()}
     statements = schema.tables()
     for table, made in _MADE.items():
