@@ -77,6 +77,8 @@ def items(
     bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve", *, limit: int | None = None
 ) -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
+    # a page is read in the order of numbers, and not the whole scope for it
+    scope = "m.scope_id" if limit is None else "+m.scope_id"
     with bank.store.session() as db, bank.store.translated("reading"):
         rows = db.execute(
             "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, "
@@ -84,7 +86,7 @@ def items(
             f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
             "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
             f"LEFT JOIN value v ON v.memory_id = {keys.OF_VALUE} AND v.objective = ? AND v.stage = ? "
-            f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq LIMIT ?",
+            f"WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
             (time.time(), bank.policy.objective, stage, bank.scope_id, *args, 1 << 62 if limit is None else limit),
         ).fetchall()
         parents: dict[int, list[str]] = defaultdict(list)
