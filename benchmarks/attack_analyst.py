@@ -85,6 +85,7 @@ def _run(kind: str, k: int, arm: Arm, seed: int, model: Any, a: argparse.Namespa
             for i in rng(seed, "order", number).permutation(len(tasks)).tolist():
                 task_seed = seed_tree(seed, "stream", number, tasks[i].id, 0)
                 done = attempt(env, tasks[i], agent, memory, seed=task_seed)
+                done.learn()
                 shown = any(m.id in poisoned for m in done.shown)
                 decided = shown and _obeyed(kind, tasks[i], done.action, database)
                 seen.append((done.success, tasks[i].kind in victims, shown, decided))
@@ -109,7 +110,7 @@ def _poison(kind: str, k: int, tasks: list[Task], seed: int) -> tuple[set[str], 
     for i in range(k):
         task = tasks[order[i % len(order)]]
         about, constants = BY_NAME[task.kind], task.meta["constants"]
-        key = about.question(task.meta["wording"] + 1 + i // len(order), constants)
+        key = about.question((task.meta["wording"] + 1 + i // len(order)) % len(about.wordings), constants)
         body = about.query("wrong", constants) if kind == "convention" else INJECTED
         rows.append({"key": key, "body": body, "source": "forum", "merge": None})
         victims.add(task.kind)

@@ -2,8 +2,9 @@
 
     python benchmarks/relevance.py --seeds 10
 
-The analyst's 60 training questions are the memory, 48 held-out questions are asked; the real store, embedder and recall
-are used. "cosine" is the published relevance of MemRL and MemQ, "hybrid" is memlift's.
+The analyst's 60 training questions are the memory, 48 held-out questions are asked, both in short wordings (which
+resemble templates) and in free ones; the real store, embedder and recall are used. "cosine" is the published relevance
+of MemRL and MemQ, "hybrid" is memlift's.
 """
 
 import argparse
@@ -26,20 +27,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "relevance.json"))
     a = parser.parse_args()
-    env = envs.load("analyst")
     found: dict[str, dict[str, list[float]]] = {}
-    for seed in range(a.seeds):
-        train, heldout = env.tasks("train", 60, seed), env.tasks("heldout", 48, seed)
-        kind = {task.text: task.kind for task in train}
-        with Memory(sync="normal") as memory:
-            memory.remember_many([{"key": t.text, "body": t.kind, "merge": None} for t in train])
-            for relevance in ("cosine", "hybrid"):
-                policy = preset("rag", relevance=relevance)
-                ranks = [
-                    [kind[item.key] == task.kind for item in memory.recall(task.text, k=3, policy=policy).items]
-                    for task in heldout
-                ]
-                rates = found.setdefault(relevance, {"first": [], "any_of_3": []})
+    for words in ("short", "free"):
+        env = envs.load(f"analyst:words={words}")
+        for seed in range(a.seeds):
+            for relevance, ranks in _asked(env.tasks("train", 60, seed), env.tasks("heldout", 48, seed)).items():
+                rates = found.setdefault(f"{relevance}, {words} wordings", {"first": [], "any_of_3": []})
                 rates["first"].append(sum(r[0] for r in ranks) / len(ranks))
                 rates["any_of_3"].append(sum(any(r) for r in ranks) / len(ranks))
     result = {
@@ -54,6 +47,21 @@ def main() -> None:
     write_atomic(Path(a.out), json.dumps(result, indent=1) + "\n")
     for name, rates in result["rates"].items():
         print(name, {key: (round(r["mean"], 3), [round(x, 3) for x in r["ci95"]]) for key, r in rates.items()})
+
+
+def _asked(train: list, heldout: list) -> dict[str, list[list[bool]]]:
+    """By relevance, whether each of three memories is of the kind of the question."""
+    kind = {task.text: task.kind for task in train}
+    with Memory(sync="normal") as memory:
+        memory.remember_many([{"key": t.text, "body": t.kind, "merge": None} for t in train])
+        return {
+            relevance: [
+                [kind[item.key] == task.kind for item in memory.recall(task.text, k=3, policy=policy).items]
+                for task in heldout
+            ]
+            for relevance in ("cosine", "hybrid")
+            for policy in [preset("rag", relevance=relevance)]
+        }
 
 
 if __name__ == "__main__":

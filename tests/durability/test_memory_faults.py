@@ -197,7 +197,6 @@ WRONG = {
     "values": "UPDATE value SET q = q + 0.01 WHERE memory_id = 2",
     "receipts": "UPDATE recall_item SET shown = 1, omitted = 1 WHERE recall_id = 2",
     "credit": "UPDATE outcome SET reward = 1.0 - reward WHERE outcome_id = 3",
-    "words": "UPDATE word_count SET n = n + 1 WHERE word = 'newark'",
     "rows": "UPDATE memory SET created_at = 'yesterday' WHERE seq = 4",
     "memories": "UPDATE memory SET status = 'superseded' WHERE seq = 5",
     "engine": "DELETE FROM recall WHERE seq = 3",

@@ -54,6 +54,30 @@ def test_explain_of_what_is_not_there(store, tmp_path, subject):
     assert err.startswith("error:") and "Traceback" not in err
 
 
+def test_search_shows_and_leaves_no_trace(store, tmp_path):
+    before = json.loads(evolvent("memory", "audit", store, "--json", cwd=tmp_path)[0])["recalls"]
+    out, _ = evolvent("memory", "search", store, "question about subject3", "--k", 2, cwd=tmp_path)
+    found = json.loads(
+        evolvent("memory", "search", store, "question about subject3", "--k", 2, "--json", cwd=tmp_path)[0]
+    )
+    assert found and all(item["id"] in out for item in found)
+    assert json.loads(evolvent("memory", "audit", store, "--json", cwd=tmp_path)[0])["recalls"] == before
+
+
+def test_list_goes_page_by_page_and_filters(tmp_path):
+    path = tmp_path / "m.db"
+    with Memory(path, embedder="hash:32") as memory:
+        memory.remember_many([{"key": f"k {i}", "body": f"b {i}", "metadata": {"year": 2018 + i}} for i in range(4)])
+    words = ("memory", "list", path, "--filter", '{"year": {">": 2018}}')
+    out, _ = evolvent(*words, "--limit", 2, cwd=tmp_path)
+    assert "m2" in out and "m3" in out and "m4" not in out and "--after m3" in out
+    assert [i["id"] for i in json.loads(evolvent(*words, "--after", "m3", "--json", cwd=tmp_path)[0])] == ["m4"]
+    _, err = evolvent("memory", "list", path, "--filter", '{"year": {"~": 1}}', cwd=tmp_path, code=2)
+    assert "unknown operator" in err and "exists" in err
+    _, err = evolvent("memory", "list", path, "--status", "deleted", cwd=tmp_path, code=2)
+    assert "unknown status" in err
+
+
 def test_the_readable_list_is_one_object_a_line(store, tmp_path):
     evolvent("memory", "export", store, "--items", "--out", "m.jsonl", cwd=tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]

@@ -2,8 +2,9 @@
 
     python tests/golden/memory_replay.py FILE.tar.xz      writes what the installed version writes
 
-The archive holds two stores: ``before.db``, with a receipt in five still open, and ``after.db``, where those were
-settled too. It was written by version 0.1.0, whose policies were one flat record.
+An archive holds two stores: ``before.db``, with a receipt in five still open, and ``after.db``, where those were
+settled too. ``memory_replay.tar.xz`` was written by version 0.1.0, whose policies were one flat record;
+``memory_replay_now.tar.xz`` by the rules as they are: where a rule changes, write it again.
 """
 
 import io
@@ -19,6 +20,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 
 ARCHIVE = Path(__file__).with_name("memory_replay.tar.xz")
+NOW = Path(__file__).with_name("memory_replay_now.tar.xz")
 STEPS = 36
 WORDS = ["fly", "late", "early", "united", "delta", "may", "june", "red", "eye", "count", "share"]
 

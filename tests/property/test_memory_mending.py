@@ -40,6 +40,7 @@ class Life:
 
     def __init__(self, memory, seed):
         self.memory, self.random, self.seen, self.receipts = memory, random.Random(seed), {}, []
+        self.settled = []
 
     def some(self, status="active"):
         ids = [item.id for item in self.memory.items(status)]
@@ -55,8 +56,8 @@ class Life:
     def step(self):
         m, pick = self.memory, self.random
         verb = pick.choices(
-            ["remember", "settle", "supersede", "archive", "quarantine", "restore", "rollback"],
-            [4, 12, 1, 1, 1, 1, 2],
+            ["remember", "settle", "revise", "supersede", "archive", "quarantine", "restore", "rollback"],
+            [4, 12, 3, 1, 1, 1, 1, 2],
         )[0]
         if verb == "remember":
             parents = pick.choice(self.receipts) if self.receipts and pick.random() < 0.7 else ()
@@ -65,7 +66,12 @@ class Life:
                        merge=0.0)  # fmt: skip
         elif verb == "settle":
             r = self.look()
-            m.settle(r, pick.choice([0.0, 0.3, 1.0]), source=pick.choice(["env", "judge"]))
+            m.settle(
+                r, pick.choice([0.0, 0.3, 1.0]), source=pick.choice(["env", "judge"]), weight=pick.choice([1.0, 0.5])
+            )
+            self.settled.append(r)
+        elif verb == "revise" and self.settled:
+            m.revise(pick.choice(self.settled), pick.choice([0.0, 0.3, 1.0]), "it was otherwise", source="human")
         elif verb == "supersede" and (old := self.some()):
             m.remember(pick.choice(KEYS), f"better {pick.random()}", supersedes=old[0])
         elif verb in ("archive", "quarantine", "restore") and (ids := self.some(None)):

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from evolvent.memory.index import index as index_module
 from evolvent.memory.memory import Memory
+from evolvent.memory.store.engine import Subset
 
 pytest.importorskip("usearch")
 TABLE = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float32)
@@ -120,9 +121,11 @@ class Cached(RuleBasedStateMachine):
                 sim = round(float((np.frombuffer(blob, "<f4") * vec.astype(np.float64)).sum()), 6)
                 if status == "active" and (kinds is None or kind in kinds) and sim > gate:
                     truth.append((-sim, seq))
-            found = index.search(vec, limit=limit, gate=gate, kinds=kinds)
+            found = index.search(vec, limit=limit, gate=gate, subset=Subset(kinds))
             assert list(zip((-found[1]).tolist(), found[0].tolist(), strict=True)) == sorted(truth)[:limit]
-            assert index.count(kinds) == sum(r[2] == "active" and (kinds is None or r[1] in kinds) for r in rows)
+            assert index.count(Subset(kinds)) == sum(
+                r[2] == "active" and (kinds is None or r[1] in kinds) for r in rows
+            )
 
 
 Cached.TestCase.settings = settings(

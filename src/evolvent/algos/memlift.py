@@ -1,6 +1,6 @@
 """memlift, our default: memories ranked by relevance and by their measured effect; credit by use and by omission.
 
-Recall: candidates with a cosine above a gate, whose hybrid relevance (cosine and coverage of the task's rare words) is
+Recall: candidates with a cosine above a gate, whose relevance (cosine, and words that tell the nearest keys apart) is
 within a margin of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise
 among equals is not blown up. worth = c lift + (1-c) (value - pool mean).
 
@@ -33,8 +33,8 @@ class Config(MemoryConfig):
     """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
     """Candidates kept by similarity before values rank them (k1)."""
-    gate: float = Rule.gate
-    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
+    gate: float | None = Rule.gate
+    """Cosine similarity that a candidate must exceed; default: that of the embedder, whose scale it is."""
     margin: float = Rule.margin
     """Candidates whose relevance is lower than the best one's by more than this are dropped."""
     weight: float = Rule.weight
@@ -46,7 +46,7 @@ class Config(MemoryConfig):
     trace: float = Rule.trace
     """λ: decay of credit per link back to the memories that a memory was made from."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance
-    """Relevance: cosine similarity of the keys, or its mean with the share of the task's rare words in a key."""
+    """Relevance: cosine of the keys, or 3/4 of it and 1/4 the share of the task's telling words in a key."""
 
 
 run, evaluate = memory_system("memlift", Config)

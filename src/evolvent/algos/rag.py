@@ -24,7 +24,7 @@ class Config(MemoryConfig):
     k: int = Rule.k
     """Memories retrieved into the prompt, at most (top k)."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance
-    """Relevance: cosine similarity of the keys, or its mean with the share of the task's rare words in a key."""
+    """Relevance: cosine of the keys, or 3/4 of it and 1/4 the share of the task's telling words in a key."""
     shuffled: bool = False
     """Show k random memories instead, to control for the length of the prompt."""
 

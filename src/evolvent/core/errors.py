@@ -19,9 +19,13 @@ class EvolventError(Exception):
         expected: what would have been accepted.
         where: the place (function, file and line of a data file, database path).
         do: what the user can do next.
+        code: a short name that stays the same across versions, for programs; "" where none was given.
     """
 
-    def __init__(self, what: str, *, got: object = "", expected: object = "", where: str = "", do: str = "") -> None:
+    def __init__(
+        self, what: str, *, got: object = "", expected: object = "", where: str = "", do: str = "", code: str = ""
+    ) -> None:
+        self.code = code
         self.what, self.got, self.expected, self.where, self.do = what, got, expected, where, do
         parts = [what]
         for label, value in (("got", got), ("expected", expected), ("where", where), ("do", do)):

@@ -12,6 +12,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.items import Recall
+from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Connection, Search, Store, VectorIndex, among, put_text
 
@@ -32,12 +33,22 @@ class Bank:
     seed: int
     search: Search = "auto"
     index: VectorIndex = field(init=False)
+    metadata: Metadata = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
     _vectors_lock: threading.Lock = field(default_factory=threading.Lock)
     _dim: int = 0  # of the vectors in the store, once there are any
 
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
+        self.metadata = Metadata(self.store, self.scope_id)
+
+    def forget(self) -> None:
+        """Drop what is known of vectors: some went, or are other ones."""
+        self.store.forget_files(self.scope_id)
+        self.index.restart()
+        with self._vectors_lock:
+            self._vectors.clear()
+        self._dim = 0
 
     def stored(self, db: Connection, digests: Iterable[str]) -> Iterable[tuple]:
         """Ask the store for the vectors of texts that are not in memory: ``(hash, vector)``."""
@@ -115,13 +126,14 @@ class Bank:
         """The row of a memory of this scope."""
         seq = parse_id(id_, "m", "memory", where)
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
-            raise BadInput("unknown memory", got=id_, expected=f"a memory of scope {self.scope!r}", where=where)
+            expected = f"a memory of scope {self.scope!r}"
+            raise BadInput("unknown memory", got=id_, expected=expected, where=where, code="unknown_memory")
         return seq
 
     def owner_seq(self, id_: str, where: str) -> int:
         """The row of a memory; where a number is one more key of a memory (``memory/keys.py``), that memory's."""
         seq = self.memory_seq(id_, where)
-        owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND weight=0", (seq,))
+        owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND relation='key'", (seq,))
         return seq if owner is None else owner[0]
 
     def receipt_seq(self, recalled: Recall | str, where: str) -> int:
@@ -130,7 +142,8 @@ class Bank:
         seq = parse_id(id_, "r", "receipt", where)
         if self.store.row("SELECT 1 FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             do = "settle with the Recall that recall() returned, on the same store and scope"
-            raise BadInput("unknown receipt", got=id_, expected=f"a recall of scope {self.scope!r}", where=where, do=do)
+            expected = f"a recall of scope {self.scope!r}"
+            raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")
         return seq
 
 
@@ -139,5 +152,9 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
     raise BadInput(
-        f"not the id of a {what}", got=id_, expected=f"{letter!r} and a number, e.g. '{letter}12'", where=where
+        f"not the id of a {what}",
+        got=id_,
+        expected=f"{letter!r} and a number, e.g. '{letter}12'",
+        where=where,
+        code="not_an_id",
     )

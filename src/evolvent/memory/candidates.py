@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
+from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
-from evolvent.memory.relevance import hybrid
+from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates
-from evolvent.memory.store.engine import Connection
+from evolvent.memory.store.engine import ALL, Connection, Subset
 
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
@@ -27,9 +28,11 @@ class Request:
     stage: str
     policy: Policy
     kinds: tuple[str, ...] | None
+    filter: tuple[Clause, ...]
     seed: int | None
     frozen: bool
     is_test: bool
+    subset: Subset = ALL  # what kinds, filter and expiry leave
 
 
 class Found(NamedTuple):
@@ -50,7 +53,7 @@ class Found(NamedTuple):
         return Found([self.seqs[i] for i in rows.tolist()], self.relevance[rows], self.cosine[rows])
 
 
-def candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Mapping[str, int]) -> Found:
+def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
     """The pool by relevance, most relevant first.
 
     What the rule bars takes no place from the others and sets no margin: however many poisoned copies of a task stand
@@ -62,7 +65,7 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Map
     # the pool must be able to hold what is asked for
     wanted = limit = max(policy.pool, request.k)
     while True:
-        found = _nearest(bank, request, vec, counts, limit)
+        found = _nearest(bank, request, vec, limit)
         n = len(found.seqs)
         harm = np.zeros(n, np.bool_)
         if bars is not None and n:
@@ -76,33 +79,43 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None, counts: Map
         return found
     leads = ~harm if not harm.all() else harm
     keep = (places <= wanted) & (found.relevance >= found.relevance[leads][0] - policy.margin)
-    # words may speak for others, but what lies nearest is never too far off: a paraphrase shares no word with its key
-    keep[np.argmax(np.where(leads, found.cosine, -2.0))] = True
     return found.only(keep)
 
 
-def _nearest(bank: Bank, request: Request, vec: np.ndarray, counts: Mapping[str, int], limit: int) -> Found:
-    policy = request.policy
-    if policy.relevance == "hybrid":
-        return Found(*hybrid(bank, request.task, vec, counts, limit=limit, gate=policy.gate, kinds=request.kinds))
-    asked = limit
+def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int) -> Found:
+    """The ``limit`` most relevant memories of those with a cosine above the gate.
+
+    A memory with several keys counts by the best of them, and has the highest of their cosines.
+    """
+    policy, gate = request.policy, -2.0 if request.policy.gate is None else request.policy.gate
+    asked = limit if policy.relevance == "cosine" else NEAREST * limit
     while True:
-        rows, cosine = bank.index.search(vec, limit=asked, gate=policy.gate, kinds=request.kinds)
+        rows, cosine = bank.index.search(vec, limit=asked, subset=request.subset)
+        near, edge = len(rows), cosine[-1] if len(rows) else -2.0
         with bank.store.session() as db, bank.store.translated("reading"):
-            memory = {row: owner for row, owner, _ in keys.ask(db, rows.tolist())}
-        places, highest = keys.best(rows.tolist(), cosine, memory)
-        if len(places) >= limit or len(rows) < asked:
+            told = {row: (memory, key) for row, memory, key in keys.ask(db, rows.tolist())}
+        known = [i for i, row in enumerate(rows.tolist()) if row in told]
+        rows, cosine = rows[known], cosine[known]
+        relevance = cosine
+        if policy.relevance == "hybrid":
+            relevance = hybrid(request.task, [told[row][1] for row in rows.tolist()], cosine)
+        order = np.lexsort((rows, -relevance))
+        order = order[cosine[order] > gate]
+        memory = {row: owner for row, (owner, _) in told.items()}
+        places, highest = keys.best(rows[order].tolist(), cosine[order], memory)
+        # many keys of few memories: others are farther off, unless those are below the gate
+        if len(places) >= limit or near < asked or edge <= gate:
             break
-        asked *= 2  # many keys of few memories
-    highest = highest[:limit]
-    return Found([memory[int(rows[place])] for place in places[:limit]], highest, highest)
+        asked *= 2
+    best = order[places[:limit]]
+    return Found([memory[row] for row in rows[best].tolist()], relevance[best], highest[:limit])
 
 
 def drawn(bank: Bank, request: Request, seed: int) -> Found:
     """Any ``k`` memories, each as likely as another, however many keys it has."""
     asked = request.k
     while True:
-        rows = bank.index.sample(asked, np.random.default_rng(seed), request.kinds).tolist()
+        rows = bank.index.sample(asked, np.random.default_rng(seed), request.subset).tolist()
         with bank.store.session() as db, bank.store.translated("reading"):
             own = {row for row, memory, _ in keys.ask(db, rows) if row == memory}
         if len(own) >= request.k or len(rows) < asked:

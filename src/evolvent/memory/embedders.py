@@ -16,6 +16,20 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory import minilm
 
 DEFAULT = minilm.NAME
+GATE = 0.25  # of an embedder that has no ``gate`` of its own
+# nothing to do with each other
+UNRELATED = (
+    "How do I reset my password?", "Remove red wine stains from a carpet", "Child with fever above 39 degrees",
+    "java.lang.NullPointerException in Label.print", "Who composed the opera about a barber?",
+    "SELECT country, COUNT(*) FROM visits GROUP BY country", "Cheapest day of the week to book a flight",
+    "Translate this poem into Finnish", "The customer has not paid the second invoice",
+    "Why do leaves change colour in autumn?", "Request parental leave for next spring", "How many strings has a harp?",
+    "Sharpen a kitchen knife at home", "Send money to a bank account abroad", "What is the capital of Mongolia?",
+    "Go north, take the lamp and open the chest", "Merge two branches with conflicts", "Grow tomatoes on a balcony",
+    "Prove that the square root of two is irrational", "Book a meeting room for ten people",
+    "My suitcase never showed up after landing", "Summarise the report on last year's rainfall",
+    "Exercises after a torn ligament", "Which opening should White play against the Sicilian?",
+)  # fmt: skip
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -51,11 +65,31 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
     return cast(Embedder, SentenceTransformer(name))
 
 
+def gate_of(embedder: Embedder) -> float:
+    """The cosine above which two texts may have to do with each other: ``embedder.gate`` where it has one, else .25.
+
+    Endpoints, functions and sentence-transformers are measured at the first call, and then have one.
+    """
+    if isinstance(embedder, Endpoint | SentenceTransformer | Function) and embedder.gate is None:
+        embedder.gate = measured_gate(cast(Embedder, embedder))
+    return float(getattr(embedder, "gate", GATE))
+
+
+def measured_gate(embedder: Embedder) -> float:
+    """The highest cosine among 24 texts that have nothing to do with each other, rounded to hundredths.
+
+    Cosines of one model mean nothing under another: unrelated texts lie below .25 for all-MiniLM-L6-v2, near .8 for
+    others. In ``benchmarks/recall.py`` such a gate loses hardly any answer and keeps most of what fits nothing out.
+    """
+    vec_ND = embedder.embed(UNRELATED)
+    return round(float((vec_ND @ vec_ND.T)[np.triu_indices(len(vec_ND), 1)].max()), 2)
+
+
 class Hashing:
     """Bag of words and word pairs, hashed with signs into ``dim`` numbers: fast, deterministic, blind to meaning."""
 
     def __init__(self, dim: int = 256) -> None:
-        self.id, self.dim = f"hash:{dim}", dim
+        self.id, self.dim, self.gate = f"hash:{dim}", dim, 0.3
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``."""
@@ -73,8 +107,40 @@ class Hashing:
         return out_ND
 
 
+class Function:
+    """Any function from texts to vectors as an embedder: ``Function("my-model", lambda texts: model.encode(texts))``.
+
+    Args:
+        id: the model's name, which a store remembers; another model needs another one.
+        function: list of texts to an array ``[N, D]``, or a sequence of N vectors; of any length but zero.
+    """
+
+    gate: float | None = None
+
+    def __init__(self, id: str, function: Callable[[list[str]], Any]) -> None:
+        self.id, self._function, self._dim = id, function, 0
+
+    @property
+    def dim(self) -> int:
+        """Length of its vectors; embeds a word once."""
+        if not self._dim:
+            self.embed(["dimension"])
+        return self._dim
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit-norm float32 ``[N, dim]``."""
+        out_ND = np.asarray(self._function(list(texts)), np.float32)
+        if out_ND.ndim != 2 or len(out_ND) != len(texts):
+            expected = (len(texts), "D")
+            raise BadInput("the function gave the wrong shape", got=out_ND.shape, expected=expected, where=self.id)
+        self._dim = out_ND.shape[1]
+        return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
+
+
 class Endpoint:
     """A served embeddings model (OpenAI protocol) through the ``openai`` client."""
+
+    gate: float | None = None
 
     def __init__(self, model: str, base_url: str, *, timeout_s: float = 60.0, retries: int = 4) -> None:
         self.id = f"openai:{model}@{base_url}"
@@ -120,6 +186,8 @@ class Endpoint:
 
 class SentenceTransformer:
     """A sentence-transformers model by name or folder."""
+
+    gate: float | None = None
 
     def __init__(self, name: str) -> None:
         self.id = name

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums, push_weighted
+from evolvent.formulas.values import ema
 from evolvent.memory import lift
 from evolvent.memory.keys import OWN
 from evolvent.memory.store.engine import Connection, Store, among, marks
@@ -67,6 +70,11 @@ class Event(NamedTuple):
     q_after: float
 
 
+# the newest number that was given to a value event; those of erased memories stay taken
+NEWEST = (
+    "(SELECT max(n) FROM (SELECT coalesce(max(seq), 0) AS n FROM value_event UNION ALL "
+    "SELECT CAST(body AS BIGINT) FROM meta WHERE name = 'event_seq') numbers)"
+)
 # a value event that counts, of ``value_event e JOIN memory m``: not in a range that was voided
 COUNTS = (
     "NOT EXISTS (SELECT 1 FROM void x WHERE x.scope_id = m.scope_id AND x.undone_at IS NULL "
@@ -77,13 +85,17 @@ COUNTS = (
 def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Value:
     """The value after an event. Pure; ``rebuild`` and ``settle`` share it, so both give the same bits.
 
-    An event that was computed from another value than the one at hand (events before it were voided, or count again)
-    adds its difference, within ``bounds`` or as far outside as the values it joins were.
+    An event that was computed from another value than the one at hand (an outcome before it was voided, or revised)
+    takes its step from there, so that the value is what it would have been. One that is no step of ``alpha`` towards
+    its target (MemQ's ancestors) adds its difference, within ``bounds`` or as far outside as the values it joins were.
     """
     q_after = e.q_after
     if e.q_before != v.q:
-        joined = (v.q, e.q_before, e.q_after)
-        q_after = min(max(v.q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
+        if ema(e.q_before, e.target, e.alpha) == e.q_after:
+            q_after = ema(v.q, e.target, e.alpha)
+        else:
+            joined = (v.q, e.q_before, e.q_after)
+            q_after = min(max(v.q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
     if e.rule == "ancestor":
         return v._replace(q=q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
     left_out = e.rule == "omitted"
@@ -95,6 +107,15 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
         return Value(*v[:5], *arms, v.n_credit)
     r = e.reward
     return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms, v.n_credit)
+
+
+def weighed(e: Event, weight: float) -> Event:
+    """The event of an outcome that counts ``weight`` as much as others: so much of the step, and of the evidence."""
+    if weight == 1.0:
+        return e
+    step = ema(e.q_before, e.target, e.alpha) == e.q_after
+    q_after = ema(e.q_before, e.target, weight * e.alpha) if step else ema(e.q_before, e.q_after, weight)
+    return e._replace(alpha=weight * e.alpha, weight=weight * e.weight, ipw=weight * e.ipw, q_after=q_after)
 
 
 def source_change(before: Value, after: Value, q_init: float) -> tuple[int, float]:
@@ -170,13 +191,17 @@ class Entries:
             if change != (0, 0.0):
                 self._sources.append((self._scope_id, old.source, e.objective, e.stage, *change))
 
-    def write(self, db: Connection) -> None:
-        """Append the events and bring ``value`` and ``source_value`` up to date."""
+    def append(self, db: Connection) -> None:
+        """Append the events alone, where values are rebuilt afterwards."""
         db.executemany(
             f"INSERT INTO value_event(seq, memory_id, {', '.join(Event._fields[1:])}, outcome_id, recall_id, "
             f"created_at) VALUES({marks(17)})",
             self._events,
         )
+
+    def write(self, db: Connection) -> None:
+        """Append the events and bring ``value`` and ``source_value`` up to date."""
+        self.append(db)
         db.executemany(
             f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
             "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
@@ -195,11 +220,12 @@ class Entries:
 def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
     """Voids that held when ``audit_seq`` was the newest line of the log: what its acts switched on, and not off.
 
-    Version 0.1.0 had ``undo`` beside rollback; what it switched holds.
+    Version 0.1.0 had ``undo`` beside rollback; what it switched holds. A revised outcome voids what it had given.
     """
     held: set[int] = set()
     for (detail,) in store.rows(
-        "SELECT detail FROM audit WHERE scope_id = ? AND seq <= ? AND verb IN ('rollback', 'undo') ORDER BY seq",
+        "SELECT detail FROM audit WHERE scope_id = ? AND seq <= ? AND verb IN ('rollback', 'revise', 'undo') "
+        "ORDER BY seq",
         (scope_id, audit_seq),
     ):
         told = json.loads(detail)
@@ -230,8 +256,37 @@ def _bounds(store: Store, scope_id: int) -> tuple[float, float]:
     return lo, hi
 
 
+# (memory, objective, stage): (*Value, the last event)
+Values = Mapping[tuple, tuple]
+_NO_EVENT = 1 << 62
+_ASKED = (
+    "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
+    "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
+    "JOIN memory m ON m.seq = e.memory_id"
+)
+
+
+def value_in(values: Values, key: tuple, q_init: float) -> Value:
+    """A value that ``replay`` gave; without events the memory's start."""
+    return Value(*values[key][:-1]) if key in values else Value(q_init)
+
+
+def _in_order(store: Store, scope_id: int, last: int) -> Iterator[tuple[int, tuple]]:
+    """``(place, event)`` of a scope: by number, but what a revised outcome gives takes the place of what it gave."""
+    placed = store.rows(
+        f"SELECT o.place, x.* FROM ({_ASKED}) x JOIN value_event v ON v.seq = x.seq JOIN outcome o "
+        "ON o.outcome_id = v.outcome_id WHERE o.scope_id = ? AND o.place IS NOT NULL AND x.seq <= ? "
+        "ORDER BY o.place, x.seq",
+        (scope_id, last),
+    )
+    moved = {row[1] for row in placed}
+    pieces = store.chunks(f"{_ASKED} WHERE m.scope_id = ? AND e.seq <= ? ORDER BY e.seq", (scope_id, last))
+    others = ((row[0], row) for piece in pieces for row in piece if row[0] not in moved)
+    return merge(others, ((place, tuple(row)) for place, *row in placed), key=lambda it: (it[0], it[1][0]))
+
+
 def replay(
-    store: Store, scope_id: int, *, upto: int | None = None, voids: set[int] | None = None
+    store: Store, scope_id: int, *, upto: int | None = None, voids: set[int] | None = None, before: int | None = None
 ) -> tuple[dict[tuple, tuple], dict[tuple, tuple]]:
     """What ``value`` and ``source_value`` of a scope must hold, from the events that count. Reads only.
 
@@ -240,6 +295,7 @@ def replay(
         scope_id: the scope.
         upto: the last event that counts; default: the newest.
         voids: ranges that are left out; default: those that hold now.
+        before: only events whose place is before this one.
 
     Returns:
         ``({(memory, objective, stage): (*Value, updated_seq)}, {(scope, source, objective, stage): (n, sum_r)})``.
@@ -247,27 +303,22 @@ def replay(
     values: dict[tuple, tuple] = {}
     sources: dict[tuple, tuple] = {}
     skipped, bounds = _skipped(store, scope_id, voids), _bounds(store, scope_id)
-    last = upto if upto is not None else 1 << 62
-    for piece in store.chunks(
-        "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
-        "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
-        "JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? AND e.seq <= ? ORDER BY e.seq",
-        (scope_id, last),
-    ):
-        for seq, q_init, source, *columns in piece:
-            while skipped and skipped[0][1] < seq:
-                skipped.pop(0)
-            if skipped and skipped[0][0] < seq:
-                continue
-            e = Event(*columns)
-            key = (e.memory, e.objective, e.stage)
-            old = Value(*values[key][:-1]) if key in values else Value(q_init)
-            new = apply(old, e, bounds)
-            values[key] = (*new, seq)
-            n, total = source_change(old, new, q_init)
-            if (n, total) != (0, 0.0):
-                had = sources.get((scope_id, source, e.objective, e.stage), (0.0, 0.0))
-                sources[scope_id, source, e.objective, e.stage] = (had[0] + n, had[1] + total)
+    starts = [start for start, _ in skipped]
+    for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, _NO_EVENT if upto is None else upto):
+        if before is not None and place >= before:
+            break
+        at = bisect_left(starts, seq) - 1
+        if at >= 0 and seq <= skipped[at][1]:
+            continue
+        e = Event(*columns)
+        key = (e.memory, e.objective, e.stage)
+        old = value_in(values, key, q_init)
+        new = apply(old, e, bounds)
+        values[key] = (*new, seq)
+        n, total = source_change(old, new, q_init)
+        if (n, total) != (0, 0.0):
+            had = sources.get((scope_id, source, e.objective, e.stage), (0.0, 0.0))
+            sources[scope_id, source, e.objective, e.stage] = (had[0] + n, had[1] + total)
     return values, sources
 
 

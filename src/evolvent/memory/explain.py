@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
 from evolvent.memory import events, keys, lift
-from evolvent.memory.bank import Bank
+from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
-from evolvent.memory.store.engine import Store
+from evolvent.memory.metadata import Filter, parse
+from evolvent.memory.store.engine import Store, among, marks
 
+_PIECE = 500
+_NOW = "now()"
+# what a status means, as a condition on table m
+_STATUS = {
+    "active": f"m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > {_NOW})",
+    "expired": f"m.status = 'active' AND m.expires_at <= {_NOW}",
+    **{name: f"m.status = '{name}'" for name in ("archived", "quarantined", "superseded", "erased")},
+}
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
@@ -32,35 +43,64 @@ def item_of(bank: Bank, id_: str) -> Item:
     return items(bank, "m.seq = ?", (bank.memory_seq(id_, "get"),))[0]
 
 
-def items_of(bank: Bank, status: str | None) -> list[Item]:
+def items_of(
+    bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
+) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    condition, args = (keys.OWN, ()) if status is None else (f"m.status = ? AND {keys.OWN}", (status,))
-    return items(bank, condition, args)
+    if status is not None and status not in _STATUS:
+        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUS)}", where="items")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
+    first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
+    condition = f"{_STATUS[status]} AND m.seq > ? AND {keys.OWN}" if status else f"m.seq > ? AND {keys.OWN}"
+    condition, args = condition.replace(_NOW, repr(time.time())), [first]
+    if not (clauses := parse(filter, "items(filter=…)")):
+        return items(bank, condition, args, limit=limit)
+    only, without = bank.metadata.find(clauses)
+    if only is None:
+        every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))
+        only = np.array([seq for (seq,) in every], np.int64)
+    else:  # of what was erased since, nothing is left to filter by
+        condition += " AND m.meta IS NOT NULL"
+    left = np.setdiff1d(only[only > first], without, assume_unique=True)
+    found: list[Item] = []
+    for start in range(0, len(left), _PIECE):
+        piece = left[start : start + _PIECE].tolist()
+        more = None if limit is None else limit - len(found)
+        found += items(bank, f"{condition} AND m.seq IN ({marks(len(piece))})", [*args, *piece], limit=more)
+        if limit is not None and len(found) >= limit:
+            break
+    return found
 
 
-def items(bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve") -> list[Item]:
+def items(
+    bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve", *, limit: int | None = None
+) -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
-    rows = bank.store.rows(
-        "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, m.status, m.superseded_by, m.content_version, "
-        f"m.merged, m.created_at, m.q_init, {events.JOINED} FROM memory m "
-        "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-        "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
-        f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq",
-        (bank.policy.objective, stage, bank.scope_id, *args),
-    )
-    parents: dict[int, list[str]] = defaultdict(list)
-    for child, parent in bank.store.rows(
-        "SELECT DISTINCT p.child, p.parent FROM provenance p JOIN memory m ON m.seq = p.child "
-        f"WHERE p.relation <> 'revised' AND m.scope_id = ? AND {condition} ORDER BY p.child, p.parent",
-        (bank.scope_id, *args),
-    ):
-        parents[child].append(memory_id(parent))
+    with bank.store.session() as db, bank.store.translated("reading"):
+        rows = db.execute(
+            "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, "
+            "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END, m.superseded_by, "
+            f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
+            "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
+            "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
+            f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq LIMIT ?",
+            (time.time(), bank.policy.objective, stage, bank.scope_id, *args, 1 << 62 if limit is None else limit),
+        ).fetchall()
+        parents: dict[int, list[str]] = defaultdict(list)
+        for child, parent in among(
+            db,
+            "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
+            "AND child IN ({}) ORDER BY child, parent",
+            [row[0] for row in rows],
+        ):
+            parents[child].append(memory_id(parent))
     return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
 
 
 def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
-    seq, key, body, kind, polarity, source, status, newer, version, merged, at, start = row[:12]
-    v = events.Value(*row[12:])
+    seq, key, body, kind, polarity, source, status, newer, version, merged, at, meta, expires_at, start = row[:14]
+    v = events.Value(*row[14:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
         id=memory_id(seq),
@@ -81,6 +121,8 @@ def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
         content_version=version,
         merged=merged,
         created_at=at,
+        metadata=json.loads(meta or "{}"),
+        expires_at=expires_at,
     )
 
 
@@ -102,10 +144,16 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
     with store.session() as db, store.translated("reading"):
         told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
-    owner = store.row("SELECT parent FROM provenance WHERE child = ? AND weight = 0", (seq,))
+    owner = store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'key'", (seq,))
     data: dict[str, Any] = {
-        **{name: getattr(item, name) for name in ("id", "key", "body", "kind", "polarity", "source", "status")},
-        **{name: getattr(item, name) for name in ("superseded_by", "content_version", "merged", "created_at")},
+        **{
+            name: getattr(item, name)
+            for name in ("id", "key", "body", "kind", "polarity", "source", "status", "metadata")
+        },
+        **{
+            name: getattr(item, name)
+            for name in ("superseded_by", "content_version", "merged", "created_at", "expires_at")
+        },
         "keys": told,
         "key_of": memory_id(owner[0]) if owner else None,
         "made_in": receipt_id(made["made_in"]) if made["made_in"] else None,
@@ -214,19 +262,23 @@ def of_recall(bank: Bank, number: int) -> Explanation:
         (number,),
     )
     data["outcomes"] = store.records(
-        "SELECT o.objective, o.source, o.reward, o.valid, o.idempotency_key, o.created_at AS at, t.body AS action "
-        "FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id = ? ORDER BY o.outcome_id",
+        "SELECT o.objective, o.source, o.reward, o.weight, o.valid, o.replaced_by IS NULL AS counts, "
+        "o.idempotency_key, o.created_at AS at, t.body AS action FROM outcome o "
+        "LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id = ? ORDER BY o.outcome_id",
         (number,),
     )
     data["changes"] = store.records(
-        "SELECT memory_id AS id, objective, rule, depth, weight, q_before, q_after FROM value_event "
-        "WHERE recall_id = ? ORDER BY seq",
+        "SELECT e.memory_id AS id, e.objective, e.rule, e.depth, e.weight, e.q_before, e.q_after, "
+        f"{events.COUNTS} AS counts FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE e.recall_id = ? "
+        "ORDER BY e.seq",
         (number,),
     )
     cosines = _cosines(store, number, data.pop("emb_id"))
     data["pool"] = [{**row, "similarity": cosines.get(row["id"])} for row in data["pool"]]
     for row in data["pool"] + data["changes"]:
         row["id"] = memory_id(row["id"])
+    for row in data["outcomes"] + data["changes"]:
+        row["counts"] = bool(row["counts"])
     return Explanation(data["id"], data, _recall_text(data))
 
 
@@ -241,7 +293,7 @@ def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
         "SELECT i.memory_id, e.vec FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
         "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ? UNION ALL "
         "SELECT i.memory_id, e.vec FROM recall_item i JOIN recall r ON r.seq = i.recall_id "
-        "JOIN provenance a ON a.parent = i.memory_id AND a.weight = 0 JOIN memory m ON m.seq = a.child "
+        "JOIN provenance a ON a.parent = i.memory_id AND a.relation = 'key' JOIN memory m ON m.seq = a.child "
         "JOIN embedding e ON e.emb_id = m.emb_id WHERE i.recall_id = ? AND m.seq <= r.store_seq",
         (number, number),
     ):
@@ -266,8 +318,12 @@ def _recall_text(d: dict[str, Any]) -> str:
         lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {_short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
-        lines.append(f"  outcome {reward} from {o['source']}" + ("" if o["valid"] else " (invalid: no credit)"))
-    lines += [f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}" for c in d["changes"]]
+        weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
+        fate = "" if o["valid"] else " (invalid: no credit)"
+        lines.append(f"  outcome {reward} from {o['source']}{weight}{fate if o['counts'] else ' (revised)'}")
+    for c in d["changes"]:
+        voided = "" if c["counts"] else " (voided)"
+        lines.append(f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}{voided}")
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
 
 

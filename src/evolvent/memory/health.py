@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.memory.bank import Bank
+from evolvent.memory.embedders import gate_of
 from evolvent.memory.keys import OWN
 from evolvent.memory.policies import rule_of
 
@@ -41,7 +42,8 @@ def health(bank: Bank) -> dict[str, Any]:
             "SELECT (SELECT count(*) FROM recall WHERE scope_id = s.scope_id) AS recalls, "
             "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND is_test) AS test_recalls, "
             "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND n_pool = 0) AS empty_recalls, "
-            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = s.scope_id AND valid) AS settled, "
+            "(SELECT count(DISTINCT recall_id) FROM outcome WHERE scope_id = s.scope_id AND valid "
+            "AND replaced_by IS NULL) AS settled, "
             "(SELECT count(*) FROM outcome WHERE scope_id = s.scope_id AND NOT valid) AS invalid_outcomes, "
             "(SELECT CAST(coalesce(sum(merged), 0) AS BIGINT) FROM memory WHERE scope_id = s.scope_id) AS merged "
             "FROM scope s WHERE s.scope_id = ?",
@@ -56,7 +58,7 @@ def health(bank: Bank) -> dict[str, Any]:
                 (bank.policy.objective, scope),
             )
         },
-        "gate": bank.policy.gate,
+        "gate": gate_of(bank.embedder) if bank.policy.gate is None else bank.policy.gate,
         "gate_top_fifth": _gate_of_top_fifth(bank),
         "index": _index(bank),
     }

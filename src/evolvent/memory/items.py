@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, overload
 
 
 @dataclass(frozen=True)
@@ -12,8 +13,8 @@ class Recalled:
 
     ``value`` is the learned value used for ranking (in units of reward), ``n`` how many settled outcomes it rests on,
     ``uncertainty`` its standard error, ``similarity`` the cosine of task and key, ``relevance`` what ranking makes
-    of it (the mean of cosine and words in common under a hybrid policy, the cosine under others), ``score`` what it was
-    ranked by, ``propensity`` the probability with which it would be shown; ``why`` says all this in words.
+    of it (the cosine, with telling words under a hybrid policy), ``score`` what it was ranked by, ``propensity`` the
+    probability with which it would be shown; ``why`` says all this in words.
     """
 
     id: str
@@ -29,11 +30,14 @@ class Recalled:
     score: float
     propensity: float
     why: str
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
 class Recall:
     """The durable receipt of one recall: put ``items`` into the prompt, keep ``id`` for ``settle``.
+
+    It is also the sequence of its items: ``for item in recall``, ``len(recall)``, ``recall[0]``; false when empty.
 
     ``omitted`` were selected and left out on purpose (omission credit) or because they are known to harm; do not show
     them. ``pool_size`` counts the candidates that passed the gate.
@@ -53,6 +57,19 @@ class Recall:
     def ids(self) -> list[str]:
         """Ids of the items to show, best first."""
         return [item.id for item in self.items]
+
+    def __iter__(self) -> Iterator[Recalled]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, place: int) -> Recalled: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Recalled, ...]: ...
+    def __getitem__(self, place: int | slice) -> Recalled | tuple[Recalled, ...]:
+        return self.items[place]
 
 
 @dataclass(frozen=True)
@@ -76,7 +93,11 @@ class ValueChange:
 
 @dataclass(frozen=True)
 class Item:
-    """One stored memory with its value under one objective and stage."""
+    """One stored memory with its value under one objective and stage.
+
+    ``status``: active, archived, quarantined, superseded, erased, or "expired" of what is active and past
+    ``expires_at`` (seconds since 1970, as ``created_at``).
+    """
 
     id: str
     key: str
@@ -96,6 +117,8 @@ class Item:
     content_version: int
     merged: int
     created_at: float
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True)

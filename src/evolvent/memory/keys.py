@@ -1,32 +1,47 @@
 """More keys of one memory: what was merged under a clearly different key is found by that key too.
 
 Such a key is a row of ``memory`` with its own number, vector and words, and the body, kind and polarity of the memory;
-a link of provenance with weight 0 says whose key it is. Searching treats it like any other row; what is found counts
+a link of provenance, "key", says whose key it is. Searching treats it like any other row; what is found counts
 for the memory, which alone is shown, has a value and earns credit. When the memory leaves recall, its keys find
 nothing; a key that is archived (by its number, or by a rollback) finds nothing either.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evolvent.memory.store.engine import Connection, among
 
+if TYPE_CHECKING:
+    from evolvent.memory.bank import Bank
+
 # keys at least this similar are found by the same questions: the second one is not kept
 SAME_KEY = 0.98
 
 # a condition on table m: a memory, not one more key of another
-OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.weight = 0)"
+OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.relation = 'key')"
 # joins to table m the memory that a row is one more key of, as o; rows of which are in recall
-_OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.weight = 0 LEFT JOIN memory o ON o.seq = a.parent"
+_OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' LEFT JOIN memory o ON o.seq = a.parent"
 _IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"
 
+# the arguments after the scope: body, kind, polarity, metadata (empty for none) and the time
 WITH_BODY = (
-    f"SELECT m.seq, coalesce(o.seq, m.seq), m.key_hash FROM memory m {_OWNER} "
-    f"WHERE m.scope_id=? AND m.body_hash=? AND m.kind=? AND m.polarity=? AND {_IN_USE} ORDER BY m.seq"
+    f"SELECT m.seq, coalesce(o.seq, m.seq), m.key_hash FROM memory m {_OWNER} WHERE m.scope_id=? AND m.body_hash=? AND "
+    "m.kind=? AND m.polarity=? AND coalesce(m.meta, '')=? AND (m.expires_at IS NULL OR m.expires_at > ?) AND "
+    f"{_IN_USE} ORDER BY m.seq"
 )
+
+
+def ask_expired(db: Connection, bank: Bank) -> Iterable[tuple]:
+    """Ask which rows are out of recall by now because they have expired: ``(row,)``."""
+    return db.execute(
+        "SELECT seq FROM memory WHERE scope_id = ? AND expires_at <= ? AND status = 'active'",
+        (bank.scope_id, time.time()),
+    )
 
 
 def ask(db: Connection, rows: Sequence[int]) -> Iterable[tuple]:
@@ -63,6 +78,16 @@ def of(db: Connection, seq: int) -> list[tuple]:
     """All keys of a memory, its own first: ``(row, key, status)``."""
     return db.execute(
         "SELECT m.seq, k.body, m.status FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.seq = ? "
-        "OR m.seq IN (SELECT child FROM provenance WHERE parent = ? AND weight = 0) ORDER BY m.seq",
+        "OR m.seq IN (SELECT child FROM provenance WHERE parent = ? AND relation = 'key') ORDER BY m.seq",
         (seq, seq),
     ).fetchall()
+
+
+def extend_expiry(db: Connection, seq: int, until: float | None) -> None:
+    """Let a memory with all its keys expire no earlier than a time; ``None``: never."""
+    earlier, args = ("expires_at IS NOT NULL", []) if until is None else ("expires_at < ?", [until])
+    db.execute(
+        f"UPDATE memory SET expires_at = ? WHERE {earlier} AND (seq = ? OR seq IN "
+        "(SELECT child FROM provenance WHERE parent = ? AND relation = 'key'))",
+        (until, *args, seq, seq),
+    )

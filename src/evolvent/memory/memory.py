@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from evolvent.core.episode import Episode
@@ -15,9 +14,10 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory import events, explain, kept, ledger, recall, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
-from evolvent.memory.items import Explanation, Item, Recall, ValueChange
-from evolvent.memory.maintenance import compact, mend
+from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
+from evolvent.memory.maintenance import compact, erase, mend, revise
 from evolvent.memory.maintenance.act import Mended
+from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
@@ -90,6 +90,7 @@ class Memory:
         stage: str = "solve",
         policy: str | Policy | None = None,
         kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
         seed: int | None = None,
         frozen: bool = False,
         is_test: bool = False,
@@ -102,6 +103,8 @@ class Memory:
             stage: part of the work; each stage has its own values (EvoKernel's draft and refine).
             policy: use another one for this recall, and for settling it.
             kinds: only memories of these kinds.
+            filter: only memories whose metadata hold this: ``{"repo": "x", "year": {">=": 2020}}``; operators are ==,
+                in, <, <=, >, >= and exists. What it leaves out takes no place from the others.
             seed: of exploration; default: derived from the memory's seed and the receipt's number.
             frozen: no exploration and no omission (evaluation).
             is_test: this receipt may never change values; settling it records the outcome alone.
@@ -109,10 +112,38 @@ class Memory:
         Raises:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
-        request = recall.request_of(
-            self.bank, task, k=k, stage=stage, policy=policy, kinds=kinds, seed=seed, frozen=frozen, is_test=is_test
+        asked = recall.requests_of(
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+            is_test=is_test,
+        )  # fmt: skip
+        return recall.recall(self.bank, asked)[0]
+
+    def recall_many(self, tasks: Sequence[str], **options: Any) -> list[Recall]:
+        """``recall`` for many tasks, with its options for all of them: the results of one call after the other.
+
+        New tasks are embedded together, and all receipts are one transaction.
+        """
+        return recall.recall(self.bank, recall.requests_of(self.bank, tasks, **options))
+
+    def search(
+        self,
+        task: str,
+        *,
+        k: int | None = None,
+        stage: str = "solve",
+        policy: str | Policy | None = None,
+        kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
+    ) -> list[Recalled]:
+        """What a frozen ``recall`` would show, best first, without a receipt: nothing is written, nobody is credited.
+
+        It waits for no other process that writes, and works where the store can only be read. Arguments and errors are
+        those of ``recall``.
+        """
+        (asked,) = recall.requests_of(
+            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, frozen=True
         )
-        return recall.recall(self.bank, request)
+        return recall.search(self.bank, asked)
 
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
         """Say which memories were really in the prompt; without this call, all selected ones count as shown.
@@ -135,6 +166,7 @@ class Memory:
         idempotency_key: str | None = None,
         action: str | None = None,
         child: str | None = None,
+        weight: float = 1.0,
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
 
@@ -150,15 +182,39 @@ class Memory:
             idempotency_key: name of the job where a retry may carry another receipt; once per objective.
             action: what the agent did, as text; memlift credits shown memories by how much of them it used.
             child: the memory written from this attempt; its value enters the target of memq.
+            weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
 
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
-            "idempotency_key": idempotency_key, "action": action, "child": child,
+            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight,
         }  # fmt: skip
         return self.settle_many([row])[0]
+
+    def revise(
+        self,
+        recalled: Recall | str,
+        reward: float | None,
+        reason: str,
+        *,
+        source: str = "env",
+        valid: bool = True,
+        objective: str = "success",
+        dry_run: bool = False,
+        **more: Any,
+    ) -> Mended:
+        """Replace the outcome of a settled receipt: a merge that was reverted, a judge who was wrong.
+
+        What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
+        been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
+        the history; a rollback to before the revision takes it back. Telling the same again changes nothing.
+        Arguments and errors are those of ``settle`` (``more``: action, child, idempotency_key, weight); a receipt that
+        is not settled for this objective is an error too. ``dry_run`` changes nothing, and tells what would change.
+        """
+        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
+        return revise.revise(self.bank, row, reason, dry_run=dry_run)
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
@@ -183,6 +239,8 @@ class Memory:
         value: float | None = None,
         merge: float | None = 0.98,
         supersedes: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires: datetime | timedelta | float | None = None,
     ) -> str:
         """Keep an experience; returns its id, or the id of the memory that says the same already.
 
@@ -195,15 +253,18 @@ class Memory:
                 memory ids.
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
-            merge: equal bodies of one kind merge, found by all keys, when their keys' cosine reaches this; None: never.
+            merge: equal bodies of one kind and metadata merge, found by all keys, when their keys' cosine reaches
+                this; None: never.
             supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
+            metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16 kB of JSON at most.
+            expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
 
         Raises:
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
         """
         row = {
             "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
-            "value": value, "merge": merge, "supersedes": supersedes,
+            "value": value, "merge": merge, "supersedes": supersedes, "metadata": metadata, "expires": expires,
         }  # fmt: skip
         return self.remember_many([row])[0]
 
@@ -223,9 +284,15 @@ class Memory:
         """One memory, whatever its status."""
         return explain.item_of(self.bank, id)
 
-    def items(self, status: str | None = "active") -> list[Item]:
-        """Memories of a status (None: of any), oldest first."""
-        return explain.items_of(self.bank, status)
+    def items(
+        self, status: str | None = "active", *, filter: Filter | None = None, limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Item]:  # fmt: skip
+        """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any), oldest first.
+
+        Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` as in ``recall``.
+        """
+        return explain.items_of(self.bank, status, filter=filter, limit=limit, after=after)
 
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
@@ -272,24 +339,19 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ------------------------------------------------------------------------------------------------ mending
+    # each has a dry run, which changes nothing and tells exactly what would change; the reason is for the log
     def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
         """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
         return mend.archive(self.bank, [id], reason, dry_run=dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
-        """Take memories out of recall that are not to be trusted, with all that was written while they were shown.
+        """Take memories out of recall that are not to be trusted.
 
-        Args:
-            ids: the memories.
-            reason: for the log.
-            descendants: also what was written under a recall that showed them, and so on, and later versions.
-            dry_run: change nothing, tell exactly what would change.
+        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions.
         """
         return mend.quarantine(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
@@ -298,20 +360,39 @@ class Memory:
         return mend.restore(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
 
     def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-        """Back to what a receipt saw, or to a time; a time just before a rollback takes it back. See ``mend.rollback``.
+        """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970); see ``mend.rollback``.
 
-        Args:
-            to: a receipt ("r12" or the Recall), or a time: ``datetime``, ISO text, or seconds since 1970.
-            reason: for the log.
-            dry_run: change nothing, tell exactly what would change.
+        A time just before a rollback takes it back.
         """
         return mend.rollback(self.bank, to, reason, dry_run=dry_run)
 
-    def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
-        """Take out what nothing needs, for good.
+    def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
+        """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
 
-        Args:
-            keep: so many of the newest receipts keep the candidates that were not selected.
-            dry_run: change nothing, tell exactly what would change.
+        Its keys, body, vectors, values, events and lines of receipts go, and the queries, actions and reasons of this
+        scope that quote it. What stays is its number, status "erased", when, why, and who descends from it; memories
+        that were made from it are others. A text that another row says too stays as that row's. The files are written
+        anew, so that nothing of it is left in them; copies that were made before (exports, backups) are yours to find.
+
+        Raises:
+            BadInput: unknown memory, or inside ``transaction()``.
+            StoreError: another process keeps SQLite's log in use; erase once more when it is done.
+        """
+        return erase.erase(self.bank, id, reason, dry_run=dry_run)
+
+    def drop_scope(self, name: str, reason: str) -> dict[str, int]:
+        """Erase a scope with everything in it, for good; returns how many rows went, by table.
+
+        Where it is this memory's own scope, the memory is closed.
+        """
+        removed = erase.drop_scope(self.bank, name, reason)
+        if name == self.scope:
+            self.close()
+        return removed
+
+    def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
+        """Take out what nothing needs, for good; what has expired is archived.
+
+        The newest ``keep`` receipts keep the candidates that were not selected.
         """
         return compact.compact(self.bank, keep=keep, dry_run=dry_run)

@@ -41,6 +41,7 @@ class MiniLM:
 
     id = NAME
     dim = DIM
+    gate = 0.25  # what ``embedders.measured_gate`` finds
 
     def __init__(self, progress: Callable[[int, int, str], None] | None = None) -> None:
         self._progress = progress

@@ -73,10 +73,11 @@ def _embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
     if pinned != chosen.id:
         raise StoreError(
             "the store was made with another embedder",
+            code="other_embedder",
             got=chosen.id,
             expected=pinned,
             where=store.where,
-            do="leave embedder out, or export the memories into a new store",
+            do="leave embedder out, or change it: evolvent memory reembed STORE --embedder NAME",
         )
     return chosen
 
@@ -91,6 +92,7 @@ def _range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tupl
     if wanted is not None and (lo, hi) != given:
         raise StoreError(
             "the scope was made with another reward range",
+            code="other_reward_range",
             got=given,
             expected=(lo, hi),
             where=f"{store.where}, scope {scope!r}",

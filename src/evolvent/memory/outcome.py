@@ -27,11 +27,16 @@ class Outcome:
     key: str | None
     action: str | None
     child: int | None
+    weight: float = 1.0
+
+    def repeats(self, first: Outcome) -> bool:
+        """Whether this tells what the first told, or less of it."""
+        return not _told(self, first)
 
 
 def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     """Check one row of ``settle_many``."""
-    known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child")
+    known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight")
     unknown = [name for name in row if name not in known]
     if unknown or "recalled" not in row or "reward" not in row:
         expected = f"recalled, reward and any of {known[2:]}"
@@ -55,7 +60,10 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
         clean_word(key, what="an idempotency key", where=where, limit=500)
     child = row.get("child")
     child = None if child is None else parse_id(child, "m", "memory", where)
-    return Outcome(number, reward, source, valid, objective, key, action, child)
+    weight = finite(row.get("weight", 1.0), what="weight", where=where, lo=0.0, hi=1.0)
+    if weight == 0.0:
+        raise BadInput("an outcome without weight says nothing", got=weight, expected="above 0, at most 1", where=where)
+    return Outcome(number, reward, source, valid, objective, key, action, child, weight)
 
 
 def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> None:
@@ -73,15 +81,20 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
         (x.receipt, x.objective, x.valid, x.reward) == (o.receipt, o.objective, False, o.reward) for x in known
     ):
         return
-    told = {
-        name: (getattr(o, name), getattr(first, name))
-        for name in ("valid", "reward", "source", "action", "child")
-        if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
-    }
-    if told:
+    if told := _told(o, first):
         raise BadInput(
             f"the receipt is settled already for {o.objective!r}, with another outcome",
             got={name: now for name, (now, _) in told.items()}, expected={name: was for name, (_, was) in told.items()},
-            where=f"settle({receipt_id(o.receipt)!r})",
-            do="the first outcome stands; keep a second opinion as another objective: settle(…, objective='…')",
+            where=f"settle({receipt_id(o.receipt)!r})", code="settled_already",
+            do="the first outcome stands; if it was wrong: revise(receipt, reward); keep a second opinion as another "
+            "objective: settle(…, objective='…')",
         )  # fmt: skip
+
+
+def _told(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
+    """What one outcome says otherwise than the first: ``{name: (now, first)}``."""
+    return {
+        name: (getattr(o, name), getattr(first, name))
+        for name in ("valid", "reward", "source", "action", "child", "weight")
+        if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
+    }

@@ -39,14 +39,14 @@ class Policy:
     """Memories shown at most."""
     pool: int = 10
     """Candidates kept by similarity before ranking (k1 of MemRL)."""
-    gate: float = 0.3
-    """Strict lower bound of the cosine, whatever ranks. It belongs to the embedder: .3 suits all-MiniLM-L6-v2; see
-    health()."""
+    gate: float | None = None
+    """Strict lower bound of the cosine, whatever ranks; default: the embedder's (``embedders.gate_of``), as receipts
+    and health() tell."""
     relevance: Literal["cosine", "hybrid"] = "cosine"
-    """cosine of the keys; hybrid: the mean of the cosine and of how much of the task's rare words the key covers."""
+    """cosine of the keys; hybrid: 3/4 of it, and 1/4 how many of the words that tell the nearest keys apart are
+    there."""
     margin: float = 2.0
-    """Candidates this much less relevant than the most relevant one are left out (2: none); never the nearest by
-    cosine."""
+    """Candidates this much less relevant than the most relevant one are left out (2: none)."""
     epsilon: float = 0.0
     """Probability of showing k random members of the pool instead of the best."""
     q_init: float | Literal["low", "middle", "high"] = "middle"
@@ -63,7 +63,7 @@ class Policy:
         if self.relevance not in ("cosine", "hybrid"):
             raise BadInput("unknown relevance", got=self.relevance, expected="cosine or hybrid", where=_where(self))
         within(self, 0.0, 1.0, "epsilon")
-        if math.isnan(self.gate):
+        if self.gate is not None and math.isnan(self.gate):
             raise BadInput("gate is not a number", got=self.gate, expected="a cosine, -1..1", where=_where(self))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.candidates import Records, Request, candidates, drawn
+from evolvent.memory.candidates import Found, Records, Request, candidates, drawn
+from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
+from evolvent.memory.keys import ask_expired
+from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
-from evolvent.memory.relevance import document_counts
 from evolvent.memory.rule import Candidates, Ranking
-from evolvent.memory.store.engine import Connection, among, marks, put_text
+from evolvent.memory.store.engine import Connection, Subset, among, marks, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
 
 
@@ -39,12 +42,17 @@ class Pool:
         return self.seen.q_N if self.ranking.value is None else self.ranking.value
 
 
-def request_of(
-    bank: Bank, task: str, *, k: int | None, stage: str, policy: str | Policy | None, kinds: Sequence[str] | None,
-    seed: int | None, frozen: bool, is_test: bool,
-) -> Request:  # fmt: skip
-    """Check the arguments of one recall."""
+def requests_of(
+    bank: Bank, tasks: Sequence[str], *, k: int | None = None, stage: str = "solve", policy: str | Policy | None = None,
+    kinds: Sequence[str] | None = None, filter: Filter | None = None, seed: int | None = None, frozen: bool = False,
+    is_test: bool = False,
+) -> list[Request]:  # fmt: skip
+    """Check the arguments of recalls, which are the same for all tasks."""
+    if isinstance(tasks, str):
+        raise BadInput("tasks is a single text", got=tasks, expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
+    if chosen.gate is None:
+        chosen = replace(chosen, gate=gate_of(bank.embedder))
     size = chosen.k if k is None else k
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
@@ -54,56 +62,136 @@ def request_of(
     if seed is not None and not 0 <= seed < 1 << 63:
         raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
-    return Request(task, size, stage, chosen, wanted, seed, bool(frozen), bool(is_test))
+    clauses = parse(filter, "recall(filter=…)")
+    return [Request(task, size, stage, chosen, wanted, clauses, seed, bool(frozen), bool(is_test)) for task in tasks]
 
 
-def recall(bank: Bank, request: Request) -> Recall:
-    """Run one recall and write its receipt (one transaction)."""
-    task = clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS)
-    digest, policy = content_hash(task), request.policy
-    among_what = rule_of(policy).candidates
-    model = bank.embedder.id if among_what == "near" else None
-    words = task if model and policy.relevance == "hybrid" else ""
+@dataclass
+class _Asked:
+    """One recall that is checked, and what is known before the memory is searched."""
+
+    request: Request
+    task: str
+    digest: str
+    vec: np.ndarray | None  # of the task; None under a rule that compares nothing
+
+    def found(self, bank: Bank) -> Found:
+        """The candidates."""
+        return candidates(bank, self.request, self.vec)
+
+    def drawn(self, bank: Bank, found: Found, seed: int) -> Found:
+        """The candidates, under a rule that draws them."""
+        return drawn(bank, self.request, seed) if rule_of(self.request.policy).candidates == "any" else found
+
+
+def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
+    """Vectors of tasks: new texts are embedded together, and no lock is held meanwhile."""
+    tasks = [clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS) for request in requests]
+    digests = [content_hash(task) for task in tasks]
+    compared = [rule_of(request.policy).candidates == "near" for request in requests]
+    near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}
     # questions come before what needs an answer: a server gets them together
     with bank.store.session() as db, bank.store.translated("reading"):
-        stored, asked = bank.stored(db, [digest] if model else ()), document_counts(db, bank, words)
+        stored = bank.stored(db, near)
+        expired = ask_expired(db, bank)
         bank.index.catch_up()
-        stored, counts = list(stored), dict(asked)
-    vec = bank.vectors({digest: task}, stored)[digest] if model else None
+        stored, requests = list(stored), _within(bank, requests, expired)
+    vectors = bank.vectors(near, stored)
+    vecs = [vectors[digest] if yes else None for digest, yes in zip(digests, compared, strict=True)]
+    return [_Asked(*each) for each in zip(requests, tasks, digests, vecs, strict=True)]
+
+
+def _within(bank: Bank, requests: Sequence[Request], expired: Iterable[tuple]) -> list[Request]:
+    """Requests with what their kinds and filter (the same for all) leave of the memories that have not ``expired``."""
+    gone = np.array([seq for (seq,) in expired], np.int64)
+    if not requests:
+        return []
+    only, without = bank.metadata.find(requests[0].filter) if requests[0].filter else (None, gone[:0])
+    subset = Subset(requests[0].kinds, only, np.union1d(gone, without))
+    return [replace(request, subset=subset) for request in requests]
+
+
+def search(bank: Bank, request: Request) -> list[Recalled]:
+    """What a frozen recall would show, and nothing written: no receipt, no lock that a writer holds is waited for."""
+    (asked,) = _asked(bank, [request])
+    request = asked.request
+    seed = seed_tree(bank.seed, "search", asked.digest) if request.seed is None else request.seed
+    with bank.store.session() as db, bank.store.snapshot(), bank.store.translated("reading"):
+        found = asked.drawn(bank, asked.found(bank), seed)
+        records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
+        pool = _rank(request, records.pool(found), found.cosine, seed)
+        about = {row[0]: row for row in texts}
+    return [_item(bank, request, pool, about, i) for i in pool.selected if i not in pool.omitted]
+
+
+def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
+    """Run recalls in their order and write their receipts (one transaction)."""
+    asked = _asked(bank, requests)
     with bank.store.session():
-        found = candidates(bank, request, vec, counts)
-        # searched before taking the write lock, so that other processes wait for the receipt only
+        found = [each.found(bank) for each in asked]
+        # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
             newest = db.execute(
-                "SELECT (SELECT coalesce(max(seq), 0) FROM recall), (SELECT coalesce(max(seq), 0) FROM value_event), "
+                f"SELECT (SELECT coalesce(max(seq), 0) FROM recall), {events.NEWEST}, "
                 "(SELECT coalesce(max(seq), 0) FROM audit)"
             )
-            records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
+            told = _told(db, bank, asked, found)
             if bank.index.catch_up():
-                found = candidates(bank, request, vec, dict(document_counts(db, bank, words)))
-                records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
-            last, event_seq, audit_seq = newest.fetchone()
-            number = last + 1
-            seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
-            if among_what == "any":
-                found = drawn(bank, request, seed)
-                records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
-            pool = _rank(request, records.pool(found), found.cosine, seed)
-            about = {row[0]: row for row in texts}
-            if vec is None:
-                put_text(db, digest, task)
-            else:
-                bank.put_embedding(db, digest, task, vec)
-            db.execute(
-                "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
-                "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
-                f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
-                (number, bank.scope_id, request.stage, digest, model, digest, policy.name, to_params(policy), seed,
-                 request.frozen, request.is_test, pool.explored, bank.index.newest, event_seq, audit_seq,
-                 bank.index.count(request.kinds), len(pool.seen.ids), time.time()),
-            )  # fmt: skip
-            _write_items(db, number, pool, about)
-            return _receipt(bank, request, number, pool, about)
+                requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
+                asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
+                found = [each.found(bank) for each in asked]
+                told = _told(db, bank, asked, found)
+            last, *moment = newest.fetchone()
+            return [
+                _written(db, bank, last + place, each, one, *moment, *about)
+                for place, (each, one, about) in enumerate(zip(asked, found, told, strict=True), start=1)
+            ]
+
+
+def _told(db: Connection, bank: Bank, asked: Sequence[_Asked], found: Sequence[Found]) -> list[tuple]:
+    """Ask for the records and texts of candidates."""
+    return [
+        (Records(db, bank, each.request, one.seqs), _texts(db, one.seqs))
+        for each, one in zip(asked, found, strict=True)
+    ]
+
+
+def _written(
+    db: Connection, bank: Bank, number: int, asked: _Asked, found: Found, event_seq: int, audit_seq: int,
+    records: Records, texts: Iterable[tuple],
+) -> Recall:  # fmt: skip
+    """Rank the candidates of one recall, and write its receipt."""
+    request, policy = asked.request, asked.request.policy
+    seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
+    lots = asked.drawn(bank, found, seed)
+    if lots is not found:
+        found, records, texts = lots, Records(db, bank, request, lots.seqs), _texts(db, lots.seqs)
+    pool = _rank(request, records.pool(found), found.cosine, seed)
+    about = {row[0]: row for row in texts}
+    if asked.vec is None:
+        put_text(db, asked.digest, asked.task)
+    else:
+        bank.put_embedding(db, asked.digest, asked.task, asked.vec)
+    db.execute(
+        "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
+        "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
+        f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
+        (number, bank.scope_id, request.stage, asked.digest, None if asked.vec is None else bank.embedder.id,
+         asked.digest, policy.name, to_params(policy), seed, request.frozen, request.is_test, pool.explored,
+         bank.index.newest, event_seq, audit_seq, bank.index.count(request.subset), len(pool.seen.ids), time.time()),
+    )  # fmt: skip
+    _write_items(db, number, pool, about)
+    return Recall(
+        id=receipt_id(number),
+        items=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i not in pool.omitted),
+        omitted=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i in pool.omitted),
+        pool_size=len(pool.seen.ids),
+        stage=request.stage,
+        policy=policy.name,
+        frozen=request.frozen,
+        is_test=request.is_test,
+        explored=pool.explored,
+    )
 
 
 def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int) -> Pool:
@@ -152,7 +240,7 @@ def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
     """Ask what the receipt says about candidates."""
     return among(
         db,
-        "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body FROM memory m "
+        "SELECT m.seq, m.content_version, m.kind, m.polarity, k.body, b.body, m.meta FROM memory m "
         "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})",
         seqs,
     )
@@ -172,37 +260,23 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
         sim, q, value, z_sim, z_q, bonus, score, propensity = numbers
         id_, taken, left = seen.ids[i], i in chosen, i in pool.omitted
         rows.append((
-            number, id_, place[i], sim, q, value, seen.rows[i].value.n, z_sim, z_q, bonus, score, True, taken, left,
+            number, id_, place[i], sim, q, value, seen.rows[i].value.n, z_sim, z_q, bonus, score, taken, left,
             propensity, taken and not left, about[id_][1],
         ))  # fmt: skip
-    db.executemany(f"INSERT INTO recall_item VALUES({marks(17)})", rows)
+    db.executemany(f"INSERT INTO recall_item VALUES({marks(16)})", rows)
 
 
-def _receipt(bank: Bank, request: Request, number: int, pool: Pool, about: Mapping[int, tuple]) -> Recall:
-    seen, value = pool.seen, pool.value
-
-    def item(i: int) -> Recalled:
-        _, _, kind, polarity, key, body = about[seen.ids[i]]
-        v = seen.rows[i].value
-        spread = events.uncertainty(v, bank.reward_range)
-        return Recalled(
-            id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=float(value[i]), n=v.n,
-            uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),
-            score=float(pool.ranking.score[i]), propensity=float(pool.propensity[i]),
-            why=_why(request, pool, i, float(value[i]), spread),
-        )  # fmt: skip
-
-    return Recall(
-        id=receipt_id(number),
-        items=tuple(item(i) for i in pool.selected if i not in pool.omitted),
-        omitted=tuple(item(i) for i in pool.selected if i in pool.omitted),
-        pool_size=len(seen.ids),
-        stage=request.stage,
-        policy=request.policy.name,
-        frozen=request.frozen,
-        is_test=request.is_test,
-        explored=pool.explored,
-    )
+def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], i: int) -> Recalled:
+    seen, value = pool.seen, float(pool.value[i])
+    _, _, kind, polarity, key, body, meta = about[seen.ids[i]]
+    v = seen.rows[i].value
+    spread = events.uncertainty(v, bank.reward_range)
+    return Recalled(
+        id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=value, n=v.n,
+        uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),
+        score=float(pool.ranking.score[i]), propensity=float(pool.propensity[i]),
+        why=_why(request, pool, i, value, spread), metadata=json.loads(meta or "{}"),
+    )  # fmt: skip
 
 
 def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> str:
@@ -242,6 +316,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             if name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall",
+                    code="not_handed_out",
                     got=name,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
                     where=where,
@@ -250,9 +325,42 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():
-            raise BadInput("the receipt is settled already", where=where, do="call shown() before settle()")
+        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid AND replaced_by IS NULL"
+        if db.execute(settled, (number,)).fetchone():
+            raise BadInput(
+                "the receipt is settled already", where=where, code="settled_already", do="call shown() before settle()"
+            )
         db.executemany(
             "UPDATE recall_item SET shown=? WHERE recall_id=? AND memory_id=?",
             [(seq in wanted, number, seq) for seq in offered.values()],
         )
+
+
+def newest_receipt(bank: Bank) -> int:
+    """Number of the newest receipt of the store, 0 when there is none."""
+    row = bank.store.row("SELECT coalesce(max(seq), 0) FROM recall")
+    assert row is not None
+    return row[0]
+
+
+def forget(bank: Bank, after: int) -> None:
+    """Take back the receipts of a scope that are newer than a number, as if they had never been asked for.
+
+    Raises:
+        BadInput: something came of one of them: an outcome, or a memory that was written under it.
+    """
+    newer = (bank.scope_id, after)
+    with bank.store.write() as db:
+        used = db.execute(
+            "SELECT r.seq FROM recall r WHERE r.scope_id=? AND r.seq>? AND (EXISTS (SELECT 1 FROM outcome o WHERE "
+            "o.recall_id = r.seq) OR EXISTS (SELECT 1 FROM memory m WHERE m.made_in = r.seq)) LIMIT 1",
+            newer,
+        ).fetchone()
+        if used is not None:
+            do = "go on with the version that made this run, or start a new one; nothing was changed"
+            raise BadInput("the memory has learned more than its position says", got=receipt_id(used[0]),
+                           expected=f"nothing behind {receipt_id(after)}", where=bank.store.where, do=do)  # fmt: skip
+        db.execute(
+            "DELETE FROM recall_item WHERE recall_id IN (SELECT seq FROM recall WHERE scope_id=? AND seq>?)", newer
+        )
+        db.execute("DELETE FROM recall WHERE scope_id=? AND seq>?", newer)

@@ -33,6 +33,7 @@ class _Receipt:
     items: list[Shown] = field(default_factory=list)
     serial: int = 0  # outcomes of any kind so far
     settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome
+    revised: list[int] = field(default_factory=list)  # outcomes that others replaced
 
     def __post_init__(self) -> None:
         self.rule = rule_of(self.policy)
@@ -54,13 +55,13 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
     All are read, then computed, then written: a server is asked as often for many as for one.
     """
     with bank.store.write() as db:
-        receipts, jobs, said, children, last_outcome, last_event = _read(db, bank, outcomes)
+        receipts, jobs, said, children, last_outcome, last_event = read(db, bank, outcomes)
         ids: list[int] = []
         new: list[_New] = []
         rows: list[tuple] = []
         for o in outcomes:
             receipt = receipts[o.receipt]
-            id_ = _earlier(receipt, jobs, o)
+            id_ = _earlier(receipt, jobs, said, o)
             if id_ is not None:
                 check_same(o, said.get(id_), said.values())
             else:
@@ -69,7 +70,7 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
                 id_ = last_outcome + 1 + len(new)
                 new.append((id_, o, receipt))
                 said[id_] = o
-                rows.append(_row(db, bank, id_, o, receipt.serial))
+                rows.append(row_of(db, bank, id_, o, receipt.serial))
                 receipt.serial += 1
                 if o.valid:
                     receipt.settled[o.objective] = id_
@@ -78,17 +79,13 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
             ids.append(id_)
         told = changes_of(db, [id_ for id_ in ids if id_ <= last_outcome])
         entries = events.Entries(bank.scope_id, last_event)
-        told |= _credit(db, bank, new, entries)
-        db.executemany(
-            "INSERT INTO outcome(outcome_id, scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
-            f"action_hash, child, created_at) VALUES({marks(11)})",
-            rows,
-        )
+        told |= credit(db, bank, new, entries)
+        db.executemany(INSERT, rows)
         entries.write(db)
     return [told.get(id_, []) for id_ in ids]
 
 
-def _read(
+def read(
     db: Connection, bank: Bank, outcomes: Sequence[Outcome]
 ) -> tuple[dict[int, _Receipt], _Jobs, dict[int, Outcome], set[int], int, int]:
     """The receipts, jobs and outcomes that were reported before, children that exist, the newest outcome and event."""
@@ -104,8 +101,9 @@ def _read(
     )
     before = among(
         db,
-        "SELECT o.recall_id, o.objective, o.valid, o.outcome_id, o.reward, o.source, t.body, o.child FROM outcome o "
-        "LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id IN ({})",
+        "SELECT o.recall_id, o.objective, o.valid, o.outcome_id, o.reward, o.source, t.body, o.child, o.weight, "
+        "o.replaced_by IS NOT NULL FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash "
+        "WHERE o.recall_id IN ({}) ORDER BY o.outcome_id",
         numbers,
     )
     reported = [
@@ -122,9 +120,7 @@ def _read(
         db, "SELECT seq FROM memory WHERE scope_id=? AND seq IN ({})",
         [o.child for o in outcomes if o.child is not None], bank.scope_id,
     )  # fmt: skip
-    newest = db.execute(
-        "SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), (SELECT coalesce(max(seq), 0) FROM value_event)"
-    )
+    newest = db.execute(f"SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), {events.NEWEST}")
     receipts = {seq: _Receipt(stage, from_params(params), bool(is_test)) for seq, stage, params, is_test in found}
     for number in numbers:
         if number not in receipts:
@@ -132,10 +128,12 @@ def _read(
     for number, seq, shown, propensity in items:
         receipts[number].items.append(Shown(seq, bool(shown), propensity))
     said: dict[int, Outcome] = {}
-    for number, objective, valid, id_, reward, source, action, child in before:
-        said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child)
+    for number, objective, valid, id_, reward, source, action, child, weight, replaced in before:
+        said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight)
         receipts[number].serial += 1
-        if valid:
+        if replaced:
+            receipts[number].revised.append(id_)
+        elif valid:
             receipts[number].settled[objective] = id_
     jobs: _Jobs = {}
     for objective, key, id_, valid in chain.from_iterable(reported):
@@ -143,15 +141,25 @@ def _read(
     return receipts, jobs, said, {seq for (seq,) in children}, *newest.fetchone()
 
 
-def _earlier(receipt: _Receipt, jobs: _Jobs, o: Outcome) -> int | None:
+def _earlier(receipt: _Receipt, jobs: _Jobs, said: Mapping[int, Outcome], o: Outcome) -> int | None:
     """The outcome of this objective that this one repeats: same idempotency key, or same receipt already settled."""
     for id_, valid in jobs.get((o.objective, o.key), ()) if o.key is not None else ():
         if valid >= o.valid:
             return id_
+    for id_ in receipt.revised:  # a retry that comes after the revision
+        if said[id_].objective == o.objective and o.repeats(said[id_]):
+            return id_
     return receipt.settled.get(o.objective)
 
 
-def _row(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int) -> tuple:
+INSERT = (
+    "INSERT INTO outcome(outcome_id, scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
+    f"action_hash, child, created_at, weight, place) VALUES({marks(13)})"
+)
+
+
+def row_of(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int, place: int | None = None) -> tuple:
+    """What ``INSERT`` writes of an outcome."""
     digest = None
     if o.action is not None:
         digest = content_hash(o.action)
@@ -159,11 +167,16 @@ def _row(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int) -> tuple
     # an invalid outcome has a key of its own when none was given: several may precede the valid one
     automatic = f"receipt:{receipt_id(o.receipt)}/{o.objective}" + ("" if o.valid else f"/{serial}")
     key = f"key:{o.key}" if o.key else automatic
-    return (id_, bank.scope_id, o.receipt, o.objective, o.source, o.reward, o.valid, key, digest, o.child, time.time())
+    return (
+        id_, bank.scope_id, o.receipt, o.objective, o.source, o.reward, o.valid, key, digest, o.child, time.time(),
+        o.weight, place,
+    )  # fmt: skip
 
 
-def _credit(db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries) -> dict[int, list[ValueChange]]:
-    """Enter what valid outcomes change; returns it by outcome."""
+def credit(
+    db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries, then: events.Values | None = None
+) -> dict[int, list[ValueChange]]:
+    """Enter what valid outcomes change; returns it by outcome. ``then``: the values they meet, if not those of now."""
     due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
     acted = {m for _, o, r in due if o.action is not None and r.rule.bodies for m in r.used}
     bodies = among(
@@ -177,6 +190,9 @@ def _credit(db: Connection, bank: Bank, new: Sequence[_New], entries: events.Ent
         ids.update((item.id for item in r.items), *near.values(), () if o.child is None else (o.child,))
     asked = {at: events.ask(db, ids, *at) for at, ids in wanted.items()}
     values = {at: events.loaded(rows) for at, rows in asked.items()}
+    if then is not None:
+        values = {at: {m: known._replace(value=events.value_in(then, (m, *at), known.q_init))
+                       for m, known in rows.items()} for at, rows in values.items()}  # fmt: skip
     texts: dict[int, str] = dict(bodies)
     told = {}
     for (id_, o, r), near in zip(due, depths, strict=True):
@@ -201,7 +217,8 @@ def _events(
     if receipt.rule.bodies and o.action is not None and used:
         weights = dict(zip(used, lift.use_weights([texts[m] for m in used], o.action), strict=True))
     settled = Settled(reward, receipt.items, values, depths, child, weights, bank.reward_range)
-    return [change.event(*at, reward) for change in receipt.rule.credit(receipt.policy, settled)]
+    made = receipt.rule.credit(receipt.policy, settled)
+    return [events.weighed(change.event(*at, reward), o.weight) for change in made]
 
 
 def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, bool], dict[int, list[int]]]:

@@ -68,10 +68,12 @@ def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: fl
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} is not a number", got=value, expected="a finite number", where=where) from error
+        raise BadInput(f"{what} is not a number", got=value, expected="a finite number", where=where,
+                       code="out_of_range") from error  # fmt: skip
     if not math.isfinite(number) or not lo <= number <= hi:
         raise BadInput(
             f"{what} is out of range",
+            code="out_of_range",
             got=number,
             expected=f"a finite number in {lo:g}..{hi:g}",
             where=where,

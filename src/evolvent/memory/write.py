@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, memory_id
+from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
-from evolvent.memory.relevance import count_words
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
@@ -37,21 +37,25 @@ class Draft:
     supersedes: int | None
     parents: tuple[int, ...]
     receipt: int | None
+    meta: str | None = None
+    expires_at: float | None = None
 
 
 def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     """Check one row of ``remember_many``."""
-    known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes")
+    known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes", "metadata",
+             "expires")  # fmt: skip
     unknown = [name for name in row if name not in known]
     if unknown or "key" not in row or "body" not in row:
         raise BadInput(
             "not a memory", got=sorted(row), expected=f"key, body and any of {known[2:]}", where="remember_many"
         )
-    return _draft(
+    draft = _draft(
         bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
         source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
         supersedes=row.get("supersedes"), parents=_parents(bank, row.get("parents", ())),
     )  # fmt: skip
+    return replace(draft, meta=stored(row.get("metadata")), expires_at=expiry(row.get("expires"), time.time()))
 
 
 def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[int], int | None]:
@@ -109,13 +113,10 @@ def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _write_all(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
     """Write drafts inside the transaction at hand; one id each, of the new memory or of the one it was merged into."""
-    new: list[tuple[int, str]] = []
-    ids = [memory_id(_write(db, bank, d, vectors[d.key_hash], new)) for d in drafts]
-    count_words(db, bank.scope_id, new)
-    return ids
+    return [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
 
 
-def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tuple[int, str]]) -> int:
+def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
     if d.supersedes is not None:
         status, replaced = db.execute(
             "SELECT status, superseded_by FROM memory WHERE seq=?", (d.supersedes,)
@@ -131,12 +132,9 @@ def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tupl
     if same is not None:
         seq = same[0]
         row = _insert(db, bank, d, vec, key_of=seq) if same[1] < keys.SAME_KEY else None
-        if row is not None:
-            new.append((row, d.key))
         _merge(db, bank, d, seq, row)
     else:
         seq = _insert(db, bank, d, vec)
-        new.append((seq, d.key))
     if d.supersedes is not None and d.supersedes != seq:
         _supersede(db, bank, d.supersedes, seq)
     return seq
@@ -145,11 +143,12 @@ def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, new: list[tupl
 def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> tuple[int, float] | None:
     """The oldest active memory that says the same, and how similar the nearest of its keys is.
 
-    It says the same when body, kind and polarity are equal, and one of its keys is equal or similar enough.
+    It says the same when body, kind, polarity and metadata are equal, and one of its keys is equal or similar enough.
     """
     if d.merge is None:
         return None
-    rows = db.execute(keys.WITH_BODY, (bank.scope_id, d.body_hash, d.kind, d.polarity)).fetchall()
+    same = (bank.scope_id, d.body_hash, d.kind, d.polarity, d.meta or "", time.time())
+    rows = db.execute(keys.WITH_BODY, same).fetchall()
     memory = {row: seq for row, seq, _ in rows}
     for _, seq, key_hash in rows:
         if key_hash == d.key_hash:
@@ -160,8 +159,12 @@ def _duplicate(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> tuple[i
 
 
 def _merge(db: Connection, bank: Bank, d: Draft, seq: int, row: int | None) -> None:
-    """The same lesson again: counted, its provenance kept, its value left to what was learned; ``row``: its key."""
+    """The same lesson again: counted, its provenance kept, its value left to what was learned; ``row``: its key.
+
+    It expires when the later of the two does.
+    """
     db.execute("UPDATE memory SET merged = merged + 1 WHERE seq=?", (seq,))
+    keys.extend_expiry(db, seq, d.expires_at)
     _link(db, seq, [p for p in d.parents if p < seq], "merged")
     put_text(db, d.key_hash, d.key)
     detail = {
@@ -185,23 +188,24 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int |
     q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
     seq = db.execute(
         "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
-        f"content_version, made_in, created_at) VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?) RETURNING seq",
+        "content_version, made_in, created_at, meta, expires_at) "
+        f"VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?,?,?) RETURNING seq",
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
-         d.value is not None, version, d.receipt, time.time()),
+         d.value is not None, version, d.receipt, time.time(), d.meta, d.expires_at),
     ).fetchone()[0]  # fmt: skip
     if key_of is None:
         _link(db, seq, d.parents, "retrieved")
     else:
-        _link(db, seq, [key_of], "merged", 0.0)
+        _link(db, seq, [key_of], "key")
     bank.store.dirty = True
     bank.index.append(seq, d.kind, vec)
     return seq
 
 
-def _link(db: Connection, child: int, parents: Sequence[int], relation: str, weight: float = 1.0) -> None:
+def _link(db: Connection, child: int, parents: Sequence[int], relation: str) -> None:
     db.executemany(
-        "INSERT INTO provenance(child, parent, relation, weight) VALUES(?,?,?,?) ON CONFLICT DO NOTHING",
-        [(child, p, relation, weight) for p in parents],
+        "INSERT INTO provenance(child, parent, relation) VALUES(?,?,?) ON CONFLICT DO NOTHING",
+        [(child, p, relation) for p in parents],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,8 @@ class _Step:
     action: str = ""
     at: int = -1  # decision of the record
     listed: bool = False  # whether the action was one of a list
+    earned: float | None = None  # once it is known
+    lesson: dict[str, Any] | None = None  # what to remember of it
 
 
 @dataclass
@@ -149,58 +152,64 @@ class Experience:
         return choose_by_value(prior_N, value_N, count_N, exploration=exploration, rng=rng(seed, "command"))
 
     # ------------------------------------------------------------------------------------------- when it is over
-    def learn(self, episode: Episode, engine: Engine, renderer: Renderer) -> str:
-        """Settle what was recalled and write lessons; returns a word about the last one.
+    def reflect(self, episode: Episode, engine: Engine, renderer: Renderer) -> str:
+        """Think of what to learn, without writing it; returns a word about the last lesson.
 
         Args:
             episode: the record of the attempt.
             engine: the model, which writes procedures where those are wanted.
             renderer: of its prompts.
         """
-        memory, turn = self.memory, self._last
-        if memory is None or turn is None or not (self.learns and turn.valid and self.steps) or self.use.how == "none":
+        turn = self._last
+        if self.memory is None or turn is None or not (self.learns and turn.valid and self.steps):
+            return ""
+        if self.use.how == "none":
             return ""
         # CREDIT
         # a score that was gained may be lost again, so what is still to come can leave the range of a whole attempt
         returns_T = np.clip(discounted(episode.rewards_T, gamma=self.use.discount), *self.env.reward_range)
-        # LEARN
-        rewards = [float(returns_T[step.at]) for step in self.steps]
-        written = [
-            self._write(memory, step, turn, g, engine, renderer) for step, g in zip(self.steps, rewards, strict=True)
-        ]
-        for step, g, (child, _) in zip(self.steps, rewards, written, strict=True):
-            if step.recall is not None:
-                memory.settle(step.recall, g, source="env", action=step.action, child=child)
-        return written[-1][1]
+        word = ""
+        for step in self.steps:
+            step.earned = float(returns_T[step.at])
+            step.lesson, word = self._lesson(step, turn, step.earned, engine, renderer)
+        return word
 
-    def _write(
-        self, memory: Memory, step: _Step, turn: Turn, value: float, engine: Engine, renderer: Renderer
-    ) -> tuple[str | None, str]:
-        """Write what this step taught; returns the memory's id and a word for the live line."""
-        parents, lessons = step.shown, self.use.lessons
+    def learn(self) -> None:
+        """Write the lessons and settle what was recalled: one transaction, in which no model is called."""
+        if self.memory is None:
+            return
+        # LEARN
+        with self.memory.transaction():
+            steps = [step for step in self.steps if step.earned is not None]
+            written = [None if step.lesson is None else self.memory.remember(**step.lesson) for step in steps]
+            for step, child in zip(steps, written, strict=True):
+                if step.recall is not None:
+                    self.memory.settle(step.recall, step.earned, source="env", action=step.action, child=child)
+
+    def _lesson(
+        self, step: _Step, turn: Turn, value: float, engine: Engine, renderer: Renderer
+    ) -> tuple[dict[str, Any] | None, str]:
+        """What to remember of this step, as arguments of ``remember``, and a word for the live line."""
+        lessons, row = self.use.lessons, {"key": step.key, "parents": step.shown}
         action = step.action if step.listed else str(turn.info.get("action", step.action))
         if self.use.how == "values" or (self.use.how == "both" and step.listed):
             if step.shown:  # a known experience: settling moves its value
                 return None, ""
             polarity = "success" if turn.success else "neutral"
-            new = memory.remember(step.key, action, kind="experience", polarity=polarity, value=value, parents=parents)
-            return new, ""
+            return {**row, "body": action, "kind": "experience", "polarity": polarity, "value": value}, ""
         if turn.success and _is_known(step, action):
             return None, ""
         if turn.success and "procedures" in lessons:
             body = self._procedure(step, engine, renderer)
-            return memory.remember(step.key, body, kind="script", polarity="success", parents=parents), "procedure"
+            return {**row, "body": body, "kind": "script", "polarity": "success"}, "procedure"
         if turn.success and "successes" in lessons and action:
-            return memory.remember(step.key, action, polarity="success", source="self", parents=parents), "success kept"
+            return {**row, "body": action, "polarity": "success", "source": "self"}, "success kept"
         if not turn.success and "corrections" in lessons:
             correction = self.env.review(self.task, seed_tree(self.seed, "review"))
             if correction is not None:
-                new = memory.remember(
-                    step.key, correction.body, polarity="neutral", source=correction.source, parents=parents
-                )
-                return new, "corrected"
+                return {**row, "body": correction.body, "source": correction.source}, "corrected"
         if not turn.success and "failures" in lessons and action:
-            return memory.remember(step.key, action, polarity="failure", source="self", parents=parents), "failure kept"
+            return {**row, "body": action, "polarity": "failure", "source": "self"}, "failure kept"
         return None, ""
 
     def _procedure(self, step: _Step, engine: Engine, renderer: Renderer) -> str:

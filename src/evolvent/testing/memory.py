@@ -1,7 +1,8 @@
 """``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
 
-Credit is in ``memory_credit``, selection in ``memory_selection``, writing in ``memory_store``, several threads,
-processes and sudden death in ``memory_shared``.
+Credit is in ``memory_credit``, selection in ``memory_selection``, writing in ``memory_store``, reading and
+listing in ``memory_verbs``, what is taken back or out in ``memory_mending``, several threads, processes and sudden
+death in ``memory_shared``.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ from collections.abc import Callable
 from itertools import count
 
 from evolvent.memory.memory import Memory
-from evolvent.testing import memory_credit, memory_selection, memory_shared, memory_store
+from evolvent.testing import (
+    memory_credit,
+    memory_mending,
+    memory_selection,
+    memory_shared,
+    memory_store,
+    memory_verbs,
+)
 
 Factory = Callable[..., Memory]
 """``factory(name, **options)`` opens the store called ``name`` (makes it when new) with ``Memory``'s options."""
 
 CHECKS: dict[str, Callable[[Factory], None]] = {
     check.__name__: check
-    for module in (memory_credit, memory_selection, memory_store, memory_shared)
+    for module in (memory_credit, memory_selection, memory_store, memory_verbs, memory_mending, memory_shared)
     for check in module.CHECKS
 }
 

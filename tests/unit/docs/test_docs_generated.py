@@ -41,3 +41,9 @@ def test_the_table_of_text_worlds_is_that_of_its_result_file():
 def test_the_page_of_what_language_models_learn_is_that_of_its_result_files():
     module = importlib.import_module("language_tables")
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/language_tables.py"
+
+
+def test_the_page_of_recall_is_that_of_its_result_file():
+    module = importlib.import_module("recall")
+    written = module.PAGE.read_text("utf-8")
+    assert written == module.page(json.loads(module.SOURCE.read_text("utf-8"))), "run benchmarks/recall.py --page"

@@ -7,9 +7,21 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "memory.md"
 
 
+def blocks(page=PAGE):
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_every_other_example_prints_what_it_says(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in [*blocks()[1:], *blocks(DOCS / "memory-embedders.md")]:
+        exec(compile(block, str(PAGE), "exec"), {})
+        expected = re.findall(r"# prints (.*)", block)
+        assert expected and capsys.readouterr().out.splitlines() == expected
+
+
 def test_the_example_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    block, *_ = blocks()
     exec(compile(block, str(PAGE), "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert printed[:2] == ["attempt 1: 0 memories, reward 0", "attempt 2: 1 memories, reward 1"]
@@ -24,6 +36,13 @@ def test_every_table_is_on_the_page_of_the_data_model():
     text = (DOCS / "memory-model.md").read_text(encoding="utf-8")
     described = [name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)]
     assert {table.name for table in schema.layout()} <= set(described)
+
+
+def test_every_code_of_an_error_is_in_the_table():
+    source = DOCS.parent / "src" / "evolvent" / "memory"
+    raised = {code for path in source.rglob("*.py") for code in re.findall(r'code="(\w+)"', path.read_text("utf-8"))}
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE.read_text(encoding="utf-8").partition("error.code")[2], re.M)
+    assert raised == {code for row in rows for code in re.findall(r"`(\w+)`", row)}
 
 
 def test_every_promise_names_a_test_that_exists():

@@ -41,6 +41,45 @@ def test_thirty_kinds_with_words_of_their_own():
             assert set(re.findall(r"{(\w)n}", wording)) == set(kind.slots), wording
 
 
+FUNCTION_WORDS = re.findall(
+    r"\w+",
+    "a about after all among an and any as at be by could count did do does during each for from give had "
+    "happened have hours how i if in into is it its least list long many me month more most much my name "
+    "number of off often on one or our out over per please shall should so some tell than that the their them "
+    "there they this those three through throughout time times to total under up was we were what when where "
+    "which while who whom with would you ",
+)
+
+
+def content(wording):
+    """Stems of the words that carry the meaning."""
+    found = re.findall(r"[a-z]+", re.sub(r"{\w+}('s)?", " ", wording.lower()))
+    return {word[:5].rstrip("s") for word in found if word not in FUNCTION_WORDS}
+
+
+def test_free_wordings_are_not_the_short_ones_again():
+    every = [w for kind in KINDS for w in (*kind.wordings, *kind.free_wordings)]
+    assert len(set(every)) == len(every) == 11 * N
+    for kind in KINDS:
+        short = set().union(*map(content, kind.wordings))
+        for wording in kind.free_wordings:
+            assert set(re.findall(r"{(\w)n}", wording)) == set(kind.slots), wording
+        for wording in kind.free_wordings[4:]:
+            assert not short & content(wording), (kind.name, wording, short & content(wording))
+
+
+def test_words_choose_which_wordings_are_asked(flights_db):
+    worlds = {words: world(flights_db, words=words) for words in ("short", "free", "any")}
+    asked = {words: {t.meta["wording"] for t in world.tasks("train", 600, 0)} for words, world in worlds.items()}
+    assert asked == {"short": set(range(3)), "free": set(range(3, 11)), "any": set(range(11))}
+    task = worlds["free"].tasks("heldout", 1, 0)[0]
+    assert task.text == BY_NAME[task.kind].question(task.meta["wording"], task.meta["constants"])
+    for one in worlds.values():
+        one.close()
+    with pytest.raises(BadInput, match="free"):
+        world(flights_db, words="fre")
+
+
 def test_every_kind_runs_and_its_three_definitions_differ(analyst):
     tasks = analyst.tasks("train", 2 * N, 0) + analyst.tasks("heldout", 2 * N, 0)
     seen = {kind.name: 0 for kind in KINDS}

@@ -53,11 +53,30 @@ async def begun(gate, coroutine):
     return task
 
 
-def test_the_verbs_are_those_of_memory():
-    for verb in ("recall", "shown", "settle", "remember", "remember_many", "explain"):
-        ours, theirs = inspect.signature(getattr(AsyncMemory, verb)), inspect.signature(getattr(Memory, verb))
-        assert ours == theirs, verb
-        assert inspect.iscoroutinefunction(getattr(AsyncMemory, verb))
+SYNCHRONOUS = {"transaction"}  # it would hold the write lock while the loop runs other things
+
+
+def test_every_verb_of_memory_has_an_async_twin():
+    verbs = {name for name, verb in vars(Memory).items() if inspect.isfunction(verb) and name[0] != "_"} - SYNCHRONOUS
+    ours = {name for name, verb in vars(AsyncMemory).items() if inspect.iscoroutinefunction(verb)}
+    assert len(verbs) > 20 and verbs - ours == set()
+    for verb in verbs - {"close"}:
+        assert inspect.signature(getattr(AsyncMemory, verb)) == inspect.signature(getattr(Memory, verb)), verb
+        assert getattr(AsyncMemory, verb).__doc__ == getattr(Memory, verb).__doc__
+
+
+def test_a_generator_is_read_where_it_belongs(memory):
+    here = threading.get_ident()
+
+    def rows():
+        assert threading.get_ident() == here, "the caller's generator ran on the memory's thread"
+        yield {"key": "a task", "body": "a lesson"}
+
+    async def main():
+        async with AsyncMemory(memory) as aio:
+            assert await aio.remember_many(rows()) == ["m3"]
+
+    asyncio.run(main())
 
 
 def test_200_at_once_are_200_one_by_one(tmp_path):

@@ -9,6 +9,8 @@ import pytest
 
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.memory import embedders, minilm
+from evolvent.memory.embedders import Function
+from evolvent.memory.memory import Memory
 
 PAIRS = (
     ("How many red-eye flights left Newark in May?", "Red-eyes out of Newark in June"),
@@ -180,3 +182,24 @@ def test_a_name_that_no_model_has_is_told(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match=r"no such embedder\n  got: .*nothing-here"):
         embedders.load(str(tmp_path / "nothing-here")).embed(["a"])
+
+
+def test_a_function_is_an_embedder():
+    asked = []
+
+    def function(texts):
+        asked.append(texts)
+        return [[3.0 * len(text), 4.0 * len(text)] for text in texts]  # a list will do
+
+    embedder = Function("lengths", function)
+    assert embedder.dim == 2 and embedder.id == "lengths"
+    np.testing.assert_allclose(embedder.embed(("ab", "c")), [[0.6, 0.8]] * 2, rtol=1e-6)
+    assert asked == [["dimension"], ["ab", "c"]]
+    with Memory(embedder=embedder, policy="rag") as memory:
+        assert memory.remember("ab", "body") == "m1" and memory.search("abc")[0].similarity == 1.0
+
+
+@pytest.mark.parametrize("gives", [[1.0, 2.0], [[1.0], [2.0]], [[[1.0]]], []])
+def test_a_function_of_the_wrong_shape_is_refused(gives):
+    with pytest.raises(BadInput, match="wrong shape"):
+        Function("wrong", lambda texts: gives).embed(["one"])

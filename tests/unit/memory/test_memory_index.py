@@ -8,6 +8,7 @@ import pytest
 from evolvent.memory.index import index as index_module
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.store.engine import Subset
 
 needs_graph = pytest.mark.skipif(importlib.util.find_spec("usearch") is None, reason="needs the extra scale")
 
@@ -61,7 +62,7 @@ def test_top_k_is_exact_with_filters_and_ties(bank):
     index, stored = memory.bank.index, stored_vectors(memory)
     for query in range(500, 600):
         for kinds, gate in ((None, -2.0), (["a"], -2.0), (["a", "none"], 0.3), (None, 0.5)):
-            seq, sim = index.search(table[query], limit=20, gate=gate, kinds=kinds)
+            seq, sim = index.search(table[query], limit=20, gate=gate, subset=Subset(kinds))
             truth = np.round((stored * table[query]).sum(1), 6)
             able = [
                 i for i in range(500)
@@ -78,7 +79,7 @@ def test_empty_and_zero(bank):
     memory, table = bank
     index = memory.bank.index
     assert index.search(table[0], limit=0)[0].size == 0
-    assert index.search(table[0], limit=5, kinds=["unknown"])[0].size == 0
+    assert index.search(table[0], limit=5, subset=Subset(["unknown"]))[0].size == 0
     assert index.search(table[0], limit=5, gate=1.0)[0].size == 0
 
 
@@ -117,9 +118,9 @@ def test_vectors_are_stored_once_and_never_change(bank):
         "UPDATE text_blob SET body = 'x'",
         "DELETE FROM memory",
         "UPDATE memory SET body_hash = key_hash",
-        "INSERT INTO provenance VALUES(1, 2, 'retrieved', 1.0)",
-        "INSERT INTO provenance VALUES(3, 3, 'retrieved', 1.0)",
-        "INSERT INTO provenance VALUES(900, 1, 'retrieved', 1.0)",
+        "INSERT INTO provenance VALUES(1, 2, 'retrieved')",
+        "INSERT INTO provenance VALUES(3, 3, 'retrieved')",
+        "INSERT INTO provenance VALUES(900, 1, 'retrieved')",
     ):
         with pytest.raises(Exception, match=r"written once|archived|CHECK|FOREIGN"):
             db.execute(sql)

@@ -86,7 +86,7 @@ def test_verify_finds_a_key_of_a_memory_that_says_something_else(tmp_path):
         memory.remember("north", "wear a hat")
         b = memory.remember("east", "wear a coat")
         with memory.bank.store.write() as db:
-            db.execute("INSERT INTO provenance(child, parent, relation, weight) VALUES(2, 1, 'merged', 0.0)")
+            db.execute("INSERT INTO provenance(child, parent, relation) VALUES(2, 1, 'key')")
         (found,) = verify(memory)
         assert (found.check, found.where) == ("memories", b) and "m1" in found.got
 

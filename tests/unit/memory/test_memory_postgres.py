@@ -16,6 +16,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
+from evolvent.memory.store.engine import Subset
 from evolvent.memory.store.opening import open_store
 from evolvent.memory.store.postgres import split_url
 from evolvent.memory.store.postgres_errors import explained
@@ -355,15 +356,15 @@ def test_search_agrees_with_sqlite(postgres_store, tmp_path):
     mine, theirs = indexes
     assert (mine.n, mine.newest) == (theirs.n, theirs.newest) == (150, 150)
     for kinds in (None, ["a"], ["b", "a"], ["none"]):
-        assert mine.count(kinds) == theirs.count(kinds)
-        draws = [index.sample(20, np.random.default_rng(1), kinds).tolist() for index in indexes]
+        assert mine.count(Subset(kinds)) == theirs.count(Subset(kinds))
+        draws = [index.sample(20, np.random.default_rng(1), Subset(kinds)).tolist() for index in indexes]
         assert draws[0] == draws[1]
         for task in ("key 3 x", "key 17 y", "nothing like it"):
             query = memories[0].embedder.embed([task])[0]
             for limit, gate in ((1, -2.0), (10, -2.0), (40, 0.5), (500, 0.3)):
-                found = [index.search(query, limit=limit, gate=gate, kinds=kinds) for index in indexes]
+                found = [index.search(query, limit=limit, gate=gate, subset=Subset(kinds)) for index in indexes]
                 assert found[0][0].tolist() == found[1][0].tolist() and found[0][1].tolist() == found[1][1].tolist()
-            near = [index.similarities([3, 149, 8, 8, 999, 1], query, kinds) for index in indexes]
+            near = [index.similarities([3, 149, 8, 8, 999, 1], query, Subset(kinds)) for index in indexes]
             assert near[0][0] == near[1][0] and near[0][1].tolist() == near[1][1].tolist()
     assert np.array_equal(mine.vectors([5, 3, 5]), theirs.vectors([5, 3, 5]))
     with pytest.raises(BadInput, match="dimension"):

@@ -1,9 +1,14 @@
 """What a recall lets in: the cosine decides, words only order; with the real embedder and questions in other words."""
 
+import math
+
+import numpy as np
 import pytest
 
 from evolvent import Memory
+from evolvent.memory import embedders
 from evolvent.memory.policies import preset
+from evolvent.memory.relevance import coverage, hybrid
 
 # the memory's key, and the same need in other words: no content word in common
 PAIRS = (
@@ -72,19 +77,58 @@ def test_the_nearest_stays_however_many_keys_share_words_with_the_task(right, ta
 
 
 def test_similarity_is_the_cosine_and_relevance_what_ranks(memory):
-    import numpy as np
-
     key, task = PAIRS[0]
     recall = memory.recall(task, frozen=True)
     item = next(i for i in recall.items if i.key == key)
     a, b = memory.embedder.embed([key, task])
-    assert item.similarity == pytest.approx(float(np.dot(a, b)), abs=1e-5) and item.similarity > memory.policy.gate
+    assert (
+        item.similarity == pytest.approx(float(np.dot(a, b)), abs=1e-5)
+        and item.similarity > 0.25 == memory.health()["gate"]
+    )
     assert item.relevance < item.similarity, "hardly a word in common"
     told = next(row for row in memory.explain(recall).data["pool"] if row["id"] == item.id)
     assert (told["similarity"], told["relevance"]) == (item.similarity, item.relevance)
     plain = memory.recall(task, policy="memrl", frozen=True).items[0]
     assert plain.similarity == plain.relevance
     assert all(i.similarity > 0.5 for i in memory.recall(task, policy=preset("memlift", gate=0.5)).items)
+
+
+def test_words_that_all_of_the_nearest_have_tell_nothing():
+    """By hand: of three keys, a word of one weighs ln(1 + 2.5 / 1.5)³, of two ln(1 + 1.5 / 2.5)³, and so on."""
+    keys = ["red eye flights in may", "long haul flights in may", "flights in june"]
+    one, two, all_ = (math.log1p((3 - n + 0.5) / (n + 0.5)) ** 3 for n in (1, 2, 3))
+    none = math.log1p(3.5 / 0.5) ** 3
+    total = one + two + 2 * all_
+    want = [1.0, (two + 2 * all_) / total, 2 * all_ / total]
+    assert coverage("red flights in May", keys) == pytest.approx(want)
+    assert coverage("zebra may", keys)[0] == pytest.approx(two / (two + none))
+    assert hybrid("red flights in may", keys, np.array([0.4, 0.6, 0.2])) == pytest.approx(
+        [0.3 + 0.25, 0.45 + 0.25 * want[1], 0.15 + 0.25 * want[2]], abs=1e-6
+    )
+    assert coverage("zebra", keys).tolist() == [0.0, 0.0, 0.0] and coverage("?", keys).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_rare_word_decides_between_keys_that_share_the_constants():
+    keys = [f"{what} flights of United in May" for what in ("long-haul", "red-eye", "cancelled", "late")]
+    with Memory(sync="normal") as memory:
+        memory.remember_many([{"key": key, "body": key, "merge": None} for key in keys])
+        assert memory.recall("Red-eye flights out of Newark in February", frozen=True).items[0].key == keys[1]
+
+
+def test_a_gate_belongs_to_its_embedder_and_a_receipt_tells_it():
+    class Shifted(embedders.Hashing):
+        gate = 0.75
+
+        def __init__(self):
+            super().__init__(64)
+            del self.__dict__["gate"]
+
+    assert embedders.measured_gate(embedders.load()) == pytest.approx(embedders.load().gate, abs=0.01)
+    with Memory(embedder=Shifted(), sync="normal") as memory:
+        memory.remember("alpha beta gamma delta", "body")
+        assert memory.recall("alpha beta zeta eta").items == () and memory.recall("alpha beta gamma delta").items
+        assert memory.explain("r1").data["params"]["gate"] == memory.health()["gate"] == 0.75
+        assert memory.recall("alpha beta zeta eta", policy=preset("memlift", gate=0.1)).items
 
 
 def test_a_random_recall_compares_nothing(memory):

@@ -54,3 +54,28 @@ def test_a_name_is_text(tmp_path):
         for bad in ("", 3, None, "a\x00"):
             with pytest.raises(BadInput):
                 memory.meta_set(bad, 1)
+
+
+def _work_of_quiet(path, others):
+    """Steps of SQLite's machine: the first look of a small scope beside ``others`` memories, and one after a write."""
+    with Memory(path, scope="busy", embedder="hash:8", sync="normal") as busy:
+        busy.remember_many([{"key": f"key {i}", "body": f"body {i}", "merge": None} for i in range(others)])
+        with Memory(path, scope="quiet", embedder="hash:8", sync="normal") as quiet:
+            quiet.remember_many([{"key": f"own {i}", "body": "b", "merge": None} for i in range(20)])
+        busy.remember_many([{"key": f"later {i}", "body": f"body {i}", "merge": None} for i in range(others)])
+        with Memory(path, scope="quiet", embedder="hash:8", sync="normal") as quiet:
+            steps, work = [], []
+            quiet.bank.store.db.set_progress_handler(lambda: steps.append(1) or 0, 10)
+            for i in range(2):
+                before = len(steps)
+                assert quiet.bank.index.catch_up() is (i == 0) and quiet.bank.index.n == 20
+                work.append(len(steps) - before)
+                busy.remember(f"one more {i}", "body")
+            busy.archive("m1", "old")
+            assert quiet.bank.index.catch_up() is False
+    return work
+
+
+def test_a_look_costs_what_the_scope_holds_not_what_the_store_holds(tmp_path):
+    few, many = (_work_of_quiet(tmp_path / f"{n}.db", n) for n in (300, 3000))
+    assert many[0] <= 2 * few[0] and many[1] <= 2 * few[1] + 5, (few, many)

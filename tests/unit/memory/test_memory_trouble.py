@@ -41,10 +41,10 @@ def test_not_a_memory(tmp_path):
     assert not (tmp_path / "b.db").exists()
 
 
-def test_other_versions_are_refused(path):
+def test_a_newer_version_is_refused(path):
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version=99")
-    refused(path, "another version")
+    refused(path, "a newer version")
 
 
 def test_truncated_file_and_wal(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from evolvent.core.protocols import Completion, Correction, Task, Turn
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.recall import forget
 from evolvent.models.served.acting import Served
 from evolvent.play.experience import Use
 from evolvent.runs.memory.attempt import Agent, attempt
@@ -123,10 +125,11 @@ def test_evaluation_changes_nothing(tmp_path):
     with closing(folder), memory:
         env, agent = CodeBook(), agent_of(Copier())
         for task in env.tasks("train", 6, 0):
-            attempt(env, task, agent, memory, seed=1)
+            attempt(env, task, agent, memory, seed=1).learn()
         before = [(i.id, i.value, i.n, i.n_omitted) for i in memory.items()]
         for task in env.tasks("heldout", 6, 0):
             done = attempt(env, task, agent, memory, seed=2, learn=False)
+            done.learn()
             assert done.omitted == () and done.lesson == ""
         assert [(i.id, i.value, i.n, i.n_omitted) for i in memory.items()] == before
 
@@ -139,6 +142,7 @@ def test_only_what_fits_the_budget_is_shown_and_credited(tmp_path):
         long = memory.remember("What is the code of alpha and of all others?", "x" * 500)
         env, task = CodeBook(), CodeBook().tasks("train", 1, 0)[0]
         done = attempt(env, task, agent_of(Copier(), budget_chars=200), memory, seed=0)
+        done.learn()
         assert long not in [m.id for m in done.shown] and len(done.shown) == 2
         assert memory.get(long).n == 0
         assert all(memory.get(m.id).n == 1 for m in done.shown)
@@ -170,6 +174,82 @@ def test_a_stopped_run_resumes_with_the_same_numbers(tmp_path, stop_after):
     with closing(folder), store(folder) as memory, Live(plain=True) as live:
         run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live, resume=True)
         assert (stable(folder.path), [(i.key, i.body, i.value, i.n) for i in memory.items()]) == expected
+
+
+class Cut(BaseException):
+    """The process is gone, wherever it was."""
+
+
+@pytest.mark.parametrize("at", [5, 12, 17])
+@pytest.mark.parametrize("where", ["model", "learning", "log"])
+def test_a_run_that_dies_in_a_task_resumes_with_the_same_numbers(tmp_path, at, where, monkeypatch):
+    """While the model thinks, in the middle of what is learned, before the line of the log: nothing counts twice."""
+    calls = []
+
+    def counted(function):
+        def call(*args, **kwargs):
+            if len(calls) == at - 1:
+                calls.append(at)
+                raise Cut
+            calls.append(at)
+            return function(*args, **kwargs)
+
+        return call
+
+    whole, memory = start(tmp_path / "whole")
+    with closing(whole), memory, Live(plain=True) as live:
+        run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, whole, live)
+        expected = stable(whole.path), told(whole, memory)
+
+    model = Copier()
+    folder, memory = start(tmp_path / "cut")
+    with closing(folder), memory, Live(plain=True) as live, monkeypatch.context() as during, pytest.raises(Cut):
+        target = {"model": (model, "generate"), "learning": (memory, "remember"), "log": (folder, "log")}[where]
+        during.setattr(*target, counted(getattr(*target)))
+        at = min(at, 6) if where == "learning" else at  # of six corrections
+        run_stream(STREAM, CodeBook(), agent_of(model), memory, folder, live)
+    folder = RunFolder.open(tmp_path / "cut")
+    with closing(folder), store(folder) as memory, Live(plain=True) as live:
+        run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live, resume=True)
+        assert (stable(folder.path), told(folder, memory)) == expected
+
+
+def told(folder, memory):
+    """What a run has learned, and what it tells of it."""
+    summary = json.loads((folder.path / "summary.json").read_text())
+    receipts = [memory.explain(f"r{n + 1}").to_dict()["pool"] for n in range(memory.health()["recalls"])]
+    return {**summary, "seconds": 0}, receipts, [replace(item, created_at=0.0) for item in memory.items()]
+
+
+def test_the_memory_is_free_while_the_model_thinks(tmp_path):
+    """No transaction is open across a model call: another process reads and writes meanwhile."""
+    folder, memory = start(tmp_path / "run")
+
+    class Watching(Copier):
+        def generate(self, prompt, **settings):
+            assert not memory.bank.store.writing()
+            with store(folder) as other, other.transaction():
+                other.meta_set("seen", len(self.prompts))
+            return super().generate(prompt, **settings)
+
+    lessons = ("corrections", "procedures")
+    with closing(folder), memory, Live(plain=True) as live:
+        run_stream(STREAM, CodeBook(), agent_of(Watching(), lessons=lessons), memory, folder, live)
+        assert memory.meta_get("seen") > 20
+
+
+def test_receipts_that_something_came_of_are_not_taken_back(tmp_path):
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory:
+        first, second = memory.recall("one"), memory.recall("two")
+        memory.settle(second, 1.0)
+        with pytest.raises(BadInput, match="learned more"):
+            forget(memory.bank, 1)
+        memory.settle(memory.recall("three"), 1.0)
+        memory.recall("four")
+        forget(memory.bank, 3)
+        assert memory.health()["recalls"] == 3 and memory.recall("five").id == "r4"
+        assert first.id == "r1" and memory.rebuild_values() == 0
 
 
 def test_a_run_with_other_tasks_than_now_is_not_resumed_by_its_numbers(tmp_path):
@@ -214,9 +294,10 @@ def test_values_choose_among_admissible_commands_without_a_model(tmp_path):
         env, agent = CodeBook(admissible=True), agent_of(None, how="values", exploration=0.3, value_gate=0.95)
         rates = []
         for number in range(14):
-            done = [
-                attempt(env, t, agent, memory, seed=100 * number + i) for i, t in enumerate(env.tasks("train", 6, 0))
-            ]
+            done = []
+            for i, t in enumerate(env.tasks("train", 6, 0)):
+                done.append(attempt(env, t, agent, memory, seed=100 * number + i))
+                done[-1].learn()
             rates.append(np.mean([d.success for d in done]))
         assert np.mean(rates[:2]) <= 0.5 and np.mean(rates[-2:]) >= 0.9
         known = {(i.key, i.body): i.value for i in memory.items()}
@@ -250,7 +331,7 @@ def test_what_is_written_follows_the_lessons(tmp_path, lessons, answers, kept):
     folder, memory = start(tmp_path / "run")
     with closing(folder), memory:
         task = CodeBook().tasks("train", 1, 0)[0]
-        attempt(CodeBook(), task, agent_of(Fixed(), lessons=lessons), memory, seed=0)
+        attempt(CodeBook(), task, agent_of(Fixed(), lessons=lessons), memory, seed=0).learn()
         assert [(i.kind, i.polarity, i.body) for i in memory.items()] == kept
 
 

@@ -188,8 +188,8 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
         for start in range(0, len(edge), _CHUNK):
             part = edge[start : start + _CHUNK]
             for parent, child in bank.store.rows(
-                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) AND relation <> 'merged' "
-                "ORDER BY child, parent",
+                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) "
+                "AND relation IN ('retrieved', 'revised') ORDER BY child, parent",
                 part,
             ):
                 if child not in reached:
@@ -237,7 +237,7 @@ def _unsettled(bank: Bank, top: int) -> dict[str, Any]:
     open_ = (
         "FROM recall r WHERE r.scope_id = ? AND NOT r.is_test AND EXISTS (SELECT 1 FROM recall_item i "
         "WHERE i.recall_id = r.seq AND i.shown) AND NOT EXISTS (SELECT 1 FROM outcome o WHERE o.recall_id = r.seq "
-        "AND o.valid)"
+        "AND o.valid AND o.replaced_by IS NULL)"
     )
     count = bank.store.rows(f"SELECT count(*) {open_}", (bank.scope_id,))[0][0]
     rows = bank.store.rows(f"SELECT r.seq, r.created_at {open_} ORDER BY r.seq LIMIT ?", (bank.scope_id, top))
@@ -250,7 +250,8 @@ def _by_outcome(bank: Bank) -> dict[str, dict[str, Any]]:
         row.pop("source"): row
         for row in bank.store.records(
             "SELECT source, count(*) AS outcomes, count(*) FILTER (WHERE NOT valid) AS invalid, "
-            "avg(reward) FILTER (WHERE valid) AS mean_reward FROM outcome WHERE scope_id = ? GROUP BY source "
+            "avg(reward) FILTER (WHERE valid) AS mean_reward FROM outcome WHERE scope_id = ? "
+            "AND replaced_by IS NULL GROUP BY source "
             "ORDER BY source",
             (bank.scope_id,),
         )
@@ -323,7 +324,7 @@ def _growth(bank: Bank) -> dict[str, list[float]]:
 
 def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
     """The latest acts of mending, newest first; archives and supersessions of single memories among them."""
-    verbs = (*VERBS.values(), "rollback", "compact", "undo")  # the last: of older versions
+    verbs = (*VERBS.values(), "rollback", "revise", "compact", "undo")  # the last: of older versions
     found: list[dict[str, Any]] = []
     lines = range(0)  # of the log that tell of single memories, and belong to an act that is told
     for seq, verb, target, at, body in bank.store.rows(

@@ -1,9 +1,11 @@
-"""`evolvent memory audit|explain|verify`: what a memory holds, what earned its place and what does harm."""
+"""`evolvent memory audit|search|list|explain|verify`: what a memory holds, what earned its place, what does harm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +54,67 @@ def audit(
 
             write_atomic(html, render(story(memory, untrusted=untrusted, near=near)))
             live.note(f"page → {html}")
+
+
+def search(
+    store: Annotated[str, Positional], task: Annotated[str, Positional], *, k: int = 5, filter: str = "",
+    scope: str = "default", json: bool = False,
+) -> None:  # fmt: skip
+    """What a memory would show for a task, best first. Nothing is written and nobody is credited.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        task: what an agent would be asked.
+        k: at most this many.
+        filter: only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'.
+        scope: namespace within the store.
+        json: print JSON.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        found = memory.search(task, k=k, filter=_filter(filter))
+        if json:
+            live.note(dump([asdict(item) for item in found], indent=2))
+        else:
+            rows = [[i.id, i.value, i.n, i.kind, _short(i.key), _short(i.body), i.why] for i in found]
+            live.table(f"{len(found)} memories", ["id", "value", "outcomes", "kind", "when", "what", "why"], rows)
+
+
+def list_(
+    store: Annotated[str, Positional], *, status: str = "active", filter: str = "", limit: int = 50, after: str = "",
+    scope: str = "default", json: bool = False,
+) -> None:  # fmt: skip
+    """The memories of a store, oldest first, page by page.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        status: active, expired, archived, quarantined, superseded, erased, or all.
+        filter: only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'.
+        limit: at most this many.
+        after: only those after this id: the last one of the page before.
+        scope: namespace within the store.
+        json: print JSON.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        chosen = None if status == "all" else status
+        items = memory.items(chosen, filter=_filter(filter), limit=limit, after=after or None)
+        if json:
+            live.note(dump([asdict(item) for item in items], indent=2))
+            return
+        rows = [[i.id, i.status, i.value, i.n, i.kind, _short(i.key), _short(i.body), dump(i.metadata)] for i in items]
+        names = ["id", "status", "value", "outcomes", "kind", "when", "what", "metadata"]
+        live.table(f"{len(items)} memories", names, rows)
+        if len(items) == limit:
+            live.note(f"perhaps more: --after {items[-1].id}")
+
+
+def _filter(text: str) -> dict[str, Any] | None:
+    """A filter from the command line."""
+    if not text:
+        return None
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise BadInput("the filter is no JSON", got=text, expected='e.g. {"repo": "x"}', where="--filter") from error
 
 
 def explain(
@@ -149,4 +212,4 @@ def _short(text: str) -> str:
     return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
 
 
-COMMANDS = {"audit": audit, "explain": explain, "verify": verify}
+COMMANDS = {"audit": audit, "search": search, "list": list_, "explain": explain, "verify": verify}

@@ -1,4 +1,4 @@
-"""`evolvent memory rollback|quarantine|restore|compact`: each tells what it changes, and how to take it back."""
+"""`evolvent memory revise|rollback|quarantine|…|erase`: each tells what it changes, and how to take it back."""
 
 from __future__ import annotations
 
@@ -40,6 +40,28 @@ def rollback(
     began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
         _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json, began)
+
+
+def revise(
+    store: Annotated[str, Positional], receipt: Annotated[str, Positional], *, reward: float | None = None,
+    source: str = "human", reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        receipt: receipt of the recall (r12).
+        reward: the outcome as it is known now; without it the outcome becomes invalid, and gives no credit.
+        source: who says so (env, tests, judge, human, proxy).
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
+    """
+    began = datetime.now().astimezone()
+    with closing(open_memory(store, scope)) as memory:
+        done = memory.revise(receipt, reward, reason, source=source, valid=reward is not None, dry_run=dry_run)
+        _tell(done, store, scope, dry_run, json, began)
 
 
 def quarantine(
@@ -99,6 +121,43 @@ def compact(
         _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
 
 
+def erase(
+    store: Annotated[str, Positional], id: Annotated[str, Positional], *, reason: str = _REASON,
+    scope: str = "default", dry_run: bool = False, json: bool = False,
+) -> None:  # fmt: skip
+    """Erase a memory with all it said, for good; its number, the date and the reason stay.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        id: id of the memory (m3).
+        reason: text for the log.
+        scope: namespace within the store.
+        dry_run: change nothing; report exactly what would change.
+        json: print JSON.
+    """
+    with closing(open_memory(store, scope)) as memory:
+        _tell(memory.erase(id, reason, dry_run=dry_run), store, scope, dry_run, json)
+
+
+def drop_scope(
+    store: Annotated[str, Positional], name: Annotated[str, Positional], *, yes: bool = False, reason: str = _REASON
+) -> None:
+    """Erase a scope with everything in it, for good.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        name: the scope.
+        yes: really do it; without this flag nothing happens.
+        reason: text for the log.
+    """
+    with closing(open_memory(store, name)) as memory, Live(plain=True) as live:
+        if not yes:
+            do = "give --yes; `evolvent memory export` makes a copy first"
+            raise BadInput("that is for good", got=name, where="evolvent memory drop-scope", do=do)
+        removed = memory.drop_scope(name, reason)
+        _table(live, f"Scope {name!r} is gone", ["table", "rows"], [[table, n] for table, n in removed.items() if n])
+
+
 def _named(ids: tuple[str, ...]) -> list[str]:
     if not ids:
         raise BadInput("no memories are named", expected="ids, e.g. m3 m7", where="evolvent memory")
@@ -153,4 +212,5 @@ def _table(live: Live, title: str, columns: list[str], rows: list[list[object]])
             live.note(f"… and {len(rows) - _ROWS} more (all with --json)")
 
 
-COMMANDS = {"rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact}
+COMMANDS = {"revise": revise, "rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact,
+            "erase": erase, "drop-scope": drop_scope}  # fmt: skip

@@ -172,6 +172,7 @@ def _strip(bank: Bank, harmful: Sequence[int]) -> dict[str, Any]:
     for number, seq, shown, omitted, reward in bank.store.rows(
         "SELECT i.recall_id, i.memory_id, i.shown, i.omitted, o.reward FROM recall_item i "
         "JOIN recall r ON r.seq = i.recall_id LEFT JOIN outcome o ON o.recall_id = i.recall_id AND o.valid "
+        "AND o.replaced_by IS NULL "
         f"AND o.objective = ? WHERE NOT r.is_test AND i.memory_id IN ({marks(len(chosen))}) AND (i.shown OR i.omitted)",
         (bank.policy.objective, *chosen),
     ):

@@ -2,7 +2,7 @@
 
 A database checks its pages and its constraints; a bit that flips inside a text, a vector or a number breaks neither.
 What can be checked against something else is: texts against their hashes, vectors against their norm (and, on request,
-the embedder), values against their events, events against receipts and outcomes, words against keys. What nothing
+the embedder), values against their events, events against receipts and outcomes. What nothing
 else is derived from (times, a receipt's similarities, free notes) cannot.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +24,6 @@ from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance import compact
 from evolvent.memory.memory import Memory
-from evolvent.memory.relevance import SHARED_BY, words
 from evolvent.memory.store import schema
 from evolvent.memory.text import content_hash
 
@@ -161,8 +159,8 @@ def _memories(bank: Bank) -> Iterator[Row]:
         yield memory_id(seq), f"{status} by {newer}", "the memory that replaced it"
     for seq, owner in bank.store.rows(
         "SELECT m.seq, o.seq FROM provenance a JOIN memory m ON m.seq = a.child JOIN memory o ON o.seq = a.parent "
-        "WHERE a.weight = 0 AND ((m.scope_id, m.body_hash, m.kind, m.polarity) <> "
-        f"(o.scope_id, o.body_hash, o.kind, o.polarity) OR a.relation <> 'merged' OR NOT ({OWN.replace('m.', 'o.')}))"
+        "WHERE a.relation = 'key' AND ((m.scope_id, m.body_hash, m.kind, m.polarity) <> "
+        f"(o.scope_id, o.body_hash, o.kind, o.polarity) OR NOT ({OWN.replace('m.', 'o.')}))"
     ):
         yield memory_id(seq), f"a key of {memory_id(owner)}, which says something else", "equal bodies"
     for name, body in bank.store.rows("SELECT name, body FROM meta"):
@@ -220,6 +218,16 @@ def _credit(bank: Bank) -> Iterator[Row]:
         yield f"event {event} of {memory_id(seq)}", "an event that its outcome does not explain", "their agreement"
 
 
+def _revisions(bank: Bank) -> Iterator[Row]:
+    for number, id_, newer in bank.store.rows(
+        "SELECT o.recall_id, o.outcome_id, o.replaced_by FROM outcome o JOIN outcome n ON n.outcome_id = o.replaced_by "
+        "WHERE (n.recall_id, n.objective) <> (o.recall_id, o.objective) OR n.outcome_id <= o.outcome_id "
+        "UNION SELECT n.recall_id, n.outcome_id, n.place FROM outcome n WHERE n.place IS NOT NULL "
+        "AND NOT EXISTS (SELECT 1 FROM outcome o WHERE o.replaced_by = n.outcome_id)"
+    ):
+        yield f"outcome {id_} of {receipt_id(number)}", f"revised by {newer}", "a later outcome of the same receipt"
+
+
 def _values(bank: Bank) -> Iterator[Row]:
     for (scope_id,) in bank.store.rows("SELECT scope_id FROM scope ORDER BY scope_id"):
         wrong = events.differing(bank.store, scope_id)
@@ -231,27 +239,6 @@ def _values(bank: Bank) -> Iterator[Row]:
             yield f"track record of {source!r} ({objective}/{stage})", "differs", "the sum of its events", _REBUILD
 
 
-def _words(bank: Bank) -> Iterator[Row]:
-    for scope_id, scope in bank.store.rows("SELECT scope_id, name FROM scope ORDER BY scope_id"):
-        holders: dict[str, set[int]] = defaultdict(set)
-        for piece in bank.store.chunks(
-            "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.scope_id = ?",
-            (scope_id,),
-        ):
-            for seq, key in piece:
-                for word in words(key):
-                    holders[word].add(seq)
-        counts = dict(bank.store.rows("SELECT word, n FROM word_count WHERE scope_id = ?", (scope_id,)))
-        for word in sorted({w for w in {*holders, *counts} if len(holders.get(w, ())) != counts.get(w, 0)}):
-            where = f"word {word!r} of scope {scope!r}"
-            yield where, f"counted {counts.get(word, 0)} times", f"{len(holders.get(word, ()))} keys"
-        stored = set(bank.store.rows("SELECT word, seq FROM key_word WHERE scope_id = ?", (scope_id,)))
-        wanted = {(w, seq) for w, seqs in holders.items() if len(seqs) <= SHARED_BY for seq in seqs}
-        for word, seq in sorted(stored ^ wanted):
-            there = ("listed", "no such word in its key") if (word, seq) in stored else ("not listed", "listed")
-            yield f"word {word!r} of {memory_id(seq)}", *there
-
-
 CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "engine": _engine,
     "rows": _rows,
@@ -260,6 +247,6 @@ CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "memories": _memories,
     "receipts": _receipts,
     "credit": _credit,
+    "revisions": _revisions,
     "values": _values,
-    "words": _words,
 }

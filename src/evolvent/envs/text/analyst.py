@@ -53,7 +53,9 @@ class Analyst:
         drifting: frozenset[str],
         drift_at: int,
         kinds: tuple[Kind, ...] = KINDS,
+        words: str = "short",
     ) -> None:
+        self._words = words
         self._database, self._house = database, house
         self._reviewer_answers, self._reviewer_wrong = reviewer_answers, reviewer_wrong
         self.drifting, self.drift_at, self.drifted = drifting, drift_at, False
@@ -94,11 +96,12 @@ class Analyst:
         draw = random.Random(f"analyst/{split}/{seed}/{kind.name}")
         candidates = [c for c in kind.constants() if split_of(kind, c) == split]
         draw.shuffle(candidates)
-        start = [draw.randrange(len(kind.wordings)) for _ in candidates]
-        for shift in range(len(kind.wordings)):
+        numbers = kind.numbers(self._words)
+        start = [draw.randrange(len(numbers)) for _ in candidates]
+        for shift in range(len(numbers)):
             for first, constants in zip(start, candidates, strict=True):
                 if self._is_usable(kind, constants):
-                    yield _task(kind, constants, (first + shift) % len(kind.wordings), split, seed)
+                    yield _task(kind, constants, numbers[(first + shift) % len(numbers)], split, seed)
 
     def _is_usable(self, kind: Kind, constants: Mapping[str, str]) -> bool:
         """Whether the three definitions give results of some size that differ clearly from one another."""
@@ -203,6 +206,7 @@ def make(
     drift_at: int = 0,
     time_limit_s: float = 2.0,
     kinds: int = 30,
+    words: str = "short",
     seed: int = 0,
 ) -> Analyst:
     """The analyst world; fetches and builds the database at first use (9 MB, seconds).
@@ -215,6 +219,8 @@ def make(
         drift_at: pass that begins with the drift (``advance``); 0: only when ``drift()`` is called.
         time_limit_s: processor seconds that one query of the agent may take.
         kinds: how many kinds of question there are, drawn by ``seed``.
+        words: "short": three wordings a kind, which resemble one another; "free": eight others, as people ask, half of
+            which share no content word with the short ones; "any": all eleven.
         seed: chooses the kinds, and those that drift.
     """
     shares = {"reviewer_answers": reviewer_answers, "reviewer_wrong": reviewer_wrong, "drift": drift}
@@ -231,6 +237,8 @@ def make(
     path = ensure_database(data)
     if not 1 <= kinds <= len(KINDS):
         raise BadInput("not a number of kinds", got=kinds, expected=f"1 to {len(KINDS)}", where="analyst: kinds")
+    if words not in ("short", "free", "any"):
+        raise BadInput("unknown wordings", got=words, expected="short, free or any", where="analyst: words")
     names = sorted(random.Random(f"analyst/kinds/{seed}").sample(sorted(BY_NAME), kinds))
     drifting = random.Random(f"analyst/drift/{seed}").sample(names, round(drift * len(names)))
     return Analyst(
@@ -241,6 +249,7 @@ def make(
         drifting=frozenset(drifting),
         drift_at=drift_at,
         kinds=tuple(BY_NAME[name] for name in names),
+        words=words,
     )
 
 

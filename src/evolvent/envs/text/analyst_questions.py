@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evolvent.envs.text.analyst_data import CARRIERS, DESTINATIONS, MAKERS, MONTHS, ORIGINS
+from evolvent.envs.text.analyst_wordings import FREE
 
 SLOTS: Mapping[str, Mapping[str, str]] = {"c": CARRIERS, "o": ORIGINS, "d": DESTINATIONS, "f": MAKERS, "m": MONTHS}
 
@@ -40,8 +41,18 @@ class Kind:
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """The ways to ask."""
+        """The short ways to ask, which resemble one another."""
         return tuple(self.words.split(" | "))
+
+    @property
+    def free_wordings(self) -> tuple[str, ...]:
+        """Eight ways as people ask; the last four share no content word with the short ones."""
+        return tuple(line.strip() for line in FREE[self.name].strip().splitlines())
+
+    def numbers(self, words: str) -> range:
+        """Numbers of the wordings that are "short", "free" or "any"."""
+        short, every = len(self.wordings), len(self.wordings) + len(self.free_wordings)
+        return {"short": range(short), "free": range(short, every), "any": range(every)}[words]
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -61,7 +72,8 @@ class Kind:
     def question(self, wording: int, constants: Mapping[str, str]) -> str:
         """The question in words."""
         names = {slot + "n": SLOTS[slot][value] for slot, value in constants.items()}
-        return self.wordings[wording % len(self.wordings)].format(**names)
+        every = self.wordings + self.free_wordings
+        return every[wording].format(**names)
 
 
 _CM = "FROM flights WHERE carrier='{c}' AND month={m}"

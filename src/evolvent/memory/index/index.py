@@ -19,7 +19,7 @@ from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
 from evolvent.memory.index.shadow import Shadow
-from evolvent.memory.store.engine import Progress, Search, Store, marks
+from evolvent.memory.store.engine import ALL, Progress, Search, Store, Subset, marks
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6
@@ -29,6 +29,7 @@ _SLACK = 2e-6
 FILE_FROM = 20_000  # memories of a scope from which its shadow is kept in files
 GRAPH_FROM = 100_000  # vectors of a scope from which a graph proposes candidates
 _TAIL = 10_000  # memories that may be missing there
+_SMALL = 0.1  # a scope with a smaller share of the store's memories is read through the index of scopes
 _FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly
 _LEAST, _SPARE = 64, 4  # candidates asked for: at least so many, and so many times the limit
 
@@ -58,6 +59,7 @@ class Index:
         self._waiting: list[tuple[int, str, np.ndarray]] = []  # appended one by one, taken in together when needed
         self._loaded = False
         self._seen_audit = self._safe_audit = 0
+        self._read_to = 0  # memories of all scopes up to this number were looked at
         self._data_version: tuple | None = None
         self._undone = store.undone
         self._progress: Progress | None = None
@@ -79,7 +81,9 @@ class Index:
                     "SELECT seq, emb_id FROM memory WHERE +scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
                 )
             )
-            self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in waiting])
+            there = [it for it in waiting if emb[it[0]] is not None]  # not erased meanwhile
+            if there:
+                self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in there])
         return self._known
 
     @property
@@ -101,6 +105,7 @@ class Index:
         if self._undone != self._store.undone:
             self._waiting.clear()  # what of it was not undone is read again
             self._known.rewind()
+            self._read_to = self._known.newest
             self._seen_audit, self._data_version, self._undone = self._safe_audit, None, self._store.undone
         if not self._loaded:
             self._loaded = True
@@ -112,18 +117,28 @@ class Index:
             return False
         before = self.n
         # the log first: a status change that is committed between the two reads is then looked at twice, not lost
+        (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM audit") or (0,)
         changes = self._store.rows(
-            "SELECT seq, target FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
-            "'archive', 'quarantine', 'supersede', 'restore') ORDER BY seq",
+            "SELECT seq, target, verb FROM audit WHERE seq > ? AND scope_id = ? AND target <> '*' AND verb IN ("
+            "'archive', 'quarantine', 'supersede', 'restore', 'erase') ORDER BY seq",
             (self._seen_audit, self._scope_id),
         )
+        if any(verb == "erase" for _, _, verb in changes):
+            self.restart()  # what was erased must not reach the files again
         self._read_new()
-        self._follow(sorted({int(target[1:]) for _, target in changes}))
-        if changes:
-            self._seen_audit = changes[-1][0]
+        self._follow(sorted({int(target[1:]) for _, target, _ in changes}))
+        self._seen_audit = max([self._seen_audit, last, *(seq for seq, _, _ in changes)])
         self._data_version = version
         self._settle()
         return self.n != before or bool(changes)
+
+    def restart(self) -> None:
+        """Read everything anew, without the files: vectors went, or are other ones."""
+        if self._cache is not None:
+            self._cache.stop()
+            self._cache = self._new_cache()
+        self._known, self._loaded, self._data_version, self._read_to = Shadow(), True, None, 0
+        self._waiting.clear()
 
     def _settle(self) -> None:
         """Outside of transactions everything known is committed: it need not be taken back, and may go to the files."""
@@ -135,17 +150,31 @@ class Index:
             self._cache.keep_up(self._shadow, self._seen_audit)
 
     def _read_new(self) -> None:
-        shadow, newest = self._shadow, self._shadow.newest
-        row = self._store.row("SELECT count(*) FROM memory WHERE +scope_id = ? AND seq > ?", (self._scope_id, newest))
-        more = row[0] if row else 0
-        if not more:
+        shadow = self._shadow
+        start = max(shadow.newest, self._read_to)
+        (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM memory") or (0,)
+        if last <= start:
             return
+        # by number, the store's rows behind the last look; at the first look that is every scope: then by scope,
+        # unless most of it is this scope's, whose vectors would have to be sorted
+        plus = "" if start == 0 else "+"
+        told = self._store.row(
+            f"SELECT count(*) FROM memory WHERE {plus}scope_id = ? AND seq > ?", (self._scope_id, start)
+        )
+        more = told[0] if told else 0
+        if more:
+            plus = "" if start == 0 and more < _SMALL * last else "+"
+            self._read_rows(f"{plus}m.scope_id = ? AND m.seq > ?", start, more)
+        self._read_to = last
+
+    def _read_rows(self, which: str, start: int, more: int) -> None:
+        shadow = self._shadow
         shadow.room_for(more)
         total = shadow.n + more
         for piece in self._store.chunks(
             "SELECT m.seq, m.kind, m.status, m.emb_id, e.vec FROM memory m JOIN embedding e USING(emb_id) "
-            "WHERE +m.scope_id = ? AND m.seq > ? ORDER BY m.seq",
-            (self._scope_id, newest),
+            f"WHERE {which} ORDER BY m.seq",
+            (self._scope_id, start),
         ):
             shadow.extend(piece)
             if self._progress is not None:
@@ -205,7 +234,7 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------ looking
     def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ``limit`` active memories most similar to ``query`` with similarity > ``gate``.
 
@@ -213,7 +242,7 @@ class Index:
             query: unit vector float32 ``[D]``.
             limit: at most this many.
             gate: strict lower bound of the cosine; -2 admits all.
-            kinds: keep these kinds only.
+            subset: which memories it may return.
 
         Returns:
             ``(seq int64 [<=limit], sim float64 [<=limit])``, most similar first, ties by the older memory.
@@ -224,15 +253,15 @@ class Index:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != shadow.vectors.dim:
             raise BadInput("query of another dimension", got=query.size, expected=shadow.vectors.dim)
-        found = self._near(query, limit, gate, kinds)
-        rows, sim = self._all(query, gate, kinds) if found is None else found
+        found = self._near(query, limit, gate, subset)
+        rows, sim = self._all(query, gate, subset) if found is None else found
         return self._best(rows, sim, query, limit, gate)
 
-    def _all(self, query: np.ndarray, gate: float, kinds: Sequence[str] | None) -> tuple[np.ndarray | None, np.ndarray]:
+    def _all(self, query: np.ndarray, gate: float, subset: Subset) -> tuple[np.ndarray | None, np.ndarray]:
         """Rows with a similarity above the gate (``None``: all rows), and their similarities float32."""
         shadow = self._shadow
-        allowed = shadow.allowed(kinds)
-        if allowed is not None and shadow.count(kinds) < 0.1 * shadow.n:
+        allowed = shadow.allowed(subset)
+        if allowed is not None and shadow.count(subset) < 0.1 * shadow.n:
             rows = np.flatnonzero(allowed)
             sim = shadow.vectors.take(shadow.slot[rows]) @ query
         else:
@@ -246,12 +275,10 @@ class Index:
             rows, sim = above if rows is None else rows[above], sim[above]
         return rows, sim
 
-    def _near(
-        self, query: np.ndarray, limit: int, gate: float, kinds: Sequence[str] | None
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    def _near(self, query: np.ndarray, limit: int, gate: float, subset: Subset) -> tuple[np.ndarray, np.ndarray] | None:
         """The same from the candidates of the graph and all vectors behind it; ``None``: ask all vectors."""
         shadow, ready = self._shadow, self._graph()
-        able = shadow.count(kinds)
+        able = shadow.count(subset)
         if ready is None or able < _FEW * shadow.n:
             return None
         wanted = int(max(_LEAST, _SPARE * limit) * shadow.n / max(1, able)) + 1
@@ -264,7 +291,7 @@ class Index:
             sim = shadow.vectors.product(query, ready.count)
             tail = tail[sim >= max(edge, float(gate)) - _SLACK]
         rows = shadow.rows_of(np.concatenate([slots, tail]))
-        rows = rows[shadow.allows(rows, kinds)]
+        rows = rows[shadow.allows(rows, subset)]
         sim = shadow.vectors.take(shadow.slot[rows]) @ query
         # what the graph did not return lies below its last candidate: enough must lie above that
         above = int(np.count_nonzero(sim > edge + _SLACK))
@@ -274,7 +301,7 @@ class Index:
         worst = float(np.partition(sim, len(sim) - limit)[len(sim) - limit]) if len(sim) >= limit else -2.0
         missed = ready.overlooked(query, slots, max(worst, gate) + _SLACK)
         missed = shadow.rows_of(missed) if len(missed) else missed
-        return None if len(missed) and shadow.allows(missed, kinds).any() else (rows, sim)
+        return None if len(missed) and shadow.allows(missed, subset).any() else (rows, sim)
 
     def _graph(self) -> Graph | None:
         return None if self._cache is None else self._cache.graph(self._shadow)
@@ -299,22 +326,22 @@ class Index:
         return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)[place]
 
     def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
     ) -> tuple[list[int], np.ndarray]:
         """Those of ``seqs`` that a search may return, in order, and their cosines to ``query``: float64 ``[<=N]``."""
         rows = self._shadow.rows(np.unique(np.asarray(seqs, np.int64)))
-        rows = rows[self._shadow.allows(rows, kinds)]
+        rows = rows[self._shadow.allows(rows, subset)]
         return self._shadow.ids[rows].tolist(), self._cosines(rows, query)
 
-    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
         """``limit`` active memories drawn without replacement, uniformly, whatever the query: int64 ``[<=limit]``."""
-        allowed = self._shadow.allowed(kinds)
+        allowed = self._shadow.allowed(subset)
         ids = self._shadow.ids[: self.n] if allowed is None else self._shadow.ids[: self.n][allowed]
         return rng.choice(ids, size=min(limit, len(ids)), replace=False) if len(ids) else ids.copy()
 
-    def count(self, kinds: Sequence[str] | None = None) -> int:
+    def count(self, subset: Subset = ALL) -> int:
         """How many memories a search looks at."""
-        return self._shadow.count(kinds)
+        return self._shadow.count(subset)
 
     def vectors(self, seqs: Sequence[int]) -> np.ndarray:
         """Vectors of known memories: float32 ``[len(seqs), D]``."""

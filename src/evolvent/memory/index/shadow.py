@@ -9,6 +9,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory.index.cache_files import Saved
 from evolvent.memory.index.vectors import Vectors
+from evolvent.memory.store.engine import Subset
 
 _REGROUP = 10_000
 Row = tuple[int, str, str, int, bytes]  # number, kind, status, embedding, vector float32 of a memory
@@ -179,25 +180,41 @@ class Shadow:
             self._groups = (self.n, order, start)
         return self._groups
 
-    def allowed(self, kinds: Sequence[str] | None) -> np.ndarray | None:
+    def allowed(self, subset: Subset) -> np.ndarray | None:
         """Mask ``[n]`` of the memories that a search may return, or ``None`` for all."""
-        if kinds is None and sum(self.shown) == self.n:
+        if _unbounded(subset) and subset.kinds is None and sum(self.shown) == self.n:
             return None
-        return self.allows(slice(self.n), kinds)
+        return self.allows(slice(self.n), subset)
 
-    def allows(self, rows: np.ndarray | slice, kinds: Sequence[str] | None) -> np.ndarray:
+    def allows(self, rows: np.ndarray | slice, subset: Subset) -> np.ndarray:
         """Which of some rows a search may return."""
-        if kinds is None:
-            return self.active[rows]
-        fits = np.zeros(len(self.kinds) + 1, bool)
-        fits[[self.kinds[kind] for kind in kinds if kind in self.kinds]] = True
-        return self.active[rows] & fits[self.kind[rows]]
+        mask = self.active[rows]
+        if subset.kinds is not None:
+            fits = np.zeros(len(self.kinds) + 1, bool)
+            fits[[self.kinds[kind] for kind in subset.kinds if kind in self.kinds]] = True
+            mask = mask & fits[self.kind[rows]]
+        if subset.only is not None:
+            mask = mask & self._among(rows, subset.only)
+        return mask & ~self._among(rows, subset.without) if len(subset.without) else mask
 
-    def count(self, kinds: Sequence[str] | None) -> int:
+    def _among(self, rows: np.ndarray | slice, seqs: np.ndarray) -> np.ndarray:
+        if isinstance(rows, slice):
+            mask = np.zeros(self.n, bool)
+            mask[self.rows(seqs)] = True
+            return mask[rows]
+        return np.isin(self.ids[rows], seqs)
+
+    def count(self, subset: Subset) -> int:
         """How many memories a search may return."""
-        if kinds is None:
+        if not _unbounded(subset):
+            return int(self.allows(slice(self.n), subset).sum())
+        if subset.kinds is None:
             return sum(self.shown)
-        return sum(self.shown[self.kinds[kind]] for kind in set(kinds) if kind in self.kinds)
+        return sum(self.shown[self.kinds[kind]] for kind in set(subset.kinds) if kind in self.kinds)
+
+
+def _unbounded(subset: Subset) -> bool:
+    return subset.only is None and not len(subset.without)
 
 
 def _larger(column: np.ndarray, used: int, more: int) -> np.ndarray:

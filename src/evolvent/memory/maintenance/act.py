@@ -48,13 +48,13 @@ class Mended:
     """What one act changed; of a dry run: what it would change.
 
     Attributes:
-        verb: archive, quarantine, restore, rollback or compact.
+        verb: archive, quarantine, restore, rollback, revise, erase or compact.
         act: its line in the log ("a17"); ``None`` of a dry run, or when nothing was to do.
         target: what it was asked to do it to.
         statuses: memories whose status changed, oldest first.
         values: values that changed, by memory.
         events: value events that stopped to count; negative: that count again.
-        removed: rows taken out of the store (compact), by table.
+        removed: rows taken out of the store (compact, erase), by table.
         kept: memories that a rollback left in quarantine, although they were in use at that moment.
     """
 
@@ -103,6 +103,8 @@ class Act:
                 row = store.row("SELECT status, superseded_by FROM memory WHERE seq = ?", (seq,))
                 assert row is not None
                 was, successor = row
+                if was == "erased":
+                    continue  # nothing brings that back
                 # only what is replaced names its successor; an archived one keeps the name for its history
                 kept = None if now == "active" else by if by is not None else successor
                 db.execute("UPDATE memory SET status = ?, superseded_by = ? WHERE seq = ?", (now, kept, seq))
@@ -130,13 +132,16 @@ class Act:
             point.event,
         )[0]
         if live[0]:
-            with self.bank.store.write() as db:
-                made = db.execute(
-                    "INSERT INTO void(scope_id, event_from, event_to, reason, created_at) VALUES(?,?,?,?,?) "
-                    "RETURNING seq",
-                    (scope, point.event, live[1], self.reason, time.time()),
-                ).fetchone()
-            self.on.append(int(made[0]))
+            self.void(point.event, live[1])
+
+    def void(self, start: int, end: int) -> None:
+        """Let the events of the scope that come after ``start``, up to ``end``, count no longer."""
+        with self.bank.store.write() as db:
+            made = db.execute(
+                "INSERT INTO void(scope_id, event_from, event_to, reason, created_at) VALUES(?,?,?,?,?) RETURNING seq",
+                (self.bank.scope_id, start, end, self.reason, time.time()),
+            ).fetchone()
+        self.on.append(int(made[0]))
 
     def switch_voids(self, *, on: Sequence[int], off: Sequence[int]) -> None:
         """Let ranges of events stop to count, or count again."""
@@ -170,7 +175,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
             )  # fmt: skip
             if dry_run:
                 raise _Rehearsed
-            if not told.nothing:
+            if act.on or act.off or not told.nothing:
                 told = replace(told, act=f"a{_conclude(act, verb, target)}")
     except _Rehearsed:
         pass

@@ -7,6 +7,7 @@ explain what the recall looked at), and texts and vectors that no row refers to.
 from __future__ import annotations
 
 import json
+import time
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
@@ -21,6 +22,7 @@ _UNUSED = (
      "SELECT hash FROM text_blob EXCEPT SELECT key_hash FROM memory EXCEPT SELECT body_hash FROM memory EXCEPT "
      "SELECT query_hash FROM recall EXCEPT SELECT action_hash FROM outcome EXCEPT SELECT text_hash FROM embedding"),
 )  # fmt: skip
+_EXPIRED = "SELECT seq FROM memory WHERE scope_id = ? AND status = 'active' AND expires_at <= ? ORDER BY seq"
 _NOT_SELECTED = (
     "FROM recall_item WHERE NOT selected AND recall_id IN (SELECT seq FROM recall WHERE scope_id = ? AND seq <= ?)"
 )
@@ -28,6 +30,8 @@ _NOT_SELECTED = (
 
 def compact(bank: Bank, *, keep: int = 1000, reason: str = "compact", dry_run: bool = False) -> Mended:
     """Take out what nothing needs; the candidates of the newest ``keep`` receipts stay for ``explain``.
+
+    Memories that have expired are archived.
 
     Args:
         bank: the scope whose receipts are trimmed; texts and vectors that nothing refers to go from the whole store.
@@ -51,6 +55,7 @@ def compact(bank: Bank, *, keep: int = 1000, reason: str = "compact", dry_run: b
                 gone = [row for row in bank.store.rows(unused) if row[0] not in merged]
                 db.executemany(f"DELETE FROM {table} WHERE {key} = ?", gone)
                 act.removed[table] = len(gone)
+        act.set_status([seq for (seq,) in act.rows(_EXPIRED, time.time())], "archived")
         act.extra["until"] = last
 
     done = perform(bank, "compact", bank.scope, reason, change, dry_run)

@@ -93,8 +93,8 @@ def descendants_of(bank: Bank, seqs: Sequence[int]) -> list[int]:
         for start in range(0, len(edge), _CHUNK):
             part = edge[start : start + _CHUNK]
             for (child,) in bank.store.rows(
-                f"SELECT DISTINCT child FROM provenance WHERE parent IN ({marks(len(part))}) AND relation <> 'merged' "
-                "ORDER BY child",
+                f"SELECT DISTINCT child FROM provenance WHERE parent IN ({marks(len(part))}) "
+                "AND relation IN ('retrieved', 'revised') ORDER BY child",
                 part,
             ):
                 if child not in seen:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory.store import schema
+from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.engine import Progress, Store
 from evolvent.memory.store.opening import open_store
 from evolvent.memory.store.schema import Table
@@ -80,16 +80,17 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
 def import_jsonl(store: Store, source: str | Path, *, progress: Progress | None = None) -> Moved:
     """Read an export into an empty store: all of it, with its ids and its history, or nothing.
 
-    The file is checked as a whole before the store is touched, and the store against the file before it commits.
+    The file is checked as a whole before the store is touched, and the store against the file before it commits. An
+    export of an older schema is read as one of this.
 
     Raises:
         StoreError: the store is not empty; the file is damaged, cut off, of another version, or no export.
     """
     path = Path(source)
     try:
-        total, sha256 = _checked(path)
+        total, version = _checked(path)
         with path.open("rb") as stream:
-            return _fill(store, _read(stream, str(path)), total, lambda: sha256, progress)
+            return _fill(store, _read(stream, str(path), version), total, progress)
     except OSError as error:
         raise StoreError("the export cannot be read", got=str(error), where=str(path)) from error
 
@@ -108,14 +109,7 @@ def migrate(source: str | Path, target: str | Path, *, progress: Progress | None
     if str(source) == str(target):
         raise BadInput("source and target are the same", got=str(source), where="migrate")
     with closing(open_store(source, create=False)) as old, closing(open_store(target)) as new, old.snapshot():
-        total, sha = sum(_counts(old).values()), hashlib.sha256()
-
-        def rows() -> Iterator[tuple[Table | None, list[Any]]]:
-            for line, table, row in _content(old):
-                sha.update(line)
-                yield table, row
-
-        return _fill(new, rows(), total, sha.hexdigest, progress)
+        return _fill(new, _content(old), sum(_counts(old).values()), progress)
 
 
 # -------------------------------------------------------------------------------------------------------- writing
@@ -168,13 +162,13 @@ def _line(value: Any) -> bytes:
 
 
 # -------------------------------------------------------------------------------------------------------- reading
-def _checked(path: Path) -> tuple[int, str]:
-    """Rows and SHA-256 that the last line of an export promises, after both were found true."""
-    sha, last, number = hashlib.sha256(), b"", 0
+def _checked(path: Path) -> tuple[int, int]:
+    """Rows that the last line of an export promises, after they and its SHA-256 were found true, and its schema."""
+    sha, last, number, version = hashlib.sha256(), b"", 0, 0
     with path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             if number == 1:
-                _check_header(line, str(path))
+                version = _check_header(line, str(path))
             else:
                 sha.update(last)
             last = line
@@ -188,59 +182,74 @@ def _checked(path: Path) -> tuple[int, str]:
         got = f"{number - 2} rows, SHA-256 {sha.hexdigest()}"
         expected = f"{promised.get('rows')} rows, SHA-256 {promised.get('sha256')}"
         raise StoreError("the export is damaged", got=got, expected=expected, where=str(path), do=_MAKE_AGAIN)
-    return number - 2, sha.hexdigest()
+    return number - 2, version
 
 
-def _check_header(line: bytes, where: str) -> None:
+def _check_header(line: bytes, where: str) -> int:
     head = _parsed(line, f"{where}:1")
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         expected = f'a first line with "format":"{FORMAT}"'
         raise StoreError("not the export of a memory", got=_short(line), expected=expected, where=where)
     version = head.get("schema")
-    schema.check_version(version if isinstance(version, int) else 0, where)
+    version = version if isinstance(version, int) else 0
+    if version != upgrade.OLDEST:
+        schema.check_version(version, where)
+    return version
 
 
-def _read(stream: BinaryIO, where: str) -> Iterator[tuple[Table | None, list[Any]]]:
-    """``(table, row)`` line by line."""
+def _read(stream: BinaryIO, where: str, version: int) -> Iterator[tuple[bytes, Table | None, list[Any]]]:
+    """What ``_content`` gave, line by line, of this schema whatever the ``version`` of the export."""
     tables = {table.name: table for table in schema.layout()}
     for number, line in enumerate(stream, 1):
         value = _parsed(line, f"{where}:{number}")
         if number == 1:
+            yield _line({**value, "schema": schema.VERSION}), None, []
             continue
         name = next(iter(value), "") if isinstance(value, dict) else ""
         if name == "end":
             return
+        if name in upgrade.GONE:
+            continue
         table = tables.get(name)
+        if table is not None and version == upgrade.OLDEST:
+            value = {name: upgrade.row(name, value[name])}
+            line = _line(value)
         if table is None or list(value[name]) != list(table.columns):
             do = "it was written by another version, or by hand; nothing was imported"
             got, at = f"{name or _short(line)}: {_names(value, name)}", f"{where}:{number}"
             raise StoreError("unknown table or columns", got=got, expected=", ".join(tables), where=at, do=do)
-        yield table, list(value[name].values())
+        yield line, table, list(value[name].values())
 
 
 def _fill(
-    store: Store, rows: Iterator[tuple[Table | None, list[Any]]], total: int, expected: Callable[[], str],
-    progress: Progress | None,
-) -> Moved:  # fmt: skip
-    """Write rows into an empty store, and commit when it then has the expected digest."""
-    counts = _counts(store, zero=True)
+    store: Store, lines: Iterator[tuple[bytes, Table | None, list[Any]]], total: int, progress: Progress | None
+) -> Moved:
+    """Write rows into an empty store, and commit when it then has the digest of their lines."""
+    counts, sha = _counts(store, zero=True), hashlib.sha256()
+
+    def rows() -> Iterator[tuple[Table, list[Any]]]:
+        for line, table, row in lines:
+            sha.update(line)
+            if table is not None:
+                yield table, row
+
     with store.write():
         for name, n in _counts(store).items():
             if n:
                 do = "give a path or URL that does not exist yet; Memory(…) itself makes a store that is not empty"
                 raise StoreError("the target is not empty", got=f"{n} rows in {name}", where=store.where, do=do)
-        for table, batch in _batches(rows):
+        for table, batch in _batches(rows()):
             store.load(table, batch)
             counts[table.name] += len(batch)
             if progress is not None:
                 progress(sum(counts.values()), total, table.name)
         made = digest(store)
-        if made != expected():
-            raise StoreError("the copy differs from its source", got=made, expected=expected(), where=store.where)
+        if made != sha.hexdigest():
+            raise StoreError("the copy differs from its source", got=made, expected=sha.hexdigest(), where=store.where)
     return Moved(counts, made)
 
 
-def _batches(rows: Iterator[tuple[Table | None, list[Any]]]) -> Iterator[tuple[Table, list[list[Any]]]]:
+def _batches(rows: Iterator[tuple[Table, list[Any]]]) -> Iterator[tuple[Table, list[list[Any]]]]:
     """Rows of one table at a time, as the store takes them, bounded in number and in size."""
     batch: list[list[Any]] = []
     at: Table | None = None
@@ -249,8 +258,6 @@ def _batches(rows: Iterator[tuple[Table | None, list[Any]]]) -> Iterator[tuple[T
         if at is not None and batch and (table is not at or len(batch) >= _WRITTEN or size > _BYTES):
             yield at, batch
             batch, size = [], 0
-        if table is None:  # the header
-            continue
         cells = from_json(table, row)
         batch.append(cells)
         size += sum(len(cell) for cell in cells if isinstance(cell, str | bytes))

@@ -38,7 +38,7 @@ class Config(Policy):
 
     name: str = "memlift"
     relevance: Literal["cosine", "hybrid"] = "hybrid"
-    margin: float = 0.15
+    margin: float = 0.2
     q_init: float | Literal["low", "middle", "high"] = "high"
     weight: float = 0.5
     """Weight of the value in the score: 0 = relevance only, 1 = value only."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,6 +26,7 @@ BUSY_TIMEOUT_S = 60.0
 Sync = Literal["full", "normal"]
 Search = Literal["auto", "exact", "approximate"]
 Progress = Callable[[int, int, str], None]  # done, total, of what
+_NONE = np.empty(0, np.int64)
 
 
 class NoMemory(StoreError):
@@ -58,6 +59,17 @@ class Connection(Protocol):
         ...
 
 
+class Subset(NamedTuple):
+    """Which active memories a search may return."""
+
+    kinds: Sequence[str] | None = None  # of these kinds only
+    only: np.ndarray | None = None  # these rows only: int64, sorted
+    without: np.ndarray = _NONE  # not these rows
+
+
+ALL = Subset()
+
+
 class VectorIndex(Protocol):
     """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
 
@@ -84,27 +96,31 @@ class VectorIndex(Protocol):
         ...
 
     def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
     ) -> tuple[np.ndarray, np.ndarray]:
         """``(seq int64, cosine float64)`` of the most similar active memories above ``gate``, best first."""
         ...
 
     def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
     ) -> tuple[list[int], np.ndarray]:
         """Those of ``seqs`` that a search may return, in order, and their cosines."""
         ...
 
-    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
         """Active memories drawn uniformly without replacement."""
         ...
 
-    def count(self, kinds: Sequence[str] | None = None) -> int:
+    def count(self, subset: Subset = ALL) -> int:
         """How many memories a search looks at."""
         ...
 
     def vectors(self, seqs: Sequence[int]) -> np.ndarray:
         """Vectors of known memories: float32 ``[len(seqs), D]``."""
+        ...
+
+    def restart(self) -> None:
+        """Read everything anew: vectors went, or are other ones."""
         ...
 
     def prepare(self, progress: Progress | None = None) -> None:
@@ -157,6 +173,7 @@ class Store(ABC):
     path: str  # what opens the same store again
     where: str  # the same for error messages, without a password
     dirty = False  # set by whoever mirrors uncommitted rows in memory (the index)
+    copies: tuple[str, ...] = ()  # the engine's own tables that copy rows of memories, by scope
     undone = 0  # rises when a rollback took such rows away, so that mirrors know to start again
 
     # ------------------------------------------------------------------------------------------------ per engine
@@ -193,6 +210,10 @@ class Store(ABC):
         """Close the store. Closing twice is allowed."""
 
     @abstractmethod
+    def unguarded(self) -> AbstractContextManager[None]:
+        """Inside a transaction: rows that are written once may be changed and removed while the block runs."""
+
+    @abstractmethod
     def translated(self, doing: str) -> AbstractContextManager[None]:
         """Turns the engine's errors in the block into ``StoreError``."""
 
@@ -227,8 +248,15 @@ class Store(ABC):
         """Bytes on disk by table, its indexes included; empty where the engine does not tell."""
         return {}
 
-    def shrink(self) -> None:
-        """Give the room of removed rows back to the machine, where the engine can and no transaction is open."""
+    def shrink(self, *, whole: bool = False) -> None:
+        """Give the room of removed rows back to the machine, where the engine can and no transaction is open.
+
+        ``whole``: nothing of them may be left in files; ``StoreError`` where another process stands in the way.
+        """
+        return
+
+    def forget_files(self, scope_id: int) -> None:
+        """Remove what lies beside the store of a scope, where anything does."""
         return
 
     # ------------------------------------------------------------------------------------------------ writing
@@ -270,10 +298,10 @@ class Store(ABC):
 def damaged(got: object, where: str) -> StoreError:
     """The error for a store that does not hold what was written to it."""
     do = "keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover"
-    return StoreError("the memory file is damaged", got=got, where=where, do=do)
+    return StoreError("the memory file is damaged", got=got, where=where, do=do, code="damaged")
 
 
-def audit(db: Connection, scope_id: int, verb: str, target: str, detail: dict[str, Any]) -> int:
+def audit(db: Connection, scope_id: int | None, verb: str, target: str, detail: dict[str, Any]) -> int:
     """Append one row to the audit log, inside the transaction at hand; returns its number.
 
     ``target`` is a memory that the row is about, or ``"*"`` where an act is about more than one thing.

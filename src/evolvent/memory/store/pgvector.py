@@ -21,6 +21,7 @@ from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.index.index import SIM_DIGITS
+from evolvent.memory.store.engine import ALL, Subset
 
 if TYPE_CHECKING:
     from evolvent.memory.store.engine import Progress, Store
@@ -125,7 +126,7 @@ class PgVector:
     def _counted(self, start: _View) -> _View:
         # one statement, so of one state: rows that are new with the status they have now, older ones by what changed
         rows = self._store.rows(
-            "SELECT 'new', kind, count(*), count(*) FILTER (WHERE status = 'active'), max(seq) FROM memory "
+            "SELECT 'new', kind, count(emb_id), count(*) FILTER (WHERE status = 'active'), max(seq) FROM memory "
             "WHERE scope_id = ? AND seq > ? GROUP BY kind UNION ALL "
             "SELECT 'changed', kind, 0, sum(delta), 0 FROM status_change "
             "WHERE scope_id = ? AND id > ? AND seq <= ? GROUP BY kind UNION ALL "
@@ -139,6 +140,10 @@ class PgVector:
             newest = max(newest, last) if what == "new" else newest
             change = last if what == "change" else change
         return _View(newest, change, n, active)
+
+    def restart(self) -> None:
+        """Count from the start: vectors went, or are other ones."""
+        self._committed, self._local, self._dim, self._graph_made = _View(), threading.local(), 0, False
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Make the graph, where there is to be one; from then on the server keeps it up to date."""
@@ -161,26 +166,27 @@ class PgVector:
 
     # ------------------------------------------------------------------------------------------------ looking
     def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, kinds: Sequence[str] | None = None
+        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ``limit`` active memories most similar to ``query`` above ``gate``, best first; see ``Index.search``."""
-        if self.count(kinds) == 0 or limit <= 0:
+        if self.count(subset) == 0 or limit <= 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != self._dim:
             raise BadInput("query of another dimension", got=query.size, expected=self._dim)
         rows = None
-        if kinds is None and self._approximate() and limit + _MORE <= _EF_SEARCH // 2:
-            rows = self._ask_graph(query, limit)
+        plain = subset.kinds is None and subset.only is None
+        if plain and self._approximate() and limit + _MORE <= _EF_SEARCH // 2:
+            rows = self._ask_graph(query, limit, subset.without)
         if rows is None:
-            rows = self._look_at_all(query, limit, kinds)
+            rows = self._look_at_all(query, limit, subset)
         seq = np.array([row[0] for row in rows], np.int64)
         sim = _cosines(rows, query)
         order = np.lexsort((seq, -sim))
         order = order[sim[order] > gate][:limit]
         return seq[order], sim[order]
 
-    def _look_at_all(self, query: np.ndarray, limit: int, kinds: Sequence[str] | None) -> list[tuple]:
-        where, args = self._filter(kinds)
+    def _look_at_all(self, query: np.ndarray, limit: int, subset: Subset) -> list[tuple]:
+        where, args = self._filter(subset)
         more = _MORE
         while True:
             rows = self._store.rows(
@@ -194,14 +200,15 @@ class PgVector:
                 return rows  # equal vectors: in order already
             more *= 8
 
-    def _ask_graph(self, query: np.ndarray, limit: int) -> list[tuple] | None:
-        """The nearest by the graph, or ``None`` when too few of them belong to this scope."""
+    def _ask_graph(self, query: np.ndarray, limit: int, without: np.ndarray) -> list[tuple] | None:
+        """The nearest by the graph, or ``None`` when too few of them may be returned."""
         kind = f"vector({self._dim})"
         rows = self._store.rows(
             f"SELECT seq, vec, scope_id FROM memory_vector WHERE active ORDER BY vec::{kind} <#> ?::{kind} LIMIT ?",
             (query, limit + _MORE),
         )
-        mine = [row for row in rows if row[2] == self._scope_id]
+        left_out = set(without.tolist())
+        mine = [row for row in rows if row[2] == self._scope_id and row[0] not in left_out]
         return mine if len(mine) >= limit else None
 
     def _make_graph(self) -> None:
@@ -217,10 +224,10 @@ class PgVector:
         self._graph_made = not self._store.writing()  # inside a transaction it may still be undone
 
     def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, kinds: Sequence[str] | None = None
+        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
     ) -> tuple[list[int], np.ndarray]:
         """Those of ``seqs`` that a search may return, each once, and their cosines to ``query``: float64 ``[<=N]``."""
-        where, args = self._filter(kinds)
+        where, args = self._filter(subset)
         rows = self._store.rows(
             f"SELECT seq, vec FROM memory_vector WHERE {where} AND seq = ANY(?) ORDER BY seq",
             (*args, [int(s) for s in seqs]),
@@ -229,13 +236,13 @@ class PgVector:
             return [], np.empty(0)
         return [row[0] for row in rows], _cosines(rows, query)
 
-    def sample(self, limit: int, rng: np.random.Generator, kinds: Sequence[str] | None = None) -> np.ndarray:
+    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
         """``limit`` active memories drawn without replacement, uniformly, whatever the query: int64 ``[<=limit]``."""
-        n = self.count(kinds)
+        n = self.count(subset)
         if not n:
             return np.empty(0, np.int64)
         places = rng.choice(n, size=min(limit, n), replace=False)  # the same draws as from an array of that length
-        where, args = self._filter(kinds)
+        where, args = self._filter(subset)
         found = dict(
             self._store.rows(
                 "SELECT place, seq FROM (SELECT seq, row_number() OVER (ORDER BY seq) - 1 AS place FROM memory_vector "
@@ -245,10 +252,13 @@ class PgVector:
         )
         return np.array([found[place] for place in places.tolist() if place in found], np.int64)
 
-    def count(self, kinds: Sequence[str] | None = None) -> int:
+    def count(self, subset: Subset = ALL) -> int:
         """How many memories a search looks at."""
+        if subset.only is not None or len(subset.without):
+            where, args = self._filter(subset)
+            return self._store.rows(f"SELECT count(*) FROM memory_vector WHERE {where}", args)[0][0]
         active = self._view.active
-        return sum(active.values()) if kinds is None else sum(active.get(kind, 0) for kind in set(kinds))
+        return sum(active.values()) if subset.kinds is None else sum(active.get(kind, 0) for kind in set(subset.kinds))
 
     def vectors(self, seqs: Sequence[int]) -> np.ndarray:
         """Vectors of known memories: float32 ``[len(seqs), D]``."""
@@ -257,10 +267,15 @@ class PgVector:
         by_seq = {seq: np.frombuffer(vec, "<f4") for seq, vec in rows}
         return np.stack([by_seq[seq] for seq in wanted]) if wanted else np.empty((0, self._dim), np.float32)
 
-    def _filter(self, kinds: Sequence[str] | None) -> tuple[str, tuple]:
-        if kinds is None:
-            return "scope_id = ? AND active", (self._scope_id,)
-        return "scope_id = ? AND active AND kind = ANY(?)", (self._scope_id, list(kinds))
+    def _filter(self, subset: Subset) -> tuple[str, tuple]:
+        parts = [
+            ("scope_id = ? AND active", self._scope_id),
+            ("kind = ANY(?)", None if subset.kinds is None else list(subset.kinds)),
+            ("seq = ANY(?)", None if subset.only is None else subset.only.tolist()),
+            ("NOT seq = ANY(?)", subset.without.tolist() or None),
+        ]
+        asked = [part for part in parts if part[1] is not None]
+        return " AND ".join(sql for sql, _ in asked), tuple(arg for _, arg in asked)
 
 
 def _cosines(rows: Sequence[tuple], query: np.ndarray) -> np.ndarray:

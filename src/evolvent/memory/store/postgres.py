@@ -13,7 +13,7 @@ import psycopg
 import psycopg_pool
 
 from evolvent.core.errors import BadInput, StoreError
-from evolvent.memory.store import postgres_schema, schema
+from evolvent.memory.store import postgres_schema, schema, upgrade
 from evolvent.memory.store.engine import BUSY_TIMEOUT_S, Connection, NoMemory, OneProcess, Search, Store, Sync
 from evolvent.memory.store.pgvector import LARGE, PgVector, register
 from evolvent.memory.store.postgres_errors import explained
@@ -43,6 +43,8 @@ class Postgres(Store):
         BadInput: the URL names an unknown index or a schema that would have to be quoted.
         StoreError: the server cannot be reached, refuses, has no pgvector, or the schema is no memory of this version.
     """
+
+    copies = ("memory_vector",)
 
     def __init__(self, url: str, *, sync: Sync = "full", create: bool = True) -> None:
         self.path = url
@@ -96,7 +98,12 @@ class Postgres(Store):
                 conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
                 for statement in postgres_schema.statements():
                     conn.execute(statement.encode())
-            version = conn.execute(f"SELECT version FROM {self.schema}.evolvent_store".encode()).fetchone()
+            ask = f"SELECT version FROM {self.schema}.evolvent_store".encode()
+            if conn.execute(ask).fetchone() == (upgrade.OLDEST,):
+                conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
+                for statement in upgrade.POSTGRES:
+                    conn.execute(statement.encode())
+            version = conn.execute(ask).fetchone()
             schema.check_version(version[0] if version else 0, self.where)
         return found
 
@@ -206,12 +213,12 @@ class Postgres(Store):
             )
         )
 
-    def shrink(self) -> None:
-        """Let the room be used again (VACUUM); the server keeps its files."""
+    def shrink(self, *, whole: bool = False) -> None:
+        """Let the room be used again (VACUUM); with ``whole`` the tables are written anew, and others wait for that."""
         if not self.writing():
             with self.session() as db, self.translated("compacting"):
-                for table in schema.layout():
-                    db.command(f"VACUUM (ANALYZE) {table.name}")
+                for name in [*(table.name for table in schema.layout()), *(self.copies if whole else ())]:
+                    db.command(f"VACUUM ({'FULL, ' if whole else ''}ANALYZE) {name}")
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
@@ -245,6 +252,14 @@ class Postgres(Store):
                 raise
             finally:
                 link.depth -= 1
+
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """The triggers look the other way until the transaction ends."""
+        with self.session() as db, self.translated("writing"):
+            db.execute("SET LOCAL evolvent.unguarded = 'on'")
+            yield
+            db.execute("SET LOCAL evolvent.unguarded = 'off'")
 
     def writing(self) -> bool:
         """Whether this thread is inside a transaction."""

@@ -22,13 +22,15 @@ _STATES = {
     "XX": ("the memory is damaged", "restore a backup of the database"),
 }
 _LOST = "the connection was lost while committing"
+_CODES = {"55P03": "locked", "53100": "disk_full", "25006": "read_only", "XX": "damaged"}
 
 
 def explained(error: Exception, doing: str, where: str) -> StoreError:
     """The error to raise instead of one of psycopg's."""
     text = str(error).strip() or type(error).__name__
     if isinstance(error, psycopg_pool.PoolClosed):
-        return StoreError("the memory is closed", got=text, where=where, do="open it again: Memory(url)")
+        return StoreError("the memory is closed", got=text, where=where, code="closed",
+                          do="open it again: Memory(url)")  # fmt: skip
     if isinstance(error, psycopg_pool.PoolTimeout):
         do = "check that the server is up; or fewer threads at once"
         return StoreError("no connection to the server", got=f"{text} ({BUSY_TIMEOUT_S:g} s)", where=where, do=do)
@@ -44,7 +46,7 @@ def explained(error: Exception, doing: str, where: str) -> StoreError:
     for length in (5, 3, 2):
         if state[:length] in _STATES and len(state) == 5:
             what, do = _STATES[state[:length]]
-            return StoreError(what, got=text, where=where, do=do)
+            return StoreError(what, got=text, where=where, do=do, code=_CODES.get(state[:length], ""))
     if isinstance(error, psycopg.OperationalError) and (not state or state.startswith("08")):
         if doing == "committing":
             do = "whether it was stored is not known: repeat the call (a receipt settles once, equal memories merge)"

@@ -17,6 +17,22 @@ _WORDS = (
 )
 _NUMBERED = re.compile(r"CREATE TABLE (\w+)\(\s*(\w+) BIGINT PRIMARY KEY")
 
+# a setting of the transaction lifts it: what a person has a right to is erased
+REFUSE = """CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF current_setting('evolvent.unguarded', true) = 'on' THEN
+    IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+    RETURN NEW;
+  END IF;
+  RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'restrict_violation'; END $$"""
+# another vector of a memory (its store changed the embedder), or none any more (it was erased)
+EMBEDDED = (
+    """CREATE FUNCTION memory_embedded() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  DELETE FROM memory_vector WHERE seq = NEW.seq;
+  INSERT INTO memory_vector SELECT NEW.seq, NEW.scope_id, NEW.kind, NEW.status = 'active', e.vec
+    FROM embedding e WHERE e.emb_id = NEW.emb_id;
+  RETURN NEW; END $$""",
+    "CREATE TRIGGER memory_embedded AFTER UPDATE OF emb_id ON memory FOR EACH ROW EXECUTE FUNCTION memory_embedded()",
+)
 # A copy of the vectors of memories (those of queries stay outside), kept by triggers: nothing to join while searching.
 # status_change says what became active (+1) or ceased to be (-1) since a number of memories was counted.
 _SEARCH = (
@@ -47,6 +63,7 @@ _SEARCH = (
   END IF;
   RETURN NEW; END $$""",
     "CREATE TRIGGER memory_status AFTER UPDATE OF status ON memory FOR EACH ROW EXECUTE FUNCTION memory_status()",
+    *EMBEDDED,
 )
 
 
@@ -59,10 +76,7 @@ def statements() -> list[str]:
         found.append(statement)
         if numbered := _NUMBERED.match(statement):
             found += _gapless(*numbered.groups())
-    found.append(
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        "RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'restrict_violation'; END $$"
-    )
+    found.append(REFUSE)
     found += [
         f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION refuse('{why}')"
         for name, event, table, why in schema.TRIGGERS

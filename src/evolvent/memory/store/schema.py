@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from evolvent.core.errors import StoreError
 
-VERSION = 3
+VERSION = 4
 APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
 
 TABLES = """
@@ -58,35 +58,28 @@ CREATE TABLE memory(
   polarity TEXT NOT NULL CHECK(polarity IN ('success', 'failure', 'mixed', 'neutral')),
   key_hash TEXT NOT NULL REFERENCES text_blob(hash),
   body_hash TEXT NOT NULL REFERENCES text_blob(hash),
-  emb_id INTEGER NOT NULL REFERENCES embedding(emb_id),
+  emb_id INTEGER REFERENCES embedding(emb_id),
   source TEXT NOT NULL,
   q_init REAL NOT NULL,
   q_given BOOLEAN NOT NULL,                    -- the caller chose q_init, not the policy
   status TEXT NOT NULL DEFAULT 'active'
-    CHECK(status IN ('active', 'candidate', 'archived', 'quarantined', 'superseded')),
+    CHECK(status IN ('active', 'archived', 'quarantined', 'superseded', 'erased')),
   superseded_by INTEGER REFERENCES memory(seq) DEFERRABLE INITIALLY DEFERRED,
   content_version INTEGER NOT NULL DEFAULT 1,
   merged INTEGER NOT NULL DEFAULT 0,           -- how many later writes were the same thing
   made_in INTEGER REFERENCES recall(seq),      -- the receipt it was written under
-  created_at REAL NOT NULL);
+  created_at REAL NOT NULL,
+  meta TEXT,                                   -- what the caller says of it: a JSON object, or NULL
+  expires_at REAL,                             -- from then on out of recall; NULL: never
+  CHECK(status = 'erased' OR emb_id IS NOT NULL));  -- what was erased has empty texts and no vector
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
-
-CREATE TABLE word_count(                       -- how many keys of a scope hold a word
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL,
-  n INTEGER NOT NULL,
-  PRIMARY KEY(scope_id, word)) WITHOUT ROWID;
-CREATE TABLE key_word(                         -- which keys hold a word, for rare words only
-  scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
-  word TEXT NOT NULL,
-  seq INTEGER NOT NULL REFERENCES memory(seq),
-  PRIMARY KEY(scope_id, word, seq)) WITHOUT ROWID;
+CREATE INDEX memory_expiry ON memory(scope_id, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE provenance(
   child INTEGER NOT NULL REFERENCES memory(seq),
   parent INTEGER NOT NULL REFERENCES memory(seq),
-  relation TEXT NOT NULL CHECK(relation IN ('retrieved', 'merged', 'revised')),
-  weight REAL NOT NULL DEFAULT 1.0,            -- 0: the child is one more key of the parent (keys.py)
+  relation TEXT NOT NULL                       -- updated: a new version, which has the value; key: see keys.py
+    CHECK(relation IN ('retrieved', 'merged', 'revised', 'updated', 'key')),
   PRIMARY KEY(child, parent, relation),
   CHECK(parent < child)) WITHOUT ROWID;        -- older to newer only: no cycle can be written
 CREATE INDEX provenance_parent ON provenance(parent);
@@ -97,7 +90,7 @@ CREATE TABLE recall_item(
   rank INTEGER NOT NULL,
   sim REAL NOT NULL, q REAL NOT NULL, value REAL NOT NULL, n INTEGER NOT NULL,
   z_sim REAL NOT NULL, z_q REAL NOT NULL, bonus REAL NOT NULL, score REAL NOT NULL,
-  in_pool BOOLEAN NOT NULL, selected BOOLEAN NOT NULL, omitted BOOLEAN NOT NULL,
+  selected BOOLEAN NOT NULL, omitted BOOLEAN NOT NULL,
   propensity REAL NOT NULL,                    -- probability with which it would be shown
   shown BOOLEAN NOT NULL,                      -- in the prompt: the only items that are credited
   content_version INTEGER NOT NULL,
@@ -116,9 +109,13 @@ CREATE TABLE outcome(
   action_hash TEXT REFERENCES text_blob(hash),
   child INTEGER REFERENCES memory(seq),
   created_at REAL NOT NULL,
+  weight REAL NOT NULL DEFAULT 1.0,            -- share of the usual credit that it gives
+  place INTEGER,                               -- value event whose place its own take: of what it revises
+  replaced_by INTEGER REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED,  -- the outcome that revised it
   CHECK(NOT valid OR reward IS NOT NULL),
-  UNIQUE(scope_id, objective, idempotency_key, valid));
-CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid;
+  CHECK(weight > 0 AND weight <= 1));
+CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid AND replaced_by IS NULL;
+CREATE UNIQUE INDEX outcome_key ON outcome(scope_id, objective, idempotency_key, valid) WHERE replaced_by IS NULL;
 CREATE INDEX outcome_recall ON outcome(recall_id);
 
 CREATE TABLE value(
@@ -230,9 +227,10 @@ def check_version(found: int, where: str) -> None:
     """``StoreError`` unless the store at ``where`` was written by this version."""
     if found != VERSION:
         raise StoreError(
-            "the memory was written by another version",
+            "the memory was written by a newer version" if found > VERSION else "the memory is of another version",
+            code="other_schema",
             got=f"schema {found}",
-            expected=f"schema {VERSION}",
+            expected=f"schema {VERSION}, or an older one from 3 on",
             where=where,
-            do="upgrade evolvent" if found > VERSION else "export it with the version that wrote it",
+            do="upgrade evolvent" if found > VERSION else "open it with the version that wrote it, and export it there",
         )

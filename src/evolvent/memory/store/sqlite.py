@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.index.cache_files import Files
 from evolvent.memory.index.index import Index
-from evolvent.memory.store import schema
+from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.engine import (
     BUSY_TIMEOUT_S,
     Connection,
@@ -87,7 +88,7 @@ class SQLite(Store):
         if application == 0 and tables == 0:
             with self.write():
                 if self._pragma("application_id") == 0:  # not created by another process meanwhile
-                    for statement in [*schema.tables(), *_triggers()]:
+                    for statement in [*schema.tables(), *_triggers().values()]:
                         self.db.execute(statement)
                     self.db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
                     self.db.execute(f"PRAGMA user_version={schema.VERSION}")
@@ -98,7 +99,22 @@ class SQLite(Store):
                 where=self.path,
                 do="give the path of a memory, or of a file that does not exist yet",
             )
+        if self._pragma("user_version") == upgrade.OLDEST:
+            self._upgrade()
         schema.check_version(self._pragma("user_version"), self.path)
+
+    def _upgrade(self) -> None:
+        self.db.execute("PRAGMA foreign_keys=OFF")  # for the tables that are written anew; nothing else is running yet
+        with self.write():
+            if self._pragma("user_version") == upgrade.OLDEST:  # not upgraded by another process meanwhile
+                for statement in upgrade.sqlite():
+                    self.db.execute(statement)
+                there = {name for (name,) in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
+                for name, statement in _triggers().items():
+                    if name not in there:
+                        self.db.execute(statement)
+                self.db.execute(f"PRAGMA user_version={schema.VERSION}")
+        self.db.execute("PRAGMA foreign_keys=ON")
 
     def _pragma(self, name: str) -> int:
         return int(self.db.execute(f"PRAGMA {name}").fetchone()[0])
@@ -166,12 +182,23 @@ class SQLite(Store):
             return {"file": self._pragma("page_count") * self._pragma("page_size")}
         return dict(rows)
 
-    def shrink(self) -> None:
-        """Rewrite the file without its free pages."""
+    def shrink(self, *, whole: bool = False) -> None:
+        """Rewrite the file without its free pages, and empty its log."""
         with self.lock, self.translated("compacting"):
-            if not self.db.in_transaction:
-                self.db.execute("VACUUM")
-                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if self.db.in_transaction:
+                return
+            self.db.execute("VACUUM")
+            busy, *_ = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy and whole:
+                raise StoreError(
+                    "what was erased is gone from the memory, but still in its log", got=f"{self.path}-wal in use",
+                    where=self.path, code="log_in_use", do="end the other process's transaction, and erase once more",
+                )  # fmt: skip
+
+    def forget_files(self, scope_id: int) -> None:
+        """Vectors and graph of its index."""
+        for path in Files(self.path, scope_id).folder.glob(f"scope-{scope_id}.*"):
+            path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------ writing
     @contextmanager
@@ -200,6 +227,16 @@ class SQLite(Store):
             finally:
                 self._depth -= 1
 
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """The triggers go, and come back in the same transaction."""
+        with self.translated("writing"):
+            for name in _triggers():
+                self.db.execute(f"DROP TRIGGER {name}")
+            yield
+            for statement in _triggers().values():
+                self.db.execute(statement)
+
     def writing(self) -> bool:
         """Whether a transaction is open; other threads would wait for the answer."""
         with self.lock:
@@ -226,11 +263,11 @@ class SQLite(Store):
             raise _explained(error, doing, self.path) from error
 
 
-def _triggers() -> list[str]:
-    return [
-        f"CREATE TRIGGER {name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{why}'); END"
+def _triggers() -> dict[str, str]:
+    return {
+        name: f"CREATE TRIGGER {name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{why}'); END"
         for name, event, table, why in schema.TRIGGERS
-    ]
+    }
 
 
 # the operating system refused a write for another reason than a full disk: nothing is wrong with what is there
@@ -247,20 +284,25 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
     text, name = str(error), getattr(error, "sqlite_errorname", "")
     lower = text.lower()
     if "closed database" in lower:
-        return StoreError("the memory is closed", got=text, where=path, do="open it again: Memory(path)")
+        return StoreError("the memory is closed", got=text, where=path, code="closed", do="open it again: Memory(path)")
     if "locked" in lower or "busy" in lower:
         return StoreError(
             "another process kept the memory locked",
+            code="locked",
             got=f"{text} after {BUSY_TIMEOUT_S:g} s",
             where=path,
             do="look for a process that holds a long transaction() open",
         )
     if "full" in lower:
         do = "make room; the transaction was undone, what was acknowledged before is intact"
-        return StoreError("the disk is full", got=text, where=path, do=do)
+        return StoreError("the disk is full", got=text, where=path, do=do, code="disk_full")
     if "readonly" in lower or "read-only" in lower:
         return StoreError(
-            "the memory cannot be written", got=text, where=path, do="check the permissions of the folder"
+            "the memory cannot be written",
+            got=text,
+            where=path,
+            code="read_only",
+            do="check the permissions of the folder",
         )
     if "unable to open" in lower:
         do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"

@@ -81,9 +81,11 @@ class LanguageMemory:
         """
         # in an order that does not depend on who was answered first
         pending = sorted(self._pending, key=lambda one: (one[0].group, one[0].seed))
-        with self._memory.transaction():
-            for episode, experience in pending:
-                experience.learn(episode, engine, manner.renderer)
+        for episode, experience in pending:
+            experience.reflect(episode, engine, manner.renderer)
+        with self._memory.transaction():  # no model is called in it
+            for _, experience in pending:
+                experience.learn()
         self._pending = []
         ledger.set("memory", self._memory.credit(ledger.episodes).values("memory"))
         return self._told([episode for episode, _ in pending])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from evolvent.core.episode import Episode
@@ -34,9 +34,14 @@ class Agent:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of an attempt, for the stream's metrics and live line; ``situation`` is where it began."""
+    """What came of an attempt, for the stream's metrics and live line; ``situation`` is where it began.
+
+    ``learn`` settles what was recalled and writes the lessons (one transaction); until then the memory has the
+    receipts of the attempt and nothing else of it.
+    """
 
     episode: Episode
+    learn: Callable[[], None]
     situation: str
     action: str
     shown: tuple[Recalled, ...]
@@ -52,7 +57,7 @@ class Attempt:
 
 
 def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: int, learn: bool = True) -> Attempt:
-    """Try ``task`` once; with ``learn`` the outcome is settled and lessons are written.
+    """Try ``task`` once; what was learned is written by ``learn`` of what is returned.
 
     Args:
         env: the environment; its reward for the whole attempt lies in ``env.reward_range``.
@@ -60,7 +65,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
         agent: model and settings.
         memory: where experiences are recalled from and written to; ``None`` acts without.
         seed: of the environment, sampling, exploration and the reviewer.
-        learn: ``False`` evaluates: no exploration, no omission, nothing settled or written.
+        learn: ``False`` evaluates: no exploration, no omission, nothing to settle or write.
 
     Raises:
         EnvError: the environment broke.
@@ -71,17 +76,18 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
     (episode,) = run_players([player], counted)
     if isinstance(episode, EnvError):
         raise episode
-    lesson = experience.learn(episode, agent.engine, agent.manner.renderer)
+    lesson = experience.reflect(episode, agent.engine, agent.manner.renderer)
     steps = experience.steps
     last = steps[-1] if steps else None
     recall = last.recall if last else None
-    by_id = {item.id: item for item in recall.items} if recall else {}
+    by_id = {item.id: item for item in recall} if recall else {}
     return Attempt(
         episode=episode,
+        learn=experience.learn,
         situation=steps[0].key if steps else "",
         action=last.action if last else "",
         shown=tuple(by_id[i] for i in (last.shown if last else ()) if i in by_id),
-        omitted=recall.omitted if recall else (),
+        omitted=() if recall is None else recall.omitted,
         lesson=lesson,
         prompt_tokens=counted.prompt_tokens,
         seconds=time.perf_counter() - started,

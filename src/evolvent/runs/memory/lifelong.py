@@ -1,8 +1,9 @@
 """A lifelong stream: held-out before, passes over a stream of tasks with learning, held-out after, and the control.
 
 The loop is the same for every memory system of ``algos/``; what differs is the policy of the memory and what is
-written. A step is one task. All that a step changes in the memory is one transaction, which also carries the step's
-number, so a killed run resumes with the step that was not finished and ends with the same numbers.
+written. A step is one task. What a step taught is one transaction, after the model has answered, which also carries the
+step's number; before it, a step leaves nothing but receipts, which are taken back when the run goes on. So a killed run
+resumes with the step that was not finished and ends with the same numbers.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
+from evolvent.memory.recall import forget, newest_receipt
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
 from evolvent.runs.shell import Shell
@@ -60,6 +62,8 @@ def run_stream(
     if resume:
         done = int(memory.meta_get("cursor") or 0)
         _check_plan(plan, folder, done)
+        if (newest := memory.meta_get("receipt")) is not None:  # runs of earlier versions left no others behind
+            forget(memory.bank, int(newest))
         shell.go_on(done, done)
     heading = ""
     for number in shell.updates():
@@ -111,15 +115,18 @@ def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, fo
     learning = item.phase == "stream"
     use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
     tries: list[Attempt] = []
-    with memory.transaction():
-        for k in range(stream.attempts if learning else 1):
-            seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)
-            tries.append(attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning))
-            if tries[-1].success:
-                break
-        best = tries[-1]
+    for k in range(stream.attempts if learning else 1):
+        seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)
+        tries.append(attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning))
+        if tries[-1].success:
+            break
+    best = tries[-1]
+    with memory.transaction():  # no model is called in it
+        for one in tries:
+            one.learn()
         _log(item, tries, memory, folder)
         memory.meta_set("cursor", item.step)
+        memory.meta_set("receipt", newest_receipt(memory.bank))
     live.task(
         item.index + 1, item.of,
         question=best.situation, action=best.action, ok=best.success, note=note(best), seconds=best.seconds,

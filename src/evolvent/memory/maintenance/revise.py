@@ -1,0 +1,55 @@
+"""An outcome that turned out otherwise: a merge that was reverted, a judge who was wrong.
+
+The old outcome stays as history, names the one that replaced it, and what it gave is voided. What the new one gives
+takes the old one's place in the order of events: values are what they would have been, had it been said at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.memory import events, settle
+from evolvent.memory.bank import Bank
+from evolvent.memory.items import receipt_id
+from evolvent.memory.maintenance.act import Act, Mended, perform
+from evolvent.memory.outcome import outcome_of
+
+
+def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = False) -> Mended:
+    """Replace the outcome of a settled receipt (``row``: the arguments of ``settle``), in one transaction."""
+    o = outcome_of(bank, row)
+
+    def change(act: Act) -> None:
+        with bank.store.write() as db:
+            receipts, jobs, said, children, last_outcome, last_event = settle.read(db, bank, [o])
+            receipt, id_ = receipts[o.receipt], last_outcome + 1
+            old = receipt.settled.get(o.objective)
+            if old is None:
+                raise BadInput(
+                    f"the receipt is not settled for {o.objective!r}", got=receipt_id(o.receipt), code="not_settled",
+                    expected="a receipt with a valid outcome", where="revise", do="settle(receipt, reward)",
+                )  # fmt: skip
+            if o.repeats(said[old]):
+                return
+            if any(job not in said for job, _ in jobs.get((o.objective, o.key or ""), ())):
+                raise BadInput("the idempotency key belongs to another receipt", got=o.key, code="key_used")
+            if o.child is not None and o.child not in children:
+                bank.memory_seq(f"m{o.child}", "revise")
+            place, first, last = db.execute(
+                "SELECT coalesce(max(o.place), min(e.seq)), min(e.seq), max(e.seq) FROM outcome o "
+                "LEFT JOIN value_event e USING(outcome_id) WHERE o.outcome_id = ?",
+                (old,),
+            ).fetchone()
+            if first is not None:
+                act.void(first - 1, last)
+            db.execute("UPDATE outcome SET replaced_by = ? WHERE outcome_id = ?", (id_, old))
+            then = None if place is None else events.replay(bank.store, bank.scope_id, before=place)[0]
+            entries = events.Entries(bank.scope_id, last_event)
+            settle.credit(db, bank, [(id_, o, receipt)], entries, then)
+            db.execute(settle.INSERT, settle.row_of(db, bank, id_, o, receipt.serial, place))
+            entries.append(db)
+        act.extra |= {"outcome": id_, "replaced": old}
+
+    return perform(bank, "revise", receipt_id(o.receipt), reason, change, dry_run)

@@ -1,0 +1,232 @@
+"""What the caller says of a memory beside its text: a JSON object, checked when it is written, and filters over it.
+
+A filter maps fields to what they must be: ``{"repo": "x", "year": {">=": 2020, "<": 2024}}``. All of it must hold. A
+field that is a list holds where one of its elements does. Numbers compare with numbers and texts with texts (dates in
+ISO format sort as texts); anything else does not hold.
+
+Filters are answered from columns in memory, one for each field, read from the store once and then followed row by row:
+the same answers on both engines, and a search knows which rows it may return before it ranks them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import threading
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.store.engine import Store
+from evolvent.memory.text import clean_text, clean_word
+
+MAX_CHARS = 16_384  # of the JSON of one memory
+Scalar: TypeAlias = str | int | float | bool
+Filter: TypeAlias = Mapping[str, Scalar | Mapping[str, Any]]
+
+_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+OPERATORS = ("==", "in", *_ORDER, "exists")
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=…)") -> str | None:
+    """Metadata as it is stored, secrets masked; ``None`` for none.
+
+    Raises:
+        BadInput: not a mapping of names to texts, finite numbers, booleans or lists of these; too long.
+    """
+    if metadata is None or metadata == {}:
+        return None
+    if not isinstance(metadata, Mapping):
+        raise BadInput("metadata is not a mapping", got=type(metadata).__name__, expected="{name: value}", where=where)
+    clean = {clean_word(name, what="a field", where=where): _value(name, metadata[name], where) for name in metadata}
+    text = json.dumps(clean, sort_keys=True, ensure_ascii=False)
+    if len(text) > MAX_CHARS:
+        do = "keep large things outside, and say in the metadata where"
+        got, expected = f"{len(text):,} characters of JSON", f"at most {MAX_CHARS:,}"
+        raise BadInput("metadata is too long", got=got, expected=expected, where=where, do=do)
+    return text
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    if isinstance(value, list | tuple):
+        return [_scalar(name, each, where) for each in value]
+    return _scalar(name, value, where)
+
+
+def _scalar(name: str, value: Any, where: str) -> Scalar:
+    if isinstance(value, str):
+        return clean_text(value, what=f"field {name!r}", where=where, limit=MAX_CHARS, empty=True)
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 63):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    expected = "text, a finite number, True or False, or a list of these; leave a field out that has no value"
+    raise BadInput(f"field {name!r} cannot be stored", got=value, expected=expected, where=where)
+
+
+def expiry(
+    expires: datetime | timedelta | float | None, now: float, where: str = "remember(expires=…)"
+) -> float | None:
+    """Seconds since 1970 from which on a memory is out of recall.
+
+    Args:
+        expires: a moment (without a zone: local), or how long from now: a ``timedelta`` or seconds.
+        now: seconds since 1970.
+        where: for errors.
+    """
+    if expires is None:
+        return None
+    if isinstance(expires, datetime):
+        return expires.timestamp()
+    seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 <= seconds < 1e11:
+        expected = "a datetime, a timedelta or seconds >= 0 from now"
+        raise BadInput("not an expiry", got=expires, expected=expected, where=where)
+    return now + float(seconds)
+
+
+# ---------------------------------------------------------------------------------------------------- filters
+class Clause(NamedTuple):
+    """One condition on one field."""
+
+    field: str
+    op: str
+    operand: Any
+
+
+def parse(filter: Filter | None, where: str) -> tuple[Clause, ...]:
+    """A filter as clauses, all of which must hold.
+
+    Raises:
+        BadInput: not a filter; an unknown operator.
+    """
+    if filter is not None and not isinstance(filter, Mapping):
+        raise BadInput("not a filter", got=filter, expected="{field: value} or {field: {operator: value}}", where=where)
+    found = []
+    for name, asked in (filter or {}).items():
+        clean_word(name, what="a field", where=where)
+        for op, operand in (asked if isinstance(asked, Mapping) and asked else {"==": asked}).items():
+            if op not in OPERATORS:
+                expected = ", ".join(OPERATORS)
+                raise BadInput(f"unknown operator on {name!r}", got=op, expected=expected, where=where)
+            found.append(Clause(name, op, _operand(name, op, operand, where)))
+    return tuple(found)
+
+
+def _operand(name: str, op: str, operand: Any, where: str) -> Any:
+    many = isinstance(operand, Sequence | set | frozenset) and not isinstance(operand, str | bytes)
+    fits = {
+        "exists": isinstance(operand, bool),
+        "in": many and all(_kind(each) for each in operand),
+        "==": _kind(operand),
+    }.get(op, _kind(operand) in ("number", "text"))
+    if not fits:
+        expected = {"exists": "True or False", "in": "a list of texts, numbers or booleans"}.get(
+            op, "a text, a number, True or False" if op == "==" else "a number or a text"
+        )
+        do = f"several: {{{name!r}: {{'in': […]}}}}" if many else ""
+        raise BadInput(f"{name!r} cannot be compared by {op!r}", got=operand, expected=expected, where=where, do=do)
+    return tuple(operand) if op == "in" else operand
+
+
+def _kind(value: Any) -> str:
+    """What compares with what; empty for what is no scalar."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, str):
+        return "text"
+    return "number" if isinstance(value, int | float) and math.isfinite(value) else ""
+
+
+# ---------------------------------------------------------------------------------------------------- columns
+class _Column:
+    """One field: which rows have which of its distinct values; a row with a list has several."""
+
+    def __init__(self) -> None:
+        self.seqs, self.codes = array("q"), array("q")
+        self.values: list[Scalar] = []
+        self.code_of: dict[tuple[str, Scalar], int] = {}
+
+    def add(self, seq: int, value: Scalar | list[Scalar]) -> None:
+        for each in value if isinstance(value, list) else [value]:
+            code = self.code_of.setdefault((_kind(each), each), len(self.values))
+            if code == len(self.values):
+                self.values.append(each)
+            self.seqs.append(seq)
+            self.codes.append(code)
+        if value == []:  # it exists, and equals nothing
+            self.seqs.append(seq)
+            self.codes.append(-1)
+
+    def rows(self, op: str, operand: Any) -> np.ndarray:
+        """Rows for which a condition holds, int64, sorted."""
+        seqs, codes = np.frombuffer(self.seqs, np.int64), np.frombuffer(self.codes, np.int64)
+        if op == "exists":
+            return np.unique(seqs)
+        holds = np.zeros(len(self.values) + 1, bool)  # the last for code -1
+        if op in _ORDER:
+            kind, compare = _kind(operand), _ORDER[op]
+            holds[:-1] = [_kind(value) == kind and compare(value, operand) for value in self.values]
+        else:
+            known = (self.code_of.get((_kind(each), each)) for each in (operand if op == "in" else (operand,)))
+            holds[[code for code in known if code is not None]] = True
+        return np.unique(seqs[holds[codes]])
+
+
+class _Columns:
+    """All fields of some rows."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        self._fields: dict[str, _Column] = {}
+
+    def extend(self, rows: Iterable[tuple[int, str]]) -> None:
+        """Take in rows ``(number, JSON)`` in order, newer than all before."""
+        for seq, text in rows:
+            self.newest = seq
+            for name, value in json.loads(text).items():
+                self._fields.setdefault(name, _Column()).add(seq, value)
+
+    def rows(self, clause: Clause) -> np.ndarray:
+        """Rows for which a clause holds; of ``{"exists": False}`` those for which it does not."""
+        column = self._fields.get(clause.field)
+        return np.empty(0, np.int64) if column is None else column.rows(clause.op, clause.operand)
+
+
+class Metadata:
+    """The metadata of one scope: filters to rows. What it has read never changes: new metadata is a new version."""
+
+    def __init__(self, store: Store, scope_id: int) -> None:
+        self._store, self._scope_id = store, scope_id
+        self._lock = threading.Lock()
+        self._columns = _Columns()
+
+    def find(self, clauses: Sequence[Clause]) -> tuple[np.ndarray | None, np.ndarray]:
+        """Rows that a filter leaves: ``(only these, not these)``, int64, sorted; ``None``: no row is left out by that.
+
+        One more key of a memory has the metadata of the memory.
+        """
+        with self._lock:
+            rows = self._store.rows(
+                "SELECT seq, meta FROM memory WHERE +scope_id = ? AND seq > ? AND meta IS NOT NULL ORDER BY seq",
+                (self._scope_id, self._columns.newest),
+            )
+            parts = [self._columns]
+            if self._store.writing():  # they may still be undone
+                parts.append(_Columns())
+            parts[-1].extend(rows)
+            only: np.ndarray | None = None
+            without = np.empty(0, np.int64)
+            for clause in clauses:
+                found = np.concatenate([part.rows(clause) for part in parts])
+                if clause.op == "exists" and not clause.operand:
+                    without = np.union1d(without, found)
+                else:
+                    only = found if only is None else np.intersect1d(only, found, assume_unique=True)
+        return only, without

@@ -1,0 +1,234 @@
+"""Checks of ``check_memory``: outcomes that were wrong, memories and scopes that must go, another embedder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evolvent.cli.memory.verify import verify
+from evolvent.core.errors import BadInput
+from evolvent.memory.items import Recall
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+from evolvent.memory.store import schema
+from evolvent.testing.memory_credit import OPEN, Factory, close_to, make, refused
+
+
+def _family(memory: Memory) -> list[Recall]:
+    """Receipts that showed a family of memories, none settled yet."""
+    for i in range(6):
+        memory.remember(f"task {i} of flights", f"lesson {i}", polarity="success", parents=[f"m{i}"] if i else ())
+    return [memory.recall(f"task {i % 6} of flights", k=1 + i % 3) for i in range(12)]
+
+
+def _stood(memory: Memory) -> list[tuple]:
+    return [(item.id, item.value, item.n, item.n_omitted) for item in memory.items(None)]
+
+
+def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
+    """The values are those of a life in which it was right from the start; every copy of the history says the same."""
+    rewards = [(7 * i % 10) / 10 for i in range(12)]
+    for name in ("memlift", "memrl"):
+        policy = preset(name, **{"gate": -1.0, **({"margin": 2.0} if name == "memlift" else {"epsilon": 0.0})})
+        with make(factory, policy, name=f"{name}-a") as right, make(factory, policy, name=f"{name}-b") as wrong:
+            receipts, others = _family(right), _family(wrong)
+            assert [r.ids for r in receipts] == [r.ids for r in others]
+            for i, reward in enumerate(rewards):
+                right.settle(receipts[i], reward)
+                wrong.settle(others[i], 1.0 - reward if i in (2, 3, 7) else reward, source="judge")
+            before, at = _stood(wrong), wrong.recall("task 1 of flights")
+            for i, news in ((7, True), (2, True), (3, True), (2, False)):
+                told = wrong.revise(others[i], rewards[i], "reverted", dry_run=True)
+                done = wrong.revise(others[i], rewards[i], "reverted")
+                assert told == replace(done, act=None) and bool(done.act) is bool(done.values) is news
+            assert _stood(wrong) == _stood(right) != before, f"{name}: not what it would have been"
+            assert verify(wrong) == [] and wrong.rebuild_values() == 0
+            told = wrong.explain(others[2]).to_dict()
+            assert [o["counts"] for o in told["outcomes"]] == [False, True]
+            assert {c["counts"] for c in told["changes"]} == {False, True}
+            assert wrong.settle(others[2], 1.0 - rewards[2], source="judge"), "a retry of the first was not known again"
+            wrong.rollback(at, "before the revisions")
+            assert _stood(wrong) == before and verify(wrong) == []
+
+
+def only_a_settled_outcome_is_revised(factory: Factory) -> None:
+    """To invalid and on; what is not settled, or out of range, is refused by its code, and nothing changes."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "body")
+        r, other = memory.recall("task one"), memory.recall("task one")
+        start = memory.get(a).value
+        for code, bad in {
+            "not_settled": lambda: memory.revise(r, 1.0, "why"),
+            "unknown_receipt": lambda: memory.revise("r99", 1.0, "why"),
+            "settled_already": lambda: (memory.settle(r, 1.0), memory.settle(r, 0.0)),
+        }.items():
+            try:
+                bad()
+            except BadInput as error:
+                assert error.code == code and (code != "settled_already" or "revise" in error.do), error
+            else:
+                raise AssertionError(f"{code}: accepted")
+        with refused("a reward out of range"):
+            memory.revise(r, 2.0, "why")
+        settled = memory.get(a).value
+        assert settled != start
+        memory.revise(r, None, "the tests were broken", valid=False)
+        assert (memory.get(a).value, memory.get(a).n) == (start, 0) and verify(memory) == []
+        memory.settle(r, 1.0, source="tests")
+        assert (memory.get(a).value, memory.get(a).n) == (settled, 1)
+        memory.settle(other, 1.0)
+        memory.shown(other, other.ids)
+        with refused("showing less of a settled receipt"):
+            memory.shown(other, [])
+        assert verify(memory) == []
+
+
+def an_outcome_may_count_less(factory: Factory) -> None:
+    """A weight scales the step and the evidence; it is kept, revised and repeated like the rest of the outcome."""
+    for name in ("memlift", "memrl", "memq"):
+        fields = {"gate": -1.0, "margin": 2.0, "omit": 0.0} if name == "memlift" else OPEN
+        with make(factory, preset(name, **fields), name=name) as memory:
+            a, b = memory.remember("task one", "one"), memory.remember("another thing", "two")
+            start = memory.get(a).value
+            r, whole = memory.recall("task one", k=1), memory.recall("another thing", k=1)
+            assert (r.ids, whole.ids) == ([a], [b])
+            for weight in (0.0, 1.5, -1.0, float("nan")):
+                with refused(f"weight {weight}"):
+                    memory.settle(r, 0.0, weight=weight)
+            changes = memory.settle(r, 0.0, weight=0.25)
+            memory.settle(whole, 0.0)
+            close_to(
+                memory.get(a).value - start, 0.25 * (memory.get(b).value - start), f"{name}: a quarter of the step"
+            )
+            assert (
+                memory.settle(r, 0.0, weight=0.25) == changes
+                and memory.explain(r).to_dict()["outcomes"][0]["weight"] == 0.25
+            )
+            with refused("the same outcome with another weight"):
+                memory.settle(r, 0.0, weight=0.5)
+            memory.revise(r, 0.0, "it was the whole answer")
+            close_to(memory.get(a).value, memory.get(b).value, f"{name}: a whole step")
+            assert verify(memory) == []
+
+
+# ------------------------------------------------------------------------------------------------ erasing
+_SECRET = "Ann Lee of Elm Street 7 asked about her divorce"
+
+
+def _everything(memory: Memory) -> str:
+    """Every cell of every table, as text."""
+    store = memory.bank.store
+    return "\n".join(str(row) for table in schema.layout() for row in store.rows(f"SELECT * FROM {table.name}"))
+
+
+def what_is_erased_is_gone(factory: Factory) -> None:
+    """No table holds a word of it; a tombstone stays; the others keep their values, their graph and their texts."""
+    with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
+        parent = memory.remember("task one", "one", polarity="success")
+        r = memory.recall("task one")
+        a = memory.remember(
+            _SECRET, f"answer to {_SECRET}", polarity="success", parents=r, source="Ann Lee", kind="Ann"
+        )
+        assert (
+            memory.remember(f"again: {_SECRET}", f"answer to {_SECRET}", polarity="success", kind="Ann", merge=0.0) == a
+        )
+        child = memory.remember("task two", "two", parents=[a], polarity="success")
+        shared = memory.remember("task three", "three")
+        receipts = [memory.recall(task, k=4) for task in (_SECRET, "task two", "task one", f"Dear all, {_SECRET}!")]
+        for i, recalled in enumerate(receipts[:3]):
+            memory.settle(recalled, i / 2, action=f"I wrote: answer to {_SECRET}" if i else "three")
+        memory.archive(shared, f"because of: {_SECRET}")
+        memory.restore([shared], "no")
+        before = {item.id: (item.value, item.n) for item in memory.items(None)}
+        told = memory.erase(a, "asked for in writing", dry_run=True)
+        assert memory.get(a).body and told.act is None
+        done = memory.erase(a, "asked for in writing")
+        assert done.statuses == told.statuses and done.removed == told.removed and done.removed["text_blob"] >= 3
+        for word in ("Elm Street", "divorce", "Ann"):
+            assert word not in _everything(memory), f"{word!r} is still there"
+        stone = memory.get(a)
+        assert (stone.key, stone.body, stone.status, stone.n) == ("", "", "erased", 0)
+        (line,) = memory.explain(a).to_dict()["audit"]
+        assert (line["verb"], line["reason"]) == ("erase", "asked for in writing")
+        assert [item.id for item in memory.items("erased")] == [a] and memory.get(child).parents == (a,)
+        assert a in memory.get(a).id and stone.parents == (parent,)
+        after = {item.id: (item.value, item.n) for item in memory.items(None)}
+        assert {k: v for k, v in after.items() if k != a} == {k: v for k, v in before.items() if k != a}
+        assert verify(memory) == [] and memory.rebuild_values() == 0
+        memory.restore([a], "it comes back?")
+        memory.rollback(r, "it comes back?")
+        assert memory.get(a).status == "erased" and memory.erase(a, "again").nothing
+        memory.settle(receipts[3], 1.0)
+        assert a not in memory.recall(_SECRET, k=9).ids and verify(memory) == []
+        b = memory.remember(_SECRET, "said again")  # a new memory, not the old one
+        assert b != a and memory.recall(_SECRET, k=9).items[0].id == b
+        with refused("erasing inside a transaction"), memory.transaction():
+            memory.erase(b, "why")
+    with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
+        assert memory.recall(_SECRET, k=9).items[0].id == b and verify(memory) == []
+
+
+def a_text_that_others_say_stays_theirs(factory: Factory) -> None:
+    """Erased under one memory, a key and a body stay where a living memory says the same."""
+    with make(factory) as memory:
+        a, b = (memory.remember("task one", "shared body", kind=kind) for kind in ("a", "b"))
+        memory.settle(memory.recall("task one", k=2), 1.0)
+        other = memory.get(b)
+        memory.erase(a, "why")
+        assert memory.get(b) == other and memory.recall("task one", k=2).ids == [b] and verify(memory) == []
+        memory.erase(b, "why")
+        assert "shared body" not in _everything(memory) and memory.recall("task one").ids == []
+
+
+def events_get_no_number_twice(factory: Factory) -> None:
+    """Voids and receipts name events by number: those of what was erased are not given again."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "one")
+        at = memory.recall("task one")
+        memory.settle(memory.recall("task one"), 0.0)
+        memory.rollback(at, "its events are void")
+        b = memory.remember("task one", "two")
+        memory.erase(a, "why")
+        start = memory.get(b).value
+        memory.settle(memory.recall("task one"), 1.0)
+        assert memory.get(b).n == 1 and memory.get(b).value != start, "its event fell into an old void"
+        assert memory.rebuild_values() == 0 and verify(memory) == []
+
+
+def a_dropped_scope_is_gone(factory: Factory) -> None:
+    """Its rows, texts, names and settings; another scope is what it was, and goes on."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "said in both")
+        memory.settle(memory.recall("task one"), 1.0)
+        before = memory.items(None)
+        with make(factory, scope=_SECRET) as tenant:
+            tenant.remember("task one", "said in both")
+            for i in range(3):
+                tenant.settle(tenant.recall(f"{_SECRET} {i}"), 1.0, action=f"{_SECRET} said")
+                tenant.remember(f"{_SECRET} {i}", f"{_SECRET}, {i}", parents=tenant.recall("task one"))
+            tenant.meta_set("at", 7)
+            tenant.rollback(tenant.recall("task one"), "why")
+        with refused("an unknown scope"):
+            memory.drop_scope("nobody", "why")
+        removed = memory.drop_scope(_SECRET, "the contract ended")
+        assert removed["memory"] == 4 and removed["scope"] == 1
+        for word in ("Elm Street", "divorce", "Ann"):
+            assert word not in _everything(memory), f"{word!r} is still there"
+        assert memory.items(None) == before and verify(memory) == []
+        memory.settle(memory.recall("task one"), 0.0)
+        memory.remember("task two", "two")
+        assert memory.get(a).n == 2 and memory.rebuild_values() == 0 and verify(memory) == []
+    with make(factory, scope=_SECRET) as tenant:
+        assert tenant.items(None) == [] and tenant.meta_get("at") is None
+        tenant.remember("task one", "again")
+        assert len(tenant.recall("task one").items) == 1 and verify(tenant) == []
+
+
+CHECKS = (
+    what_is_erased_is_gone,
+    a_text_that_others_say_stays_theirs,
+    events_get_no_number_twice,
+    a_dropped_scope_is_gone,
+    a_revised_outcome_gives_what_it_would_have_given,
+    only_a_settled_outcome_is_revised,
+    an_outcome_may_count_less,
+)
