@@ -149,3 +149,32 @@ def test_the_readme_says_what_the_result_file_says():
 def _cells(row):
     low, high = (round(100 * x) for x in row["ci95"])
     return f" {row['successes']} | {100 * row['rate']:.0f} % [{low}, {high}] |"
+
+
+def _names(path):
+    """What a module of the package has at its top, those of its folder included."""
+    tree = ast.parse(path.read_text("utf-8"))
+    found = {name.stem for name in path.parent.iterdir()} if path.name == "__init__.py" else set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_what_tests_benchmarks_and_examples_import_of_the_package_exists():
+    """Type checking reads ``src`` alone: a name that moves there would be missed here until somebody runs it."""
+    places = [path for room in ("tests", "benchmarks", "examples") for path in (ROOT / room).rglob("*.py")]
+    missing = []
+    for path in places:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or node.level or (node.module or "").split(".")[0] != "evolvent":
+                continue
+            home = (ROOT / "src").joinpath(*node.module.split("."))
+            home = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
+            known = _names(home) if home.is_file() else set()
+            missing += [f"{path.name}: {node.module}.{a.name}" for a in node.names if a.name not in known]
+    assert not missing, missing

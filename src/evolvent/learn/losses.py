@@ -111,3 +111,16 @@ def clipped_share(logp_P: Tensor, old_logp_P: Tensor, clip: float, mask: Tensor 
     with torch.no_grad():
         ratio = (logp_P - old_logp_P).sum(dim=-1).exp()
         return float(masked_mean(((ratio - 1.0).abs() > clip).to(logp_P.dtype), mask))
+
+
+def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:
+    """``1 - var(target - value) / var(target)``: 1 = exact, 0 = no better than the mean of the targets; never NaN.
+
+    Args:
+        value: what the critic said when acting.
+        target: what came, on the same scale.
+        mask: bool, what counts.
+    """
+    value, target = (x.flatten() if mask is None else x[mask] for x in (value, target))
+    spread = target.var(correction=0) if len(target) else 0.0
+    return float(1.0 - (target - value).var(correction=0) / spread) if spread > 1e-12 else 0.0

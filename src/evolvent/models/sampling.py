@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+
+
+@dataclass
+class Counters:
+    """Since loading: calls to an endpoint; tokens of prompts, found in a cache, sampled, evaluated for scores."""
+
+    requests: int = 0
+    prompt: int = 0
+    cached: int = 0
+    sampled: int = 0
+    scored: int = 0
+    seconds: float = 0.0
 
 
 def log_normaliser(logits: np.ndarray, scratch: np.ndarray) -> float:

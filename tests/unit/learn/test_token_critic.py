@@ -8,7 +8,8 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.credit import agent_sequential, step_gae, token_bad, token_ntpo, token_sequential
-from evolvent.learn.critics.token import TokenCritic, explained, token_targets
+from evolvent.learn.critics.token import TokenCritic, token_targets
+from evolvent.learn.losses import explained_variance
 
 
 class Positions:
@@ -76,7 +77,7 @@ def test_the_credit_of_a_decision_stands_at_its_first_token():
 
 
 def test_nothing_is_explained_where_nothing_varies():
-    assert explained(torch.tensor([0.1, 0.2]), torch.tensor([1.0, 1.0])) == 0.0
+    assert explained_variance(torch.tensor([0.1, 0.2]), torch.tensor([1.0, 1.0])) == 0.0
 
 
 @pytest.mark.parametrize("rule", [token_bad, token_ntpo, token_sequential, step_gae, agent_sequential])

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.ledger import Ledger
-from evolvent.learn.losses import value_loss
+from evolvent.learn.losses import explained_variance, value_loss
 from evolvent.models.language.model import Row
 
 Features = Callable[[Sequence[Row]], Tensor]
@@ -106,7 +106,7 @@ class TokenCritic:
         mean = float(np.mean(losses)) if losses else 0.0
         if not np.isfinite(mean):
             raise ModelError("the critic diverged", got=mean, expected="a finite loss", do="lower critic_lr")
-        return {"value_loss": mean, "explained": explained(seen.value_K[known], target[known])}
+        return {"value_loss": mean, "explained": explained_variance(seen.value_K[known], target[known])}
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and optimizer."""
@@ -141,9 +141,3 @@ def token_targets(ledger: Ledger) -> np.ndarray:
 def token_rows(episode: Episode) -> list[np.ndarray]:
     """Tokens of each decision, one array a step."""
     return [episode.step_tokens(t) for t in range(episode.n_steps)]
-
-
-def explained(value: Tensor, target: Tensor) -> float:
-    """Share of the targets' variance that the values explain; 0 where there is none to explain."""
-    spread = target.var(unbiased=False) if len(target) else torch.zeros(())
-    return float(1.0 - (target - value).var(unbiased=False) / spread) if spread > 1e-12 else 0.0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.learn.losses import masked_mean, value_loss
+from evolvent.learn.losses import explained_variance, masked_mean, value_loss
 from evolvent.learn.team.batch import Batch
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
@@ -51,19 +51,6 @@ def fit_state_critic(
         lambda rows: critic(state[rows]), optimizer, target, passes, old_value=old, clip=clip, grad_clip=grad_clip,
         mask=mask,
     )  # fmt: skip
-
-
-def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:
-    """``1 - var(target - value) / var(target)``: 1 = exact, 0 = no better than the mean of the targets; never NaN.
-
-    Args:
-        value: what the critic said when acting.
-        target: what came, on the same scale.
-        mask: bool, what counts.
-    """
-    value, target = (x.flatten() if mask is None else x[mask] for x in (value, target))
-    spread = target.var(correction=0)
-    return float(1.0 - (target - value).var(correction=0) / spread) if len(target) and spread > 0 else 0.0
 
 
 def fit_critic(

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, EvolventError, ModelError
 from evolvent.core.protocols import Completion, Sampling
-from evolvent.models.sampling import log_normaliser, sample
+from evolvent.models.sampling import Counters, log_normaliser, sample
 from evolvent.models.served import engine
 from evolvent.models.served.constrain import Constraint, grammar_text
 from evolvent.models.served.context import N_BRANCHES, Context, choose
@@ -26,17 +25,6 @@ from evolvent.models.served.trie import Trie
 from evolvent.models.weights import identity
 
 N_CONTEXTS = 2  # kinds of prompt kept side by side; the second context is made when it is needed
-
-
-@dataclass
-class Counters:
-    """Tokens since loading: prompt tokens asked for, those found in the cache, sampled, and evaluated for scoring."""
-
-    prompt: int = 0
-    cached: int = 0
-    sampled: int = 0
-    scored: int = 0
-    seconds: float = 0.0
 
 
 class Llama:

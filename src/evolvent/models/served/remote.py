@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,21 +15,11 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError, missing_extra
 from evolvent.core.protocols import Completion, Sampling
+from evolvent.models.sampling import Counters
 from evolvent.models.served.scripted import cut
 
 KEY_VARIABLES = ("EVOLVENT_API_KEY", "OPENAI_API_KEY")
 _MAX_STOP = 4  # what the API allows; further ones are applied here
-
-
-@dataclass
-class Counters:
-    """What was sent and received since the start."""
-
-    requests: int = 0
-    prompt: int = 0
-    cached: int = 0
-    sampled: int = 0
-    seconds: float = 0.0
 
 
 class Remote:
