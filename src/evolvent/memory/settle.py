@@ -95,8 +95,8 @@ def read(
     )
     items = among(
         db,
-        "SELECT recall_id, memory_id, shown, propensity FROM recall_item WHERE recall_id IN ({}) AND "
-        "(shown OR omitted) ORDER BY recall_id, rank",
+        "SELECT recall_id, memory_id, shown, propensity, omitted FROM recall_item WHERE recall_id IN ({}) AND "
+        "selected ORDER BY recall_id, rank",
         numbers,
     )
     before = among(
@@ -125,8 +125,8 @@ def read(
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
-    for number, seq, shown, propensity in items:
-        receipts[number].items.append(Shown(seq, bool(shown), propensity))
+    for number, seq, shown, propensity, omitted in items:
+        receipts[number].items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
     said: dict[int, Outcome] = {}
     for number, objective, valid, id_, reward, source, action, child, weight, replaced in before:
         said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight)

@@ -29,20 +29,18 @@ _OF_SCOPE = ("source_value", "outcome", "memory", "recall", "void", "audit", "sc
 
 def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended:
     """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end."""
-    owner = bank.owner_seq(id_, "erase")
+    seqs = _rows_of(bank, id_)
     _alone(bank, "erase")
-    seqs = [owner, *(seq for (seq,) in bank.store.rows(
-        "SELECT child FROM provenance WHERE parent = ? AND relation = 'key' ORDER BY child", (owner,)))]  # fmt: skip
 
     def change(act: Act) -> None:
-        if act.status(owner) == "erased":
+        if all(act.status(seq) == "erased" for seq in seqs):
             return
         with bank.store.write() as db, bank.store.unguarded():
             said = _texts_of(db, seqs)
             gone = {*said, *_quotes_removed(db, bank, said.values())}
             _numbers_stay_taken(bank)
             db.execute("UPDATE recall SET n_pool = n_pool - 1 WHERE seq IN (SELECT recall_id FROM recall_item "
-                       "WHERE memory_id = ?)", (owner,))  # fmt: skip
+                       f"WHERE memory_id IN ({marks(len(seqs))}))", seqs)  # fmt: skip
             for seq in seqs:
                 act.statuses.append((seq, act.status(seq), "erased"))
                 act.lines.append(audit(db, bank.scope_id, "erase", memory_id(seq), {"reason": act.reason}))
@@ -59,7 +57,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
             act.removed |= _unused_removed(db, gone - {_NOTHING})
         events.rebuild(bank.store, bank.scope_id)
 
-    done = perform(bank, "erase", memory_id(owner), reason, change, dry_run)
+    done = perform(bank, "erase", id_, reason, change, dry_run)
     if not dry_run:
         bank.forget()
         bank.store.shrink(whole=True)
@@ -102,6 +100,17 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
     bank.store.forget_files(scope_id)
     bank.store.shrink(whole=True)
     return removed
+
+
+def _rows_of(bank: Bank, id_: str) -> list[int]:
+    """A memory with all its versions (of ``update``) and all their keys; the first version first."""
+    seq = bank.owner_seq(id_, "erase")
+    first = bank.store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'updated'", (seq,))
+    rows = [seq if first is None else first[0]]
+    for relation in ("updated", "key"):
+        sql = f"SELECT child FROM provenance WHERE relation = ? AND parent IN ({marks(len(rows))}) ORDER BY child"
+        rows += [child for (child,) in bank.store.rows(sql, (relation, *rows))]
+    return rows
 
 
 def _alone(bank: Bank, where: str) -> None:
