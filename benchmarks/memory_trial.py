@@ -77,8 +77,8 @@ def run_bandit(world: Bandit, policy: Policy | None, *, path: str | Path = ":mem
     }  # fmt: skip
 
 
-def run_chain(world: Chain, policy: Policy, *, path: str | Path = ":memory:") -> dict[str, float]:
-    """One policy in the provenance world; only the recall of the last stage is ever settled.
+def run_chain(world: Chain, policy: Policy, *, path: str | Path = ":memory:", every: bool = False) -> dict[str, float]:
+    """One policy in the provenance world; only the recall of the last stage is settled, or that of ``every`` stage.
 
     Returns:
         first_good, first_bad: mean change of the value of the first stage's memories; first_gap their difference;
@@ -99,7 +99,8 @@ def run_chain(world: Chain, policy: Policy, *, path: str | Path = ":memory:") ->
                 with memory.transaction():
                     recalls = [memory.recall(world.text(topic, stage)) for stage in range(o.depth)]
                     p = world.chance([[item.body for item in r.items] for r in recalls])
-                    memory.settle(recalls[-1], world.reward(p, topic, attempt))
+                    for recall in recalls if every else recalls[-1:]:
+                        memory.settle(recall, world.reward(p, topic, attempt))
                 chance_AT[attempt, topic] = p
         first = {m.good: [] for m in world.stages[0]}
         for m in world.stages[0]:

@@ -171,3 +171,25 @@ def test_the_page_is_one_file_and_harmless(store, tmp_path):
     page = (tmp_path / "a.html").read_text()
     assert page.startswith("<!doctype html>") and "Value over time" in page
     assert not re.search(r"(src|href|url\()\s*=?\s*[\"']?(https?:|//)", page) and "<script" not in page
+
+
+def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
+    store = tmp_path / "own.db"
+    with Memory(store, embedder="hash:64", policy="memrl") as memory, Memory(store, scope="tenant") as tenant:
+        id_ = memory.remember("who lives in Elm Street?", "Ann Lee")
+        receipt = memory.recall("who lives in Elm Street?", k=1).id
+        memory.settle(receipt, 1.0)
+        tenant.remember("a question", "an answer")
+    out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", "--dry-run", cwd=tmp_path)
+    assert "1 values" in out and "nothing was changed" in out
+    out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", cwd=tmp_path)
+    assert "revise done as" in out and "take it back with: evolvent memory rollback" in out
+    out, _ = evolvent("memory", "reembed", store, "--embedder", "hash:32", cwd=tmp_path)
+    assert "2 keys embedded; the embedder is now hash:32" in out and "2 of 2 keys" in out
+    out, _ = evolvent("memory", "erase", store, id_, "--reason", "asked for", cwd=tmp_path)
+    assert "erase done as" in out and b"Ann Lee" not in store.read_bytes()
+    _, err = evolvent("memory", "drop-scope", store, "tenant", cwd=tmp_path, code=2)
+    assert "--yes" in err and b"an answer" in store.read_bytes()
+    out, _ = evolvent("memory", "drop-scope", store, "tenant", "--yes", cwd=tmp_path)
+    assert "'tenant' is gone" in out and b"an answer" not in store.read_bytes()
+    assert "every check passed" in evolvent("memory", "verify", store, cwd=tmp_path)[0]

@@ -1,16 +1,15 @@
 """Lives of memories under every policy, call by call the same: what they wrote before must be written again.
 
-    python tests/golden/memory_replay.py FILE.tar.xz      writes what the installed version writes
+    python tests/golden/memory_replay.py      writes memory_replay.json: what the rules do now; again where one changes
 
-An archive holds two stores: ``before.db``, with a receipt in five still open, and ``after.db``, where those were
-settled too. ``memory_replay.tar.xz`` was written by version 0.1.0, whose policies were one flat record;
-``memory_replay_now.tar.xz`` by the rules as they are: where a rule changes, write it again.
+``memory_replay.tar.xz`` holds two stores: ``before.db``, with a receipt in five still open, and ``after.db``, where
+those were settled too. It was written by version 0.1.0, whose policies were one flat record, and whose memlift paid
+ancestors.
 """
 
-import io
+import hashlib
+import json
 import sqlite3
-import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 
 ARCHIVE = Path(__file__).with_name("memory_replay.tar.xz")
-NOW = Path(__file__).with_name("memory_replay_now.tar.xz")
+NOW = Path(__file__).with_name("memory_replay.json")
 STEPS = 36
 WORDS = ["fly", "late", "early", "united", "delta", "may", "june", "red", "eye", "count", "share"]
 
@@ -39,7 +38,7 @@ def lives():
         "memq far": (preset("memq", **near, gamma=0.9, trace=0.9, q_init="middle", epsilon=0.0), (-2.0, 1.0)),
         "memlift": (preset("memlift"), (0.0, 1.0)),
         "memlift drifts": (
-            preset("memlift", **near, margin=2.0, omit=0.5, decay=0.9, epsilon=0.1, strength=2.0, alpha=0.1, trace=0.8),
+            preset("memlift", **near, margin=2.0, omit=0.5, decay=0.9, epsilon=0.1, strength=2.0, alpha=0.1),
             (-1.0, 2.0),
         ),
         "memlift of cosines": (preset("memlift", **near, margin=2.0, relevance="cosine", omit=0.3), (0.0, 1.0)),
@@ -119,32 +118,47 @@ def _life(memory, rng, bounds):
     memory.settle_many(waiting)
 
 
-def dump(path):
-    """Every row of a store but for the clock and for how a policy is written down: ``{table: [row]}``."""
+def events(path):
+    """Value events by scope, in order."""
     with sqlite3.connect(path) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-        told = {}
-        for table in tables:
-            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-            kept = [name for name in columns if not name.endswith("_at") and (table, name) != ("recall", "params")]
-            rows = db.execute(f"SELECT {', '.join(kept)} FROM {table}").fetchall()
-            told[table] = sorted(([repr(cell) for cell in row] for row in rows), key=str)
-    return told
+        rows = db.execute(
+            "SELECT s.name, e.memory_id, e.rule, e.recall_id, e.reward, e.weight, e.alpha, e.ipw, e.depth, e.target, "
+            "e.q_before, e.q_after FROM value_event e JOIN recall r ON r.seq = e.recall_id "
+            "JOIN scope s ON s.scope_id = r.scope_id ORDER BY e.seq"
+        ).fetchall()
+    return {scope: [row[1:] for row in rows if row[0] == scope] for scope in lives()}
 
 
-def main(archive):
-    """Write the archive."""
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive, "w:xz", preset=9) as tar:
+def candidates(path):
+    """What recalls chose among, and what became of it, by scope, in order."""
+    with sqlite3.connect(path) as db:
+        rows = db.execute(
+            "SELECT s.name, i.recall_id, i.memory_id, i.rank, i.q, i.value, i.n, i.score, i.selected, i.omitted, "
+            "i.propensity, i.shown FROM recall_item i JOIN recall r ON r.seq = i.recall_id "
+            "JOIN scope s ON s.scope_id = r.scope_id ORDER BY i.recall_id, i.rank"
+        ).fetchall()
+    return {scope: [row[1:] for row in rows if row[0] == scope] for scope in lives()}
+
+
+def told(path):
+    """What these calls did, as digests by scope; numbers to nine digits."""
+
+    def digest(rows):
+        text = repr([[round(x, 9) if isinstance(x, float) else x for x in row] for row in rows])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    made, seen = events(path), candidates(path)
+    return {scope: {"events": digest(made[scope]), "candidates": digest(seen[scope])} for scope in lives()}
+
+
+def main():
+    """Write what the rules do now."""
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
-        for name, act in (("before.db", live), ("after.db", finish)):
-            act(path)
-            with sqlite3.connect(path) as db:
-                db.execute("VACUUM")
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            info = tarfile.TarInfo(name)
-            info.size = path.stat().st_size
-            tar.addfile(info, io.BytesIO(path.read_bytes()))
+        live(path)
+        finish(path)
+        NOW.write_text(json.dumps(told(path), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -15,13 +15,14 @@ from evolvent.memory.rules import memlift, memq, memrl
 START = 0.5
 
 
-def live(policy, seed, steps):
+def live(policy, seed, steps, room=0.8):
     """A life with a store: returns its episodes, what each settle changed, and provenance; nothing is left to chance.
 
     Args:
         policy: of the memory; every memory starts at ``START``.
         seed: of tasks, rewards and what survives prompt assembly.
         steps: how many tasks.
+        room: share of what was handed out that survives prompt assembly.
     """
     rng = np.random.default_rng(seed)
     episodes, changed, parents, created = [], [], {}, {}
@@ -30,7 +31,7 @@ def live(policy, seed, steps):
         memory.remember(f"task {i}", f"lesson {i}")
     for t in range(steps):
         r = memory.recall(f"task {rng.integers(4)}")
-        shown = [i for i in r.ids if rng.random() < 0.8]
+        shown = [i for i in r.ids if rng.random() < room]
         memory.shown(r, shown)
         reward, valid = float(rng.random() < 0.6), bool(rng.random() < 0.9)
         child = None
@@ -67,7 +68,9 @@ def test_the_rule_over_episodes_changes_what_settling_changed(name, seed, steps)
     with memory:
         for did, says in zip(changed, changes_by(rule.credit, episodes, policy, known), strict=True):
             told = {c.memory: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for c in says}
-            assert told == {i: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for i, c in did.items()}
+            # what was handed out and dropped is not in the record of an episode: it changes statistics only
+            seen = {i: c for i, c in did.items() if (c.rule, c.weight) != ("omitted", 0.0)}
+            assert told == {i: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for i, c in seen.items()}
         ledger = memory.credit(episodes)
         for address, credit in ledger.entries("memory"):
             c = changed[address.episode].get(address.unit)
@@ -82,8 +85,7 @@ def test_memlift(seed, steps):
     policy = preset(
         "memlift", gate=-1.0, margin=2.0, relevance="cosine", omit=0.4, omit_harmful=0.6, decay=1.0, q_init="middle"
     )
-    memory, episodes, changed, _, _ = live(policy, seed, steps)
-    # what was offered, neither shown nor left out, is no contrast: the agent dropped it for reasons of its own
+    memory, episodes, changed, _, _ = live(policy, seed, steps, room=1.0)
     ledger = memory_omission.assign(episodes, memory_omission.Config(strength=0.0))
     with memory:
         compared = 0

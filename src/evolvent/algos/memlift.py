@@ -7,9 +7,10 @@ among equals is not blown up. worth = c lift + (1-c) (value - pool mean).
 Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs); its
 step starts as a running mean and never falls below alpha. Each selected memory but the best is left out with a logged
 probability that falls with its omissions; lift is the self-normalised inverse-propensity difference of outcomes with
-and without it, trusted by c = t^2 / (t^2 + se^2). Ancestors of a memory that came from a success earn trace^depth.
+and without it, trusted by c = t^2 / (t^2 + se^2). Of several answers to one question the one of the highest value is
+shown, on a tie the newest: a correction takes the place of what failed.
 
-Why each part is there, and what did not help: LOG.md.
+Why each part is there: docs/memlift.md; what did not help: LOG.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Config(MemoryConfig):
     k: int = Rule.k
     """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
-    """Candidates kept by similarity before values rank them (k1)."""
+    """Candidates kept by relevance before values rank them (k1)."""
     gate: float | None = Rule.gate
     """Cosine similarity that a candidate must exceed; default: that of the embedder, whose scale it is."""
     margin: float = Rule.margin
@@ -43,8 +44,6 @@ class Config(MemoryConfig):
     """Learning rate of the value."""
     omit: float = Rule.omit
     """Probability of leaving out a selected memory (never the best), to measure its effect; falls with omissions."""
-    trace: float = Rule.trace
-    """λ: decay of credit per link back to the memories that a memory was made from."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance
     """Relevance: cosine of the keys, or 3/4 of it and 1/4 the share of the task's telling words in a key."""
 

@@ -24,7 +24,7 @@ class Config(MemoryConfig):
     """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
     """Candidates kept by similarity before values rank them (k1)."""
-    gate: float = 0.37
+    gate: float | None = Rule.gate
     """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
 
 

@@ -28,13 +28,13 @@ class Config(MemoryConfig):
     """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
     """Candidates kept by similarity before values rank them (k1)."""
-    gate: float = 0.37
+    gate: float | None = Rule.gate
     """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     weight: float = Rule.weight
     """Weight of the value in the score (λ); similarity has weight 1 - λ."""
     alpha: float = Rule.alpha
     """Learning rate of the value."""
-    epsilon: float = 0.05
+    epsilon: float = Rule.epsilon
     """Exploration ε: probability of random memories from the pool instead of the best."""
     gamma: float = Rule.gamma
     """Discount of the value of the memory that was written afterwards."""

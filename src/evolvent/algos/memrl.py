@@ -23,13 +23,13 @@ STATUS = "tested"
 
 @dataclass(frozen=True)
 class Config(MemoryConfig):
-    """Settings of MemRL; the defaults are those of table 8 of the paper (k1/k2 10/3)."""
+    """Settings of MemRL; where the defaults come from: ``memory/rules/memrl.py``."""
 
     k: int = Rule.k
     """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
     """Candidates kept by similarity before values rank them (k1)."""
-    gate: float = 0.37
+    gate: float | None = Rule.gate
     """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     weight: float = Rule.weight
     """Weight of the value in the score (λ); similarity has weight 1 - λ."""

@@ -100,6 +100,7 @@ class AsyncMemory:
     compact = _awaited(Memory.compact)
     revise = _awaited(Memory.revise)
     erase = _awaited(Memory.erase)
+    reembed = _awaited(Memory.reembed)
     drop_scope = _awaited(Memory.drop_scope)
 
     async def run(self, function: Callable[Concatenate[Memory, P], R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -87,40 +87,21 @@ class Bank:
         return found
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        vec_ND = np.asarray(self.embedder.embed(texts), np.float32)
-        where = f"embedder {self.embedder.id!r}"
-        if vec_ND.ndim != 2 or len(vec_ND) != len(texts):
-            raise BadInput(
-                "the embedder gave the wrong shape", got=vec_ND.shape, expected=(len(texts), "D"), where=where
-            )
-        if vec_ND.shape[1] != self.embedder.dim:
-            raise BadInput("vectors of another dimension", got=vec_ND.shape[1], expected=self.embedder.dim, where=where)
+        vec_ND = unit_vectors(self.embedder, texts)
         if not self._dim:
             row = self.store.row("SELECT dim FROM embedding WHERE model=? LIMIT 1", (self.embedder.id,))
             self._dim = row[0] if row else 0
         if self._dim and self._dim != vec_ND.shape[1]:
             raise StoreError(
                 "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=self._dim,
-                where=f"{self.store.where}, {where}", do="use the model that the store was made with",
+                where=f"{self.store.where}, embedder {self.embedder.id!r}",
+                do="use the model that the store was made with",
             )  # fmt: skip
-        with np.errstate(over="ignore"):
-            norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
-        if not (np.isfinite(vec_ND).all() and np.isfinite(norm_N1).all()):
-            raise BadInput(
-                "the embedder gave NaN, infinite or enormous numbers", where=where, do="nothing was stored; try again"
-            )
-        if (norm_N1 < 1e-6).any():
-            raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
-        return np.ascontiguousarray(vec_ND / norm_N1)
+        return vec_ND
 
     def put_embedding(self, db: Connection, digest: str, text: str, vec: np.ndarray) -> None:
         """Store text and vector unless they are there; ``EMB_ID`` finds the vector."""
-        put_text(db, digest, text)
-        db.execute(
-            "INSERT INTO embedding(model, text_hash, dim, vec) VALUES(?,?,?,?) "
-            "ON CONFLICT(model, text_hash) DO NOTHING",
-            (self.embedder.id, digest, vec.size, np.ascontiguousarray(vec, "<f4")),
-        )
+        put_vector(db, self.embedder.id, digest, text, vec)
 
     def memory_seq(self, id_: str, where: str) -> int:
         """The row of a memory of this scope."""
@@ -145,6 +126,34 @@ class Bank:
             expected = f"a recall of scope {self.scope!r}"
             raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")
         return seq
+
+
+def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+    """Vectors of texts, scaled to unit length: float32 ``[N, D]``; ``BadInput`` where there are none."""
+    vec_ND = np.asarray(embedder.embed(texts), np.float32)
+    where = f"embedder {embedder.id!r}"
+    if vec_ND.ndim != 2 or len(vec_ND) != len(texts):
+        raise BadInput("the embedder gave the wrong shape", got=vec_ND.shape, expected=(len(texts), "D"), where=where)
+    if vec_ND.shape[1] != embedder.dim:
+        raise BadInput("vectors of another dimension", got=vec_ND.shape[1], expected=embedder.dim, where=where)
+    with np.errstate(over="ignore"):
+        norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
+    if not (np.isfinite(vec_ND).all() and np.isfinite(norm_N1).all()):
+        raise BadInput(
+            "the embedder gave NaN, infinite or enormous numbers", where=where, do="nothing was stored; try again"
+        )
+    if (norm_N1 < 1e-6).any():
+        raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
+    return np.ascontiguousarray(vec_ND / norm_N1)
+
+
+def put_vector(db: Connection, model: str, digest: str, text: str, vec: np.ndarray) -> None:
+    """Store a text and its vector under a model, unless they are there."""
+    put_text(db, digest, text)
+    db.execute(
+        "INSERT INTO embedding(model, text_hash, dim, vec) VALUES(?,?,?,?) ON CONFLICT(model, text_hash) DO NOTHING",
+        (model, digest, vec.size, np.ascontiguousarray(vec, "<f4")),
+    )
 
 
 def parse_id(id_: object, letter: str, what: str, where: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,8 +15,16 @@ from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates
-from evolvent.memory.store.engine import ALL, Connection, Subset
+from evolvent.memory.store.engine import ALL, Connection, Subset, among
 
+# memories that share kind and key with another, and the newest there was when each was first recalled for an outcome
+_ANSWERS = (
+    "SELECT m.seq, m.kind, m.key_hash, m.body_hash, m.polarity = 'failure', (SELECT r.store_seq FROM value_event e "
+    "JOIN recall r ON r.seq = e.recall_id WHERE e.memory_id = m.seq AND e.rule <> 'ancestor' ORDER BY e.seq LIMIT 1) "
+    "FROM (SELECT seq, kind, key_hash, body_hash, polarity, count(*) OVER (PARTITION BY kind, key_hash) AS answers "
+    "FROM memory WHERE seq IN ({})) m WHERE m.answers > 1"
+)
+_NO_ROWS: Iterable[tuple] = ()
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
 
@@ -127,7 +136,7 @@ class Records:
     """Records of candidates and of their sources: asked for when this is made, read when they are needed."""
 
     def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
-        policy, self.seqs, self._sources = request.policy, list(seqs), None
+        policy, self.seqs, self._sources, self._answers = request.policy, list(seqs), None, _NO_ROWS
         self._told = bank.reward_range, request.k, request.frozen
         self._values = events.ask(db, seqs, policy.objective, request.stage)
         if rule_of(policy).sources and seqs:
@@ -135,6 +144,8 @@ class Records:
                 "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
                 (bank.scope_id, policy.objective, request.stage),
             )
+        if rule_of(policy).rivals and seqs:
+            self._answers = among(db, _ANSWERS, seqs)
 
     def pool(self, found: Found) -> Candidates:
         """The candidates with their records, as a rule sees them."""
@@ -142,4 +153,21 @@ class Records:
         sources = {source: (n, total) for source, n, total in self._sources or ()}
         rows = [by_seq[seq] for seq in self.seqs]
         q_N = np.array([row.value.q for row in rows])
-        return Candidates(self.seqs, found.relevance, q_N, rows, sources, *self._told)
+        newer, repeated = self._newer()
+        return Candidates(self.seqs, found.relevance, q_N, rows, sources, *self._told, newer, repeated)
+
+    def _newer(self) -> tuple[list[list[int]], frozenset[int]]:
+        """By candidate, rows of newer answers to its question; and rows that a newer one repeats."""
+        place = {seq: i for i, seq in enumerate(self.seqs)}
+        newer: list[list[int]] = [[] for _ in self.seqs]
+        repeated: set[int] = set()
+        same: dict[tuple[str, str], list[tuple[int, int | None, tuple[str, bool]]]] = defaultdict(list)
+        for seq, kind, key, body, failed, tried in self._answers:
+            same[kind, key].append((seq, tried, (body, bool(failed))))
+        for answers in same.values():
+            for old, tried, says in answers:
+                later = [(new, other) for new, _, other in answers if tried is not None and new > tried]
+                newer[place[old]] += [place[new] for new, _ in later]
+                if any(other == says for _, other in later):
+                    repeated.add(place[old])
+        return newer, frozenset(repeated)

@@ -98,12 +98,12 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
             q_after = min(max(v.q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
     if e.rule == "ancestor":
         return v._replace(q=q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
-    left_out = e.rule == "omitted"
+    left_out = e.rule == "omitted" and e.weight > 0.0  # without weight: handed out and dropped
     with_it, without = v.arms
     a = push_weighted(with_it, e.reward, 0.0 if left_out else e.ipw, e.decay)
     b = push_weighted(without, e.reward, e.ipw if left_out else 0.0, e.decay)
     arms = (a.weight, a.weight_squared, a.reward, v.n_omitted + left_out, b.weight, b.weight_squared, b.reward)
-    if left_out:
+    if e.rule == "omitted":
         return Value(*v[:5], *arms, v.n_credit)
     r = e.reward
     return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms, v.n_credit)

@@ -219,7 +219,7 @@ def _memory_text(d: dict[str, Any]) -> str:
     for v in d["values"]:
         text = f"  value {v['q']:.3f} ± {v['uncertainty']:.3f} after {v['n']} outcomes (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:
-            text += f"; adds {v['effect']['raw']:+.3f} ({v['n_omitted']} outcomes without it)"
+            text += f"; {lift.Effect(**v['effect']).told} ({v['n_omitted']} outcomes without it)"
         lines.append(text + f"  [{v['objective']}/{v['stage']}]")
     if not d["values"]:
         lines.append(f"  value {d['q_init']:.3f}: no outcome yet")

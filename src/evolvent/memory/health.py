@@ -18,22 +18,31 @@ SOLVE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ? AND 
 def health(bank: Bank) -> dict[str, Any]:
     """Numbers that show whether values are learning; ``warnings`` says in words what looks wrong."""
     store, scope = bank.store, bank.scope_id
-    active = store.records(
-        "SELECT count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
+    groups = store.records(
+        "SELECT m.status, m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
         "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
-        "count(*) FILTER (WHERE NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) "
-        f"AS never_shown FROM memory m {SOLVE} WHERE m.scope_id = ? AND m.status = 'active' AND {OWN}",
+        "coalesce(sum(v.q) FILTER (WHERE v.n > 0), 0.0) AS worth, count(*) FILTER (WHERE m.status = 'active' "
+        "AND NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) AS never_shown "
+        f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY m.status, m.source ORDER BY m.source, m.status",
         (bank.policy.objective, scope),
-    )[0]
+    )
+    active = {
+        name: sum(row[name] for row in groups if row["status"] == "active")
+        for name in ("items", "tried", "moved", "updates", "never_shown")
+    }
+    by_status, sources = dict[str, int](), dict[str, dict[str, Any]]()
+    for row in groups:
+        by_status[row["status"]] = by_status.get(row["status"], 0) + row["items"]
+        told = sources.setdefault(row["source"], {"items": 0, "tried": 0, "mean_value": 0.0})
+        told["items"], told["tried"] = told["items"] + row["items"], told["tried"] + row["tried"]
+        told["mean_value"] += row["worth"]
+    for told in sources.values():
+        # rounded: engines add in another order
+        told["mean_value"] = round(told["mean_value"] / told["tried"], 9) if told["tried"] else None
     total = max(1, active["items"])
     data: dict[str, Any] = {
         "items": active["items"],
-        "by_status": dict(
-            store.rows(
-                f"SELECT status, count(*) FROM memory m WHERE scope_id = ? AND {OWN} GROUP BY status ORDER BY status",
-                (scope,),
-            )
-        ),
+        "by_status": dict(sorted(by_status.items())),
         "coverage": active["tried"] / total,
         "nonzero": active["moved"] / total,
         "updates_per_item": active["updates"] / total,
@@ -49,15 +58,7 @@ def health(bank: Bank) -> dict[str, Any]:
             "FROM scope s WHERE s.scope_id = ?",
             (scope,),
         )[0],
-        "sources": {
-            row.pop("source"): row
-            for row in store.records(
-                "SELECT m.source, count(*) AS items, count(v.q) FILTER (WHERE v.n > 0) AS tried, "
-                f"avg(v.q) FILTER (WHERE v.n > 0) AS mean_value FROM memory m {SOLVE} "
-                f"WHERE m.scope_id = ? AND {OWN} GROUP BY m.source ORDER BY m.source",
-                (bank.policy.objective, scope),
-            )
-        },
+        "sources": sources,
         "gate": gate_of(bank.embedder) if bank.policy.gate is None else bank.policy.gate,
         "gate_top_fifth": _gate_of_top_fifth(bank),
         "index": _index(bank),
@@ -86,14 +87,14 @@ def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:
 
 
 def _gate_of_top_fifth(bank: Bank, most: int = 300) -> float | None:
-    """The cosine above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from ≤ 300 keys."""
+    """The cosine above which the top 20 % of pairs of keys lie (how MemRL sets its gate), from the newest 300 keys."""
     rows = bank.store.rows(
-        "SELECT e.vec FROM embedding e WHERE e.emb_id IN (SELECT DISTINCT emb_id FROM memory "
-        "WHERE scope_id = ? AND status = 'active' ORDER BY emb_id DESC LIMIT ?)",
+        "SELECT DISTINCT e.emb_id, e.vec FROM (SELECT emb_id FROM memory WHERE +scope_id = ? AND status = 'active' "
+        "ORDER BY seq DESC LIMIT ?) m JOIN embedding e ON e.emb_id = m.emb_id ORDER BY e.emb_id",
         (bank.scope_id, most),
     )
     if len(rows) < 3:
         return None
-    vec_ND = np.stack([np.frombuffer(row[0], "<f4") for row in rows])
+    vec_ND = np.stack([np.frombuffer(vec, "<f4") for _, vec in rows])
     sim = (vec_ND @ vec_ND.T)[np.triu_indices(len(vec_ND), 1)]
     return float(np.round(np.quantile(sim, 0.8), 3))

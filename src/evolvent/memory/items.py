@@ -76,8 +76,9 @@ class Recall:
 class ValueChange:
     """One line of the ledger: what one outcome did to the value of one memory.
 
-    ``rule`` is "shown" (it was in the prompt), "omitted" (left out on purpose; q is unchanged, its statistics are not)
-    or "ancestor" (credit that came back along provenance); ``depth`` counts the links it came back.
+    ``rule`` is "shown" (it was in the prompt), "omitted" (left out on purpose, or, with weight 0, handed out and
+    dropped; q is unchanged, its statistics are not) or "ancestor" (credit that came back along provenance); ``depth``
+    counts the links it came back.
     """
 
     id: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,13 @@ class Effect(NamedTuple):
     def shrunk(self) -> float:
         """Posterior mean under a prior centred on no effect."""
         return self.confidence * self.raw
+
+    @property
+    def told(self) -> str:
+        """In words: the posterior mean with its spread, or that it is too early to say."""
+        if abs(self.shrunk) <= self.spread:
+            return "what it adds: too early to say"
+        return f"adds {self.shrunk:+.2f} ± {self.spread:.2f}"
 
 
 def omission_rate(n: float, *, rate: float, n0: float) -> float:
@@ -195,6 +202,24 @@ def rank(
     z_sim = _scaled(sim_N, SIM_FLOOR)
     z_value = _scaled(worth, spread_floor * span)
     return Ranking((1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, worth - relative)
+
+
+def one_answer_each(
+    score: np.ndarray, value: np.ndarray, newer: Sequence[Sequence[int]], repeated: Set[int]
+) -> list[int]:
+    """Rows by falling score, without those that stand back for another answer to the same question.
+
+    Args:
+        score: of each candidate, ``[N]``.
+        value: of each, ``[N]``: of two answers the one with the lower value stands back, on a tie the older.
+        newer: by candidate, the rows of newer answers to its question; empty: there are none.
+        repeated: rows that a newer one repeats: they stand back, so that a lesson has one value.
+    """
+    beaten = set(repeated)
+    for old, rows in enumerate(newer):
+        if old not in repeated:
+            beaten.update(old if value[new] >= value[old] else new for new in rows if new not in repeated)
+    return [i for i in np.argsort(-score, kind="stable").tolist() if i not in beaten]
 
 
 def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:

@@ -15,10 +15,10 @@ from evolvent.memory import events, explain, kept, ledger, recall, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
-from evolvent.memory.maintenance import compact, erase, mend, revise
+from evolvent.memory.maintenance import compact, erase, mend, reembed, revise
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.metadata import Filter
-from evolvent.memory.opening import open_bank
+from evolvent.memory.opening import as_embedder, open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
@@ -168,7 +168,7 @@ class Memory:
         child: str | None = None,
         weight: float = 1.0,
     ) -> list[ValueChange]:
-        """Tell what came of it: credit flows to what was shown and to its ancestors. Calls no model, no embedder.
+        """Tell what came of it: credit flows to what was shown, under memq to its ancestors too. No model, no embedder.
 
         The same outcome of a receipt again (a retry), or a known idempotency key under another receipt, changes nothing
         and returns the first changes. Another outcome is refused: ``revise``.
@@ -391,6 +391,22 @@ class Memory:
         if name == self.scope:
             self.close()
         return removed
+
+    def reembed(self, embedder: str | Embedder, *, progress: Progress | None = None) -> int:
+        """Change the embedder of the whole store; returns how many keys this call embedded.
+
+        New vectors are written beside the old ones, in batches: recalls go on with the old embedder meanwhile, and a
+        call that was stopped is taken up by the next. Then all keys change over in one transaction. Other memories
+        that have the store open are told to open it again at their next recall.
+
+        Args:
+            embedder: name or object.
+            progress: called as ``progress(done, total, "vectors")``.
+        """
+        made = reembed.reembed(self.bank.store, embedder, progress=progress)
+        self.bank.embedder = as_embedder(embedder)
+        self.bank.forget()
+        return made
 
     def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
         """Take out what nothing needs, for good; what has expired is archived.

@@ -61,14 +61,7 @@ def open_scope(store: Store, name: str) -> int:
 
 def _embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
     """The embedder of a store: fixed when it is made, refused when another comes later."""
-    chosen = load(store.meta_get("embedder") or DEFAULT) if embedder is None else embedder
-    if isinstance(chosen, str):
-        chosen = load(chosen)
-    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
-    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
-        raise BadInput(
-            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
-        )
+    chosen = as_embedder(store.meta_get("embedder") or DEFAULT if embedder is None else embedder)
     pinned = store.meta_pin("embedder", chosen.id)
     if pinned != chosen.id:
         raise StoreError(
@@ -78,6 +71,18 @@ def _embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
             expected=pinned,
             where=store.where,
             do="leave embedder out, or change it: evolvent memory reembed STORE --embedder NAME",
+        )
+    return chosen
+
+
+def as_embedder(chosen: str | Embedder) -> Embedder:
+    """An embedder from its name, or as it is; ``BadInput`` for anything else."""
+    if isinstance(chosen, str):
+        chosen = load(chosen)
+    # not isinstance(chosen, Embedder): it would read .dim, which loads some models
+    if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
+        raise BadInput(
+            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
         )
     return chosen
 

@@ -38,7 +38,7 @@ class Policy:
     k: int = 3
     """Memories shown at most."""
     pool: int = 10
-    """Candidates kept by similarity before ranking (k1 of MemRL)."""
+    """Candidates kept by relevance before ranking (k1 of MemRL)."""
     gate: float | None = None
     """Strict lower bound of the cosine, whatever ranks; default: the embedder's (``embedders.gate_of``), as receipts
     and health() tell."""
@@ -94,6 +94,7 @@ class Rule:
     candidates: str
     sources: bool
     bodies: bool
+    rivals: bool
 
 
 def rule_of(policy: Policy) -> Rule:
@@ -113,7 +114,7 @@ def _rule(kind: type[Policy]) -> Rule:
     candidates = getattr(module, "CANDIDATES", "near")
     if candidates not in ("near", "any", "none"):
         raise BadInput("unknown candidates", got=candidates, expected="near, any or none", where=module.__name__)
-    told |= {"sources": getattr(module, "SOURCES", False), "bodies": getattr(module, "BODIES", False)}
+    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals")}
     return Rule(module=module, rank=module.rank, candidates=candidates, **told)
 
 
@@ -180,7 +181,8 @@ def from_params(params: str) -> Policy:
         module = importlib.import_module(f"{_OWN}.{_BEFORE[told['update']]}")
         known = {f.name for f in fields(module.Config)}
         told = {name: value for name, value in told.items() if name in known}
-    return configs.from_json(module.Config, told)
+    retired = getattr(module, "RETIRED", frozenset[str]())
+    return configs.from_json(module.Config, {name: value for name, value in told.items() if name not in retired})
 
 
 def intact(params: str, name: str) -> bool:
@@ -190,7 +192,8 @@ def intact(params: str, name: str) -> bool:
         if json.dumps(told, sort_keys=True) != params or told["name"] != name:
             return False
         if "rule" not in told:  # an older version may have written fewer fields, never others
-            known = {f.name for f in fields(preset("memlift"))} | {"rank", "update"}
+            lift = preset("memlift")
+            known = {f.name for f in fields(lift)} | rule_of(lift).module.RETIRED | {"rank", "update"}
             return told["update"] in _BEFORE and told.keys() <= known and bool(from_params(params))
         return "file" in told or bool(from_params(params))
     except (ValueError, TypeError, KeyError):

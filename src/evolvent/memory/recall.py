@@ -289,8 +289,7 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
     parts.append(f"value {value:.2f} ± {spread:.2f} ({tried})")
     if effects and effects[i].confidence > 0:
-        effect = effects[i]
-        parts.append(f"adds {effect.raw:+.2f} (seen {v.n} times with it, {v.n_omitted} without)")
+        parts.append(f"{effects[i].told} (seen {v.n} times with it, {v.n_omitted} without)")
     if pool.explored:
         parts.append("shown to explore")
     if i in pool.omitted:

@@ -14,6 +14,8 @@ and, where it needs them,
 - ``bounds(config, reward_range) -> (low, high)``: where a starting value may lie (default: the reward range);
 - ``CANDIDATES = "near" | "any" | "none"``: compared with the task (default), drawn at random, or nothing is shown;
 - ``SOURCES = True``: candidates come with the track records of their sources;
+- ``RIVALS = True``: candidates come with newer answers to the same question;
+- ``RETIRED``: settings that receipts may still name and that mean nothing any more;
 - ``BODIES = True``: credit is told how much of the action each shown memory answers for.
 
 ``settle`` calls ``credit`` with what the store holds, ``memory/ledger.py`` with what recorded episodes say.
@@ -47,6 +49,9 @@ class Candidates(NamedTuple):
     reward_range: tuple[float, float]
     k: int  # how many are wanted
     frozen: bool  # nothing is tried out
+    # by candidate, rows of those written under its key and kind after it had been tried; empty: not asked for
+    newer: Sequence[Sequence[int]] = ()
+    repeated: frozenset[int] = frozenset()  # rows of which one of those says the same
 
 
 class Ranking(NamedTuple):
@@ -65,11 +70,15 @@ class Ranking(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A memory that a recall selected: shown, or left out on purpose; ``propensity``: the probability of showing it."""
+    """A memory that a recall selected: shown, or left out on purpose; ``propensity``: the probability of showing it.
+
+    ``dropped``: it was handed out and is not in the prompt, for want of room or for reasons of the agent's.
+    """
 
     id: Id
     shown: bool
     propensity: float
+    dropped: bool = False
 
 
 class Settled(NamedTuple):
@@ -93,7 +102,7 @@ class Change(NamedTuple):
     """What one outcome changes of one memory."""
 
     memory: Id
-    rule: str  # "shown", "omitted" (only statistics change) or "ancestor"
+    rule: str  # "shown", "omitted" (only statistics change; weight 0: it was handed out and dropped) or "ancestor"
     q_before: float
     q_after: float
     target: float  # what the value moved towards

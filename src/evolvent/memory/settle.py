@@ -96,9 +96,9 @@ def read(
     )
     items = among(
         db,
-        "SELECT i.recall_id, coalesce(u.parent, i.memory_id), i.shown, i.propensity, i.memory_id FROM recall_item i "
-        "LEFT JOIN provenance u ON u.child = i.memory_id AND u.relation = 'updated' WHERE i.recall_id IN ({}) AND "
-        "(i.shown OR i.omitted) ORDER BY i.recall_id, i.rank",
+        "SELECT i.recall_id, coalesce(u.parent, i.memory_id), i.shown, i.propensity, i.omitted, i.memory_id "
+        "FROM recall_item i LEFT JOIN provenance u ON u.child = i.memory_id AND u.relation = 'updated' "
+        "WHERE i.recall_id IN ({}) AND i.selected ORDER BY i.recall_id, i.rank",
         numbers,
     )
     before = among(
@@ -127,9 +127,9 @@ def read(
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
-    for number, seq, shown, propensity, version in items:
+    for number, seq, shown, propensity, omitted, version in items:
         if seq not in receipts[number].version:  # of two versions that are both in use, the better one stands for it
-            receipts[number].items.append(Shown(seq, bool(shown), propensity))
+            receipts[number].items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
             receipts[number].version[seq] = version
     said: dict[int, Outcome] = {}
     for number, objective, valid, id_, reward, source, action, child, weight, replaced in before:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from evolvent.cli.memory.verify import verify
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.store import schema
-from evolvent.testing.memory_credit import OPEN, Factory, close_to, make, refused
+from evolvent.testing.memory_credit import OPEN, CountingEmbedder, Factory, close_to, make, refused
 
 
 def _family(memory: Memory) -> list[Recall]:
@@ -223,7 +226,57 @@ def a_dropped_scope_is_gone(factory: Factory) -> None:
         assert len(tenant.recall("task one").items) == 1 and verify(tenant) == []
 
 
+# ------------------------------------------------------------------------------------------------ another embedder
+class _Stopped(Exception):
+    """What stops an embedder in these checks."""
+
+
+def the_embedder_of_a_store_can_be_changed(factory: Factory) -> None:
+    """All keys of all scopes change over at once; until then the old one answers; what was stopped goes on."""
+    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+    with make(factory, policy) as memory, make(factory, policy, scope="other") as other:
+        for i in range(300):
+            memory.remember(f"task {i} about {i % 7}", f"body {i}")
+        memory.settle(memory.recall("task 3 about 3"), 1.0)
+        a = other.remember("task of the other", "its body")
+        receipt, items = memory.recall("task 5 about 5", k=3), memory.items(None)
+        stopping = CountingEmbedder(32)
+        embed, seen = stopping.embed, list[int]()
+
+        def stops(texts: Sequence[str]) -> np.ndarray:
+            if stopping.calls == 1:
+                raise _Stopped
+            assert memory.recall("task 5 about 5", k=3, frozen=True).ids == receipt.ids, "another answer meanwhile"
+            return embed(texts)
+
+        stopping.embed = stops  # type: ignore[method-assign]
+        try:
+            memory.reembed(stopping)
+        except _Stopped:
+            pass
+        else:
+            raise AssertionError("it was not stopped")
+        assert memory.embedder.id == "hash:64" and memory.recall("task 5 about 5", k=3).ids == receipt.ids
+        memory.remember("written meanwhile", "by the old embedder")
+        counting = CountingEmbedder(32)
+        made = memory.reembed(counting, progress=lambda done, total, _: seen.append(done))
+        assert made == counting.texts and 0 < made < 300 and seen[-1] == 302, (made, counting.texts, seen)
+        assert memory.embedder.id == "hash:32" and memory.items(None)[:300] == items
+        assert memory.recall("task 5 about 5", k=1).items[0].similarity == 1.0
+        assert {row[0] for row in memory.bank.store.rows("SELECT DISTINCT model FROM embedding")} == {"hash:32"}
+        for verb in (lambda: other.recall("task"), lambda: other.remember("a key", "a body")):
+            with refused("a verb with the old embedder", StoreError):
+                verb()
+        assert memory.reembed("hash:32") == 0 and verify(memory) == [] and memory.rebuild_values() == 0
+        assert memory.explain(receipt).to_dict()["pool"]
+        with refused("reembed inside a transaction"), memory.transaction():
+            memory.reembed("hash:16")
+    with factory("a", policy=policy, scope="other") as other:
+        assert other.embedder.id == "hash:32" and other.recall("task of the other").ids == [a]
+
+
 CHECKS = (
+    the_embedder_of_a_store_can_be_changed,
     what_is_erased_is_gone,
     a_text_that_others_say_stays_theirs,
     events_get_no_number_twice,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from evolvent.cli.memory.verify import verify
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -67,7 +68,8 @@ def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
                 left_out[item.id] += 1
             rules = {c.id: c.rule for c in memory.settle(r, float(t % 4 > 0))}
             assert rules == {i.id: "shown" for i in r.items} | {i.id: "omitted" for i in r.omitted}
-        assert abs(rates[0] - 0.4) < 1e-9 and rates[-1] < 0.3 and sum(left_out.values()) >= 8, (rates, left_out)
+        assert rates[0] == 0.0, "left out before there was any outcome"
+        assert abs(rates[1] - 0.4) < 1e-9 and rates[-1] < 0.3 and sum(left_out.values()) >= 8, (rates, left_out)
         for id_ in ids:
             told = memory.explain(id_).to_dict()["values"][0]
             assert told["n"] + told["n_omitted"] == 80 and told["n_omitted"] == left_out[id_]
@@ -89,6 +91,23 @@ def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> N
         good, idle = memory.get(useful).lift or 0.0, memory.get(useless).lift or 0.0
         assert good > 0.25 and abs(idle) < 0.2 and good - idle > 0.2, (good, idle)
         assert memory.recall("task", frozen=True).ids[0] == useful
+
+
+def one_answer_to_a_question_is_shown(factory: Factory) -> None:
+    """A memory under the key and kind of one that was tried is another answer: memlift shows the one of more value."""
+    with make(factory, preset("memlift", **{**LIFT, "omit": 0.0, "omit_harmful": 0.0})) as memory:
+        old = memory.remember("task one", "gross")
+        for reward in (1.0, 0.0):
+            memory.settle(memory.recall("task one"), reward)
+        new = memory.remember("task one", "net", source="reviewer")
+        aside = memory.remember("task one", "a note", kind="note")
+        assert sorted(memory.recall("task one").ids) == [new, aside], "two answers to one question"
+        for _ in range(4):
+            r = memory.recall("task one")
+            memory.shown(r, [i for i in r.ids if i == new])
+            memory.settle(r, 0.0)
+        assert sorted(memory.recall("task one").ids) == [old, aside], "a worse answer keeps its place"
+        assert verify(memory) == [] and memory.rebuild_values() == 0
 
 
 def starving_settings_are_refused(factory: Factory) -> None:
@@ -146,6 +165,7 @@ CHECKS = (
     exploration_stays_inside_the_gate_and_is_logged,
     omission_is_logged_anneals_and_stops_when_frozen,
     omission_separates_a_useful_memory_from_its_companion,
+    one_answer_to_a_question_is_shown,
     starving_settings_are_refused,
     a_receipt_tells_its_effective_settings,
     the_same_calls_give_the_same_receipts,

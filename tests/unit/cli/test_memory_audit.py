@@ -1,12 +1,13 @@
 """The audit against stores whose faults are known, and the page that is made of it."""
 
 import re
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
 from evolvent.cli.memory.audit import audit
-from evolvent.cli.memory.duplicates import near_pairs
+from evolvent.cli.memory.duplicates import near_bodies
 from evolvent.cli.memory.story import story
 from evolvent.evaluate.pages.audit_page import render
 from evolvent.memory.memory import Memory
@@ -23,8 +24,8 @@ def memory(request, tmp_path):
         yield opened
 
 
-def settled(memory, task, reward, source="env", show=None):
-    recall = memory.recall(task)
+def settled(memory, task, reward, source="env", show=None, policy=None):
+    recall = memory.recall(task, policy=policy)
     memory.shown(recall, [show] if show else [])
     memory.settle(recall, reward, source=source)
     return recall
@@ -117,18 +118,27 @@ def test_duplicates_are_grouped(memory):
     assert audit(memory, near=-1.0)["duplicates"]["near"]["largest"] == [[a, b, d]]
 
 
-@pytest.mark.parametrize(("n", "dim"), [(1, 8), (50, 8), (3000, 96)])
-def test_near_pairs_are_exact(n, dim):
-    rng = np.random.default_rng(n)
-    centre = rng.normal(size=(max(1, n // 6), dim))
-    vec = centre[rng.integers(len(centre), size=n)] + 0.25 * rng.normal(size=(n, dim))
-    vec = (vec / np.linalg.norm(vec, axis=1, keepdims=True)).astype(np.float32)
-    sim = vec.astype(np.float64) @ vec.astype(np.float64).T
-    for near in (0.9, 0.95, 0.99):
-        found = set(near_pairs(vec, near))
-        sure = {(i, j) for i, j in zip(*np.nonzero(sim > near + 1e-5), strict=True) if i < j}
-        possible = {(i, j) for i, j in zip(*np.nonzero(sim > near - 1e-5), strict=True) if i < j}
-        assert sure <= found <= possible and len(found) == len(list(near_pairs(vec, near)))
+@pytest.mark.parametrize("near", [0.5, 0.9, 1.0])
+def test_near_bodies_are_exact(near):
+    rng = np.random.default_rng(3)
+    texts = {}
+    for i in range(200):
+        words = rng.choice(["a", "b", "c", "d", "e", "f"], size=rng.integers(0, 12)).tolist()
+        texts[str(i)] = " ".join(words)
+        words[int(rng.integers(len(words) + 1)) :] = ["z"]
+        texts[f"{i}'"] = " ".join(words)
+
+    def pairs(text):
+        words = ["", *text.split(), ""]
+        return set(pairwise(words))
+
+    told = [frozenset(pair) for pair in near_bodies(texts.items(), near)]
+    want = {
+        frozenset((x, y))
+        for x, y in combinations(texts, 2)
+        if 2 * len(pairs(texts[x]) & pairs(texts[y])) >= near * (len(pairs(texts[x])) + len(pairs(texts[y])))
+    }
+    assert set(told) == want and len(told) == len(want) and want
 
 
 def test_the_page_shows_what_it_is_given_as_text_only(memory):
@@ -137,7 +147,7 @@ def test_the_page_shows_what_it_is_given_as_text_only(memory):
     for reward in (1.0, 0.0, 1.0):
         under = settled(memory, nasty, reward, "judge", root)
     child = memory.remember(nasty + " again", "child", parents=under, polarity="success")
-    settled(memory, nasty, 1.0, "env", child)
+    settled(memory, nasty, 0.5, "env", child, preset("memq", gate=-1.0, epsilon=0.0, q_init="middle"))
     memory.quarantine([child], "<i>reason</i>")
     memory.rollback("r3", "x")
     page = render(story(memory))

@@ -5,7 +5,8 @@ import numpy as np
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 
-POLICY = preset("memlift", pool=3, k=1, gate=0.1, margin=0.15, relevance="cosine", omit=0.0)
+# the honest lesson is as much less similar as it is worth more: values decide
+POLICY = preset("memlift", pool=3, k=1, gate=0.1, margin=0.15, relevance="cosine", omit=0.0, weight=0.6)
 
 
 class Near:

@@ -7,7 +7,7 @@ import pytest
 from evolvent.cli.memory.audit import audit
 from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
-from evolvent.memory.events import Event, Value, apply
+from evolvent.memory.events import Event, Value, apply, weighed
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.text import content_hash
@@ -196,9 +196,23 @@ def test_texts_and_vectors_that_nothing_refers_to_are_removed(memory):
     assert memory.compact().nothing and verify(memory) == []
 
 
-def test_an_event_computed_from_another_value_adds_its_difference_within_bounds():
+def test_an_event_computed_from_another_value_takes_its_step_from_there():
     event = Event("m", "o", "s", "shown", 0.3, 1.0, 1.0, 1.0, 0, 1.0, 1.0, q_before=0.5, q_after=0.65)
+    assert apply(Value(0.5), event, (0.0, 1.0)).q == 0.65
+    assert apply(Value(0.2), event, (0.0, 1.0)).q == pytest.approx(0.2 + 0.3 * (1.0 - 0.2))
+
+
+def test_what_is_no_step_towards_its_target_adds_its_difference_within_bounds():
+    event = Event("m", "o", "s", "ancestor", 0.0, 1.0, 1.0, 1.0, 0, 1.0, 1.0, q_before=0.5, q_after=0.65)
     assert apply(Value(0.5), event, (0.0, 1.0)).q == 0.65
     assert apply(Value(0.2), event, (0.0, 1.0)).q == pytest.approx(0.35)
     assert apply(Value(0.95), event, (0.0, 1.0)).q == 1.0
     assert apply(Value(1.5), event, (0.0, 1.0)).q == 1.5  # further outside is not allowed, what was outside stays
+
+
+def test_an_outcome_of_some_weight_gives_so_much_of_the_step_and_of_the_evidence():
+    step = Event("m", "o", "s", "shown", 0.3, 0.5, 2.0, 1.0, 0, 1.0, 1.0, q_before=0.5, q_after=0.65)
+    assert weighed(step, 1.0) is step
+    assert weighed(step, 0.5)[4:7] == (0.15, 0.25, 1.0) and weighed(step, 0.5).q_after == 0.5 + 0.15 * (1.0 - 0.5)
+    jump = step._replace(rule="ancestor", alpha=0.0)
+    assert weighed(jump, 0.5).q_after == pytest.approx(0.575) and weighed(jump, 0.5).alpha == 0.0

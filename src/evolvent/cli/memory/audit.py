@@ -154,7 +154,7 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         if not lift.judge(v.arms, x, other, len(known[objective, stage]) - 1, v.q, span).harmful:
             continue
         effect = lift.marginal(*v.arms, span)
-        adds = f"adds {effect.raw:+.2f} (with it {v.n}, without it {v.n_omitted} outcomes)"
+        adds = f"{effect.told} (with it {v.n}, without it {v.n_omitted} outcomes)"
         beside = f"value {v.q:.2f} after {v.n} outcomes, where another memory has {other.total / max(other.n, 1.0):.2f}"
         found.append(
             {

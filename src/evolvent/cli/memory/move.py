@@ -1,4 +1,4 @@
-"""`evolvent memory export|import|migrate|digest`: a whole memory as a file, in another file or in another engine."""
+"""`evolvent memory export|import|migrate|reembed|digest`: a whole memory in a file, another engine or other vectors."""
 
 from __future__ import annotations
 
@@ -91,6 +91,22 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
     _tell(transfer.migrate(path, target), f"{source} → {target}")
 
 
+def reembed(store: Annotated[str, Positional], *, embedder: str) -> None:
+    """Change the embedder of a memory. It can be stopped and started again, and stays usable meanwhile.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        embedder: name of the new embedder (all-MiniLM-L6-v2, a sentence-transformers model, openai:MODEL@URL).
+    """
+    from evolvent.memory.maintenance import reembed as again
+
+    with closing(_existing(store)) as opened, Live() as live:
+        n = again.reembed(
+            opened, embedder, progress=lambda done, total, _: live.progress(done / total, [f"{done} of {total} keys"])
+        )
+        live.note(f"{n} keys embedded; the embedder is now {opened.meta_get('embedder')}")
+
+
 def digest(store: Annotated[str, Positional]) -> None:
     """SHA-256 of a memory's export: equal for equal memories, whatever the database.
 
@@ -151,4 +167,4 @@ def _tell(done: Moved, what: str, *, dry_run: bool = False) -> None:
             live.note("dry run: nothing was made")
 
 
-COMMANDS = {"export": export, "import": import_, "migrate": migrate, "digest": digest}
+COMMANDS = {"export": export, "import": import_, "migrate": migrate, "reembed": reembed, "digest": digest}

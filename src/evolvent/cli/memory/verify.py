@@ -210,7 +210,7 @@ def _credit(bank: Bank) -> Iterator[Row]:
             yield f"{receipt_id(number)}, {memory_id(seq)}", "shown and settled without a value event", "one"
     for event, seq in bank.store.rows(
         "SELECT e.seq, e.memory_id FROM value_event e LEFT JOIN recall_item i ON i.recall_id = e.recall_id "
-        f"AND {_PAID} = e.memory_id AND (i.shown AND e.rule = 'shown' OR i.omitted AND e.rule = 'omitted') "
+        f"AND {_PAID} = e.memory_id AND i.selected AND e.rule = CASE WHEN i.shown THEN 'shown' ELSE 'omitted' END "
         "WHERE e.rule <> 'ancestor' AND i.recall_id IS NULL"
     ):
         yield f"event {event} of {memory_id(seq)}", "credit for what was not shown", "none"

@@ -26,8 +26,11 @@ SIM_DIGITS = 6
 # float32 products of the same two vectors may differ by their place in the matrix, by less than this
 _SLACK = 2e-6
 
-FILE_FROM = 20_000  # memories of a scope from which its shadow is kept in files
-GRAPH_FROM = 100_000  # vectors of a scope from which a graph proposes candidates
+# memories of a scope from which its shadow is kept in files: without, opening takes a tenth of a second here, with a
+# tenth of that; at 50,000 a twentieth
+FILE_FROM = 20_000
+# vectors of a scope from which a graph proposes candidates: below, it saves less than it takes to build
+GRAPH_FROM = 100_000
 _TAIL = 10_000  # memories that may be missing there
 _SMALL = 0.1  # a scope with a smaller share of the store's memories is read through the index of scopes
 _FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly
@@ -62,6 +65,7 @@ class Index:
         self._read_to = 0  # memories of all scopes up to this number were looked at
         self._data_version: tuple | None = None
         self._undone = store.undone
+        self._model: object = None  # the embedder of the store
         self._progress: Progress | None = None
 
     def _new_cache(self) -> Cache:
@@ -116,6 +120,7 @@ class Index:
         if version == self._data_version:
             return False
         before = self.n
+        self._model = self._store.same_embedder(self._model)
         # the log first: a status change that is committed between the two reads is then looked at twice, not lost
         (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM audit") or (0,)
         changes = self._store.rows(
@@ -137,7 +142,7 @@ class Index:
         if self._cache is not None:
             self._cache.stop()
             self._cache = self._new_cache()
-        self._known, self._loaded, self._data_version, self._read_to = Shadow(), True, None, 0
+        self._known, self._loaded, self._data_version, self._model, self._read_to = Shadow(), True, None, None, 0
         self._waiting.clear()
 
     def _settle(self) -> None:

@@ -2,12 +2,14 @@
 
     score(m) = (1 - weight) z(relevance) + weight z(c lift + (1 - c) (value - mean value))
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
-    Q(m) <- Q(m) + s (R - Q(m))        once for each ancestor, s = use (gamma trace)^depth max(alpha, 1 / (n + 2))
 
-Each selected memory but the best is left out with a logged probability that falls with its omissions; lift is the
-difference of outcomes with and without it, weighted by inverse propensity, and c how far it can be trusted. What is
-known to harm is withheld, and takes no place in the pool. The pure parts stand in ``memory/lift.py``, the reasons for
-each in LOG.md. ``credit/memory_omission.py`` gives the lift itself as a ledger.
+Of answers to one question, one is shown: a memory written under the key and kind of one that had been tried is another
+answer, and the higher value counts, on a tie the newer. So a correction takes the place of what failed, and gives it
+back when it fails more. Each selected memory but the best is left out with a logged probability that falls with its
+omissions; lift is the difference of outcomes with and without it, weighted by inverse propensity, and c how far it can
+be trusted. What is known to harm is withheld, and takes no place in the pool. The pure parts stand in
+``memory/lift.py``, the numbers behind each in docs/memlift.md. ``credit/memory_omission.py`` gives the lift itself as
+a ledger.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from evolvent.formulas.values import ema
 from evolvent.memory import lift
 from evolvent.memory.ledger import Known, ledger_of
 from evolvent.memory.policies import Policy, start_value, within
-from evolvent.memory.rule import Candidates, Change, Id, Ranking, Settled, reach
+from evolvent.memory.rule import Candidates, Change, Ranking, Settled
 
 LEVEL = "memory"
 UNBIASED = None
-SOURCES = BODIES = True
+SOURCES = BODIES = RIVALS = True
+# settings of older receipts that mean nothing any more: ancestors earn no credit (it made failures look like successes)
+RETIRED = frozenset({"gamma", "trace"})
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,6 @@ class Config(Policy):
     """Weight of the value in the score: 0 = relevance only, 1 = value only."""
     alpha: float = 0.3
     """Least learning rate of the value."""
-    gamma: float = 1.0
-    """Discount of credit per link back to the memories that a memory was made from."""
-    trace: float = 0.3
-    """λ: decay of credit per link back."""
     omit: float = 0.2
     """Probability of leaving out a selected memory, to measure what it adds; not the best one; falls as ``omit n0 / (n0
     + omissions)``."""
@@ -65,7 +65,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "weight", "alpha", "gamma", "trace", "omit", "omit_harmful", "decay")
+        within(self, 0.0, 1.0, "weight", "alpha", "omit", "omit_harmful", "decay")
         within(self, 0.0, np.inf, "omit_n0", "strength", "spread_floor", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
@@ -82,9 +82,14 @@ def rank(config: Config, pool: Candidates) -> Ranking:
         pool.relevance, value_N, effects, weight=config.weight, reward_range=pool.reward_range,
         spread_floor=config.spread_floor,
     )  # fmt: skip
-    rates = [lift.omission_rate(row.value.n_omitted, rate=config.omit, n0=config.omit_n0) for row in pool.rows]
+    # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
+    rates = [
+        lift.omission_rate(row.value.n_omitted, rate=config.omit, n0=config.omit_n0) if row.value.n else 0.0
+        for row in pool.rows
+    ]
+    best = lift.one_answer_each(parts.score, value_N, pool.newer, pool.repeated)
     return Ranking(
-        *parts, value=value_N, effects=effects,
+        *parts, value=value_N, effects=effects, best=best[: pool.k],
         omit=[_omission(config, pool, i, j, rate) for i, (j, rate) in enumerate(zip(judged, rates, strict=True))],
         omit_first=[_omission(config, pool, i, j, 0.0) for i, j in enumerate(judged)],
         harmful=frozenset(i for i, j in enumerate(judged) if j.harmful),
@@ -146,43 +151,29 @@ def _judge(config: Config, pool: Candidates) -> list[_Judged]:
 
 
 # ----------------------------------------------------------------------------------------------------------- credit
-def walk(config: Config) -> tuple[int, bool]:
-    """As far as credit matters; what was shown when an attempt failed earns nothing from the correction."""
-    return reach(config.gamma * config.trace), False
-
-
 def credit(config: Config, settled: Settled) -> list[Change]:
-    """Shown memories by how much they were used, omitted ones to their statistics, ancestors by distance.
+    """Shown memories by how much they were used, omitted ones to their statistics. Nothing else changes.
 
-    An outcome of a memory ``d`` links younger counts ``(gamma trace)^d`` of an outcome of one's own: the ancestor
-    steps towards the reward, once per outcome, from its nearest shown descendant.
+    What was handed out and dropped counts among the outcomes with it: whether a memory has room is not chance, so only
+    handing it out and leaving it out can be compared. Where much is dropped, effects come out smaller, not biased.
     """
     r, values, made = settled.reward, settled.values, []
-    for m, shown, propensity in settled.items:
+    for m, shown, propensity, dropped in settled.items:
         v = values[m].value
+        # only where it might have been left out is there anything to compare with: an outcome under a propensity of 1
+        # (best of its pool, alone, frozen) says nothing about the effect, and would bias it if it counted
+        ipw = 1.0 / propensity if 0.0 < propensity < 1.0 else 0.0
         if shown:
             w = settled.weights[m]
             step = w * lift.step_size(v.n, config.alpha)
-            # only where it might have been left out is there anything to compare with: an outcome under a propensity
-            # of 1 (best of its pool, alone, frozen) says nothing about the effect, and would bias it if it counted
-            ipw = 1.0 / propensity if 0.0 < propensity < 1.0 else 0.0
             made.append(Change(m, "shown", v.q, ema(v.q, r, step), r, step, w, ipw, config.decay))
+        elif dropped:
+            if ipw:
+                made.append(Change(m, "omitted", v.q, v.q, r, weight=0.0, ipw=ipw, decay=config.decay))
         elif propensity > 0.0:
             # left out by chance; what was withheld for certain has no counterpart to be compared with
             ipw = 1.0 / (1.0 - propensity)
             made.append(Change(m, "omitted", v.q, v.q, r, ipw=ipw, decay=config.decay))
-    touched = {item.id for item in settled.items}
-    near: dict[Id, tuple[int, float]] = {}
-    for m, depths in settled.depths.items():
-        for ancestor, depth in depths.items():
-            if ancestor not in touched and (ancestor not in near or depth < near[ancestor][0]):
-                near[ancestor] = (depth, settled.weights[m])
-    decay = config.gamma * config.trace
-    for m, (depth, w) in near.items():
-        v = values[m].value
-        share = w * decay**depth
-        step = share * lift.step_size(v.n + v.n_credit, config.alpha)
-        made.append(Change(m, "ancestor", v.q, ema(v.q, r, step), r, step, share, 0.0, depth=depth))
     return made
 
 

@@ -8,8 +8,9 @@ Paper: MemRL, arXiv 2601.03192: two-phase retrieval, and the single-step update 
 All memories shown together receive the same target: a useful memory and its constant companion cannot be told apart
 (see ``memlift``).
 
-Deviations: a memory that is shown in several recalls of an attempt moves once for each. Defaults are those of table 8:
-alpha .3, weight .5, k1/k2 10/3 (or 5/3), and a start in the middle of the reward range (0 for rewards of -1 and +1).
+Deviations: a memory that is shown in several recalls of an attempt moves once for each. From table 8 are alpha .3,
+weight .5, and a start in the middle of the reward range (0 for rewards of -1 and +1). Ours are k1/k2 10/3 (the table
+has 10/5 and 5/3), so that all rules show as many of as many, and the gate, which belongs to the embedder.
 """
 
 from __future__ import annotations

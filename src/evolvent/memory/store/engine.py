@@ -275,6 +275,16 @@ class Store(ABC):
         except ValueError as error:
             raise damaged(f"{name} = {found}", self.path) from error
 
+    def same_embedder(self, known: object) -> object:
+        """The embedder of the store; ``StoreError`` where it is another one than was ``known`` (unless ``None``)."""
+        model = self.meta_get("embedder")
+        if known not in (None, model):
+            raise StoreError(
+                "the embedder of the store was changed", got=known, expected=model, where=self.where,
+                code="embedder_changed", do="open it again: Memory(path)",
+            )  # fmt: skip
+        return model
+
     def meta_set(self, name: str, value: Any) -> None:
         """Store a JSON value under ``name``."""
         with self.write() as db:

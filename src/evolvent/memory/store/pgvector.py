@@ -6,6 +6,7 @@ where a search has no filter and the store is large; what it finds is then compa
 
 from __future__ import annotations
 
+import json
 import struct
 import threading
 from collections.abc import Sequence
@@ -87,6 +88,7 @@ class PgVector:
         self._local = threading.local()
         self._dim = 0
         self._graph_made = False
+        self._model = ""  # the embedder of the store, as JSON
 
     # ------------------------------------------------------------------------------------------------ following
     @property
@@ -130,11 +132,17 @@ class PgVector:
             "WHERE scope_id = ? AND seq > ? GROUP BY kind UNION ALL "
             "SELECT 'changed', kind, 0, sum(delta), 0 FROM status_change "
             "WHERE scope_id = ? AND id > ? AND seq <= ? GROUP BY kind UNION ALL "
-            "SELECT 'change', '', 0, 0, coalesce(max(id), 0) FROM status_change",
+            "SELECT 'change', '', 0, 0, coalesce(max(id), 0) FROM status_change UNION ALL "
+            "SELECT 'embedder', body, 0, 0, 0 FROM meta WHERE name = 'embedder'",
             (self._scope_id, start.newest, self._scope_id, start.change, start.newest),
         )
         active, n, newest, change = dict(start.active), start.n, start.newest, start.change
         for what, kind, more, more_active, last in rows:
+            if what == "embedder":
+                if self._model not in ("", kind):
+                    self._store.same_embedder(json.loads(self._model))  # raises
+                self._model = kind
+                continue
             active[kind] = active.get(kind, 0) + more_active
             n += more
             newest = max(newest, last) if what == "new" else newest
@@ -144,6 +152,7 @@ class PgVector:
     def restart(self) -> None:
         """Count from the start: vectors went, or are other ones."""
         self._committed, self._local, self._dim, self._graph_made = _View(), threading.local(), 0, False
+        self._model = ""
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Make the graph, where there is to be one; from then on the server keeps it up to date."""

@@ -1,0 +1,327 @@
+"""Value worlds: advice whose effect on success is known, and a loop of tasks that a memory goes through in them.
+
+Prepared vectors stand in for an embedder and a coin for the model; store, recall and settle are the real library.
+Every kind of task has a base rate of success, which advice in sight raises or lowers. In a *planted* world the advice
+is there from the start; in a *stream* it is written as in the README: a reviewer's correction after a failure, which
+may be wrong, and the agent's own success, with what it recalled as parents.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from synthetic_worlds import VectorTable
+
+from evolvent.core.config import config_hash
+from evolvent.core.seeding import rng
+from evolvent.memory.candidates import Found, Records, Request
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import Policy, rule_of
+
+DIM, QUESTIONS, CHECKS = 48, 6, 6  # length of vectors, questions of a kind, times that alarms are counted
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of a value world; probabilities of success are clipped to 0..1."""
+
+    base: float = 0.4
+    """Success without advice."""
+    gain: float = 0.4
+    """What right advice adds."""
+    loss: float = 0.2
+    """What wrong advice takes."""
+    kinds: int = 6
+    tasks: int = 420
+    right: int = 1
+    """Right, wrong and useless advice of each kind in a planted world."""
+    wrong: int = 2
+    useless: int = 2
+    companions: int = 0
+    """Advice with the very key of the right one, which costs ``companion_loss``, or adds it, beside the right one."""
+    companion_loss: float = 0.0
+    nearer: bool = False
+    """Wrong advice is nearer to the tasks than right advice."""
+    mistaken: float | None = None
+    """Share of corrections that are wrong: a stream; none: a planted world."""
+    follows: Literal["all", "one"] = "all"
+    """all: the best and the worst advice in sight count; one: the first with probability ½, else any other in sight."""
+    drift: bool = False
+    """At half time right advice turns wrong in every kind, and new advice arrives."""
+    judge_error: float = 0.0
+    delay: int = 0
+    """Tasks until an outcome is known."""
+    missing: float = 0.0
+    """Share of outcomes that never come."""
+    long: float = 0.0
+    """Share of prompts in which one memory less has room; these tasks succeed half as often."""
+    k: int = 3
+
+
+class Advice(NamedTuple):
+    """What a memory says: of which kind, what it is (right, wrong, useless, companion), and by which definition."""
+
+    kind: int
+    role: str
+    version: int
+
+
+class Agent(Protocol):
+    """What goes through a world: a memory, or a stand-in for one."""
+
+    def write(self, key: str, body: str, parents: Any, source: str) -> None: ...
+
+    def see(self, question: str, room: int) -> tuple[Any, list[str]]: ...
+
+    def learn(self, receipt: Any, reward: float | None, action: str | None) -> None: ...
+
+    def flagged(self, question: str) -> set[str]: ...
+
+
+class World:
+    """One world of one seed: keys, vectors and luck, the same whatever policy goes through it."""
+
+    def __init__(self, options: Options, seed: int) -> None:
+        self.options, self.seed = options, seed
+        make = rng(seed, "value", "vectors")
+        self.texts: list[str] = []
+        self.vectors: list[np.ndarray] = []
+        self.keys: list[list[str]] = []
+        for kind in range(options.kinds):
+            centre = _unit(make.normal(size=DIM))
+            self.keys.append(
+                [self._text(f"kind{kind} question{kind}x{i}", centre, 0.9, make) for i in range(QUESTIONS)]
+            )
+        self.start = [self._plant(kind, 0, make) for kind in range(options.kinds)]
+        self.later = [self._plant(kind, 1, make) for kind in range(options.kinds)] if options.drift else []
+        self.embedder = VectorTable(
+            f"value-{config_hash(options)}-{seed}", self.texts, np.array(self.vectors, np.float32)
+        )
+        self.order = rng(seed, "value", "tasks").integers(0, options.kinds * QUESTIONS, options.tasks).tolist()
+        self.luck = rng(seed, "value", "luck").random((options.tasks, 8))
+
+    def _text(self, text: str, centre: np.ndarray, cosine: float, make: np.random.Generator) -> str:
+        side = make.normal(size=DIM)
+        side = _unit(side - (side @ centre) * centre)
+        self.texts.append(text)
+        self.vectors.append(cosine * centre + np.sqrt(1.0 - cosine**2) * side)
+        return text
+
+    def _plant(self, kind: int, version: int, make: np.random.Generator) -> list[tuple[str, str]]:
+        """Keys and bodies of the advice of a kind: in a planted world."""
+        o = self.options
+        if o.mistaken is not None:
+            return []
+        centre = _unit(np.mean([self.vectors[self.texts.index(t)] for t in self.keys[kind]], axis=0))
+        many = {"right": o.right, "wrong": 0 if version else o.wrong, "useless": 0 if version else o.useless}
+        rows = []
+        for role, n in many.items():
+            for i in range(n):
+                near = 0.9 if o.nearer and role == "wrong" else make.uniform(0.7, 0.85)
+                key = self._text(f"kind{kind} case{version}{role[0]}{i}", centre, near, make)
+                rows.append((key, body_of(Advice(kind, role, version), i)))
+        if rows and not version:
+            rows += [(rows[0][0], body_of(Advice(kind, "companion", 0), i)) for i in range(o.companions)]
+        order = make.permutation(len(rows))
+        return [rows[i] for i in order]
+
+    def effect(self, advice: Advice, version: int) -> float:
+        """What advice of the right kind changes, when this definition holds."""
+        o = self.options
+        if advice.role == "right":
+            return o.gain if advice.version == version else -o.loss
+        return {"wrong": -o.loss, "companion": -max(0.0, o.companion_loss), "useless": 0.0}[advice.role]
+
+
+def body_of(advice: Advice, name: int | str) -> str:
+    """The text of advice: what it is stands in it for the world; a memory makes nothing of it."""
+    return f"do {advice.role}{advice.kind}v{advice.version} then {name}"
+
+
+def advice_of(body: str) -> Advice:
+    """What a text advises."""
+    head = body.split()[1]
+    role = head.rstrip("0123456789v")
+    kind, version = head[len(role) :].split("v")
+    return Advice(int(kind), role, int(version))
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+# ---------------------------------------------------------------------------------------------------------- the agents
+class WithMemory:
+    """The real ``Memory``, in a store in memory.
+
+    ``use``: it is told what the agent did. ``answers``: what is written under one key is one kind of thing.
+    """
+
+    def __init__(self, world: World, policy: Policy, *, use: bool = True, answers: bool = True) -> None:
+        self.policy, self.use, self.answers, self.written = policy, use, answers, 0
+        self.memory = Memory(policy=policy, embedder=world.embedder, seed=world.seed, sync="normal")
+
+    def write(self, key: str, body: str, parents: Any, source: str) -> None:
+        polarity = "success" if source == "self" else "neutral"
+        self.written += 1
+        kind = "case" if self.answers else f"case {self.written}"
+        self.memory.remember(key, body, kind=kind, parents=parents, polarity=polarity, source=source)
+
+    def see(self, question: str, room: int) -> tuple[Any, list[str]]:
+        recall = self.memory.recall(question)
+        if len(recall.items) > room:
+            self.memory.shown(recall, recall.ids[:room])
+        return recall, [item.body for item in recall.items[:room]]
+
+    def learn(self, receipt: Any, reward: float | None, action: str | None) -> None:
+        self.memory.settle(receipt, reward, action=action if self.use else None)
+
+    def flagged(self, question: str) -> set[str]:
+        """Bodies of what recall would withhold because it is known to harm, of all memories of this kind."""
+        bank = self.memory.bank
+        request = Request(
+            task=question, k=self.policy.k, stage="solve", policy=self.policy, kinds=None, filter=(), seed=None,
+            frozen=False, is_test=True,
+        )  # fmt: skip
+        body = {int(m.id[1:]): m.body for m in self.memory.items() if m.key.split()[0] == question.split()[0]}
+        with bank.store.session() as db:
+            pool = Records(db, bank, request, list(body)).pool(Found.of(list(body)))
+        harmful = rule_of(self.policy).rank(self.policy, pool).harmful if body else ()
+        return {body[pool.ids[i]] for i in harmful}
+
+
+class Oracle:
+    """Knows what helps: it sees the right advice as soon as there is any, and nothing else."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.bodies, self.version = world, [], 0
+
+    def write(self, key: str, body: str, parents: Any, source: str) -> None:
+        self.bodies.append(body)
+
+    def see(self, question: str, room: int) -> tuple[Any, list[str]]:
+        kind = question.split()[0][len("kind") :]
+        good = [b for b in self.bodies if advice_of(b) == Advice(int(kind), "right", self.version)]
+        more = [b for b in self.bodies if advice_of(b)[:2] == (int(kind), "companion")]
+        return None, good[:1] + (more if self.world.options.companion_loss < 0.0 else [])
+
+    def learn(self, receipt: Any, reward: float | None, action: str | None) -> None:
+        pass
+
+    def flagged(self, question: str) -> set[str]:
+        return set()
+
+
+# ------------------------------------------------------------------------------------------------------------ the loop
+def run(world: World, agent: Agent) -> dict[str, float | None]:
+    """An agent through a world.
+
+    Returns:
+        success: mean probability of success. regret, late, after: mean shortfall to what the best advice in the store
+        would have given: over all tasks, the last third, and the sixth that follows the drift. seen: memories in sight.
+        false_alarms: share of the advice that did not hurt and was withheld as harmful at any of six times.
+        alarms: share of the advice that hurts and is so withheld at the end (none where nothing hurts).
+    """
+    o, chances, best, seen = world.options, [], [], 0
+    stored = [dict.fromkeys(body for _, body in rows) for rows in world.start]
+    ever, harmless = set[str](), set[str]()
+    for rows in world.start:
+        for key, body in rows:
+            agent.write(key, body, (), "bank")
+    waiting: deque[tuple[int, Any, float | None, str | None]] = deque()
+    alarms = None
+    for t, which in enumerate(world.order):
+        version = int(o.drift and t >= o.tasks // 2)
+        if isinstance(agent, Oracle):
+            agent.version = version
+        if version and t == o.tasks // 2:
+            for kind, rows in enumerate(world.later):
+                for key, body in rows:
+                    stored[kind][body] = None
+                    agent.write(key, body, (), "bank")
+        kind, number = divmod(which, QUESTIONS)
+        question, luck = world.keys[kind][number], world.luck[t]
+        long = luck[0] < o.long
+        receipt, bodies = agent.see(question, o.k - long)
+        followed, p = _chance(world, kind, bodies, version, luck)
+        top = o.base + max((0.0, *(world.effect(advice_of(b), version) for b in stored[kind])))
+        top += _complement(world, list(map(advice_of, stored[kind])), version)
+        chances.append(min(1.0, max(0.0, p)) * (0.5 if long else 1.0))
+        best.append(min(1.0, top) * (0.5 if long else 1.0))
+        seen += len(bodies)
+        ok = luck[1] < chances[-1]
+        reward = None if luck[2] < o.missing else float(ok != (luck[3] < o.judge_error))
+        waiting.append((t + o.delay, receipt, reward, followed if o.mistaken is not None else None))
+        while waiting and waiting[0][0] <= t:
+            _, *told = waiting.popleft()
+            if told[1] is not None:
+                agent.learn(*told)
+        if o.mistaken is not None:
+            body = _lesson(world, kind, number, bool(ok), followed, version, luck)
+            if body is not None:
+                stored[kind][body[0]] = None
+                agent.write(question, body[0], receipt if body[1] == "self" else (), body[1])
+        if (t + 1) % (o.tasks // CHECKS) == 0:
+            alarms = _alarms(world, agent, stored, version, ever, harmless)
+    regret = np.array(best) - np.array(chances)
+    half, n = o.tasks // 2, o.tasks
+    return {
+        "success": float(np.mean(chances)), "regret": float(regret.mean()), "late": float(regret[-(n // 3) :].mean()),
+        "after": float(regret[half : half + n // 6].mean()) if o.drift else None,
+        "false_alarms": len(ever) / max(1, len(harmless)), "alarms": alarms, "seen": seen / n,
+    }  # fmt: skip
+
+
+def _chance(world: World, kind: int, bodies: Sequence[str], version: int, luck: np.ndarray) -> tuple[str | None, float]:
+    """The advice that is followed, and the probability of success."""
+    effects = [world.effect(a, version) if a.kind == kind else 0.0 for a in map(advice_of, bodies)]
+    base = world.options.base
+    if not bodies:
+        return None, base
+    if world.options.follows == "one":
+        i = 0 if luck[4] < 0.5 or len(bodies) == 1 else 1 + int(luck[5] * (len(bodies) - 1))
+        return bodies[i], base + effects[i]
+    top = int(np.argmax(effects))
+    p = base + max(0.0, effects[top]) + min(0.0, *effects, 0.0)
+    return bodies[top], p + _complement(world, [a for a in map(advice_of, bodies) if a.kind == kind], version)
+
+
+def _complement(world: World, advice: Sequence[Advice], version: int) -> float:
+    """What a companion adds beside right advice."""
+    both = {"companion"} < {a.role for a in advice if a.role == "companion" or world.effect(a, version) > 0.0}
+    return max(0.0, -world.options.companion_loss) if both else 0.0
+
+
+def _lesson(
+    world: World, kind: int, number: int, ok: bool, followed: str | None, version: int, luck: np.ndarray
+) -> tuple[str, str] | None:
+    """What is written after a task of a stream, and by whom: own success, or the reviewer's correction."""
+    if ok:
+        advice = Advice(kind, "right", version) if followed is None else advice_of(followed)
+        return body_of(advice, f"q{number}"), "self"
+    if luck[6] >= 0.8:  # the reviewer says nothing
+        return None
+    mistaken = luck[7] < (world.options.mistaken or 0.0)
+    return body_of(Advice(kind, "wrong" if mistaken else "right", version), f"q{number}"), "reviewer"
+
+
+def _alarms(
+    world: World, agent: Agent, stored: Sequence[dict[str, None]], version: int, ever: set[str], harmless: set[str]
+) -> float | None:
+    """Count alarms: adds to ``ever`` what was withheld though it does not hurt; returns the share that is caught."""
+    hurts = caught = 0
+    for kind, bodies in enumerate(stored):
+        flagged = agent.flagged(world.keys[kind][0])
+        for body in bodies:
+            if world.effect(advice_of(body), version) < 0.0:
+                hurts += 1
+                caught += body in flagged
+            else:
+                harmless.add(body)
+                if body in flagged:
+                    ever.add(body)
+    return caught / hurts if hurts else None
