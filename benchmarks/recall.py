@@ -88,7 +88,7 @@ def _run(name: str, sizes: list[int], folder: Path) -> dict[str, Any]:
     kept = folder / f"recall-{name}.npy"
     if kept.exists():
         known.take(json.loads(kept.with_suffix(".json").read_text("utf-8")), np.load(kept))
-    result = bench.run(0, sizes, lambda line: print(line, flush=True), known, POLICIES)
+    result = bench.measured(0, sizes, lambda line: print(line, flush=True), known, POLICIES)
     folder.mkdir(parents=True, exist_ok=True)
     texts, vec_ND = known.taken()
     np.save(kept, vec_ND)

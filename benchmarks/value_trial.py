@@ -158,17 +158,17 @@ def _unit(x: np.ndarray) -> np.ndarray:
 class WithMemory:
     """The real ``Memory``, in a store in memory.
 
-    ``use``: it is told what the agent did. ``answers``: what is written under one key is one kind of thing.
+    ``use``: it is told what the agent did. ``answers``: what is written is of one kind; else of a kind for each text,
+    so that none is another answer to the same question.
     """
 
     def __init__(self, world: World, policy: Policy, *, use: bool = True, answers: bool = True) -> None:
-        self.policy, self.use, self.answers, self.written = policy, use, answers, 0
+        self.policy, self.use, self.answers = policy, use, answers
         self.memory = Memory(policy=policy, embedder=world.embedder, seed=world.seed, sync="normal")
 
     def write(self, key: str, body: str, parents: Any, source: str) -> None:
         polarity = "success" if source == "self" else "neutral"
-        self.written += 1
-        kind = "case" if self.answers else f"case {self.written}"
+        kind = "case" if self.answers else body.replace(" ", "-")
         self.memory.remember(key, body, kind=kind, parents=parents, polarity=polarity, source=source)
 
     def see(self, question: str, room: int) -> tuple[Any, list[str]]:

@@ -33,7 +33,7 @@ class Config(MemoryConfig):
     k: int = Rule.k
     """Memories retrieved into the prompt, at most (top k)."""
     pool: int = Rule.pool
-    """Candidates kept by similarity before values rank them (k1)."""
+    """Candidates kept by relevance before values rank them (k1)."""
     gate: float | None = Rule.gate
     """Cosine similarity that a candidate must exceed; default: that of the embedder, whose scale it is."""
     margin: float = Rule.margin

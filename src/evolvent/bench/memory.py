@@ -208,9 +208,14 @@ def _measure_settle(path: Path, sync: Sync, seed: int, repeats: int, result: dic
             _clock(times["settle"], lambda r=receipt, won=t % 2: memory.settle(r, float(won)))
         for name, seconds in times.items():
             _put(result, f"{name}_sync_{sync}", seconds[5:])
+        spent: list[Times] = []
+        _clock(spent, lambda: memory.recall_many([_text(t) for t in range(repeats)], k=3))
+        each = 1e3 * spent[0][0] / repeats
+        alone = result["milliseconds"][f"recall_sync_{sync}"]["p50"]
+        result["ratios"][f"recall_alone_over_in_batch_{sync}"] = round(alone / each, 2)
         with memory.transaction():
             waiting = [memory.recall(_text(t), k=3, policy="memrl") for t in range(repeats)]
-        spent: list[Times] = []
+        spent = []
         changed = _clock(spent, lambda: _settle_all(memory, waiting))
         for name, seconds in zip(("", "cpu_"), spent[0], strict=True):
             result["per_second"][f"values_settled_in_one_transaction_{name}{sync}"] = round(changed / seconds)

@@ -70,7 +70,7 @@ def bench(
     json: Path | None = None,
     plain: bool = False,
 ) -> None:
-    """Measure speed as ratios within one run, which can be compared across machines.
+    """Measure, as ratios within one run, which can be compared across machines: speed, or what a recall finds.
 
     Args:
         name: benchmark; an unknown name lists the benchmarks.

@@ -82,6 +82,7 @@ class AsyncMemory:
     settle_many = _awaited(Memory.settle_many)
     remember = _awaited(Memory.remember)
     remember_many = _awaited(Memory.remember_many)
+    update = _awaited(Memory.update)
     explain = _awaited(Memory.explain)
     credit = _awaited(Memory.credit)
     get = _awaited(Memory.get)

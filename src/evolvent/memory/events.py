@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evolvent.formulas.causal import ArmSums, push_weighted
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
-from evolvent.memory.keys import OWN
+from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.store.engine import Connection, Store, among, marks
 
 
@@ -148,7 +148,7 @@ def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iter
     return among(
         db,
         f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
-        "ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({})",
+        f"ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({{}})",
         seqs, objective, stage,
     )  # fmt: skip
 
@@ -396,7 +396,7 @@ def as_of(store: Store, scope_id: int, seen: Point, objective: str, stage: str) 
     """Values as a moment saw them, of the memories it could see; those without an event by then are at their start."""
     values, _ = replay(store, scope_id, upto=seen.event, voids=voids_at(store, scope_id, seen.audit))
     rows = store.rows(
-        f"SELECT seq, q_init FROM memory m WHERE scope_id = ? AND seq <= ? AND {OWN} ORDER BY seq",
+        f"SELECT m.seq, m.q_init, {OF_VALUE} FROM memory m WHERE scope_id = ? AND seq <= ? AND {OWN} ORDER BY seq",
         (scope_id, seen.memory),
     )
-    return {seq: values.get((seq, objective, stage), (start,))[0] for seq, start in rows}
+    return {seq: values.get((root, objective, stage), (start,))[0] for seq, start, root in rows}

@@ -77,14 +77,16 @@ def items(
     bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve", *, limit: int | None = None
 ) -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
+    # a page is read in the order of numbers, and not the whole scope for it
+    scope = "m.scope_id" if limit is None else "+m.scope_id"
     with bank.store.session() as db, bank.store.translated("reading"):
         rows = db.execute(
             "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, "
             "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END, m.superseded_by, "
             f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
             "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-            "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = ? "
-            f"WHERE m.scope_id = ? AND {condition} ORDER BY m.seq LIMIT ?",
+            f"LEFT JOIN value v ON v.memory_id = {keys.OF_VALUE} AND v.objective = ? AND v.stage = ? "
+            f"WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
             (time.time(), bank.policy.objective, stage, bank.scope_id, *args, 1 << 62 if limit is None else limit),
         ).fetchall()
         parents: dict[int, list[str]] = defaultdict(list)
@@ -131,13 +133,15 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     """Everything about one memory: values by objective and stage, the events that made them, relatives, showings."""
     id_, store = memory_id(seq), bank.store
     item = items(bank, "m.seq = ?", (seq,))[0]
+    with store.session() as db, store.translated("reading"):
+        versions = keys.versions(db, seq)
     history = store.records(
         "SELECT e.seq AS event, e.recall_id AS receipt, e.rule, e.depth, e.weight, e.reward, e.q_before, e.q_after, "
         f"o.source, e.objective, e.stage, e.created_at AS at, t.body AS task, {events.COUNTS} AS counts "
         "FROM value_event e JOIN memory m ON m.seq = e.memory_id "
         "JOIN outcome o USING(outcome_id) JOIN recall r ON r.seq = e.recall_id "
         "JOIN text_blob t ON t.hash = r.query_hash WHERE e.memory_id = ? ORDER BY e.seq DESC LIMIT ?",
-        (seq, _HISTORY),
+        (versions[0], _HISTORY),
     )
     for line in history:
         line["receipt"], line["counts"] = receipt_id(line["receipt"]), bool(line["counts"])
@@ -158,7 +162,8 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         "key_of": memory_id(owner[0]) if owner else None,
         "made_in": receipt_id(made["made_in"]) if made["made_in"] else None,
         "q_init": made["q_init"],
-        "values": _values(bank, seq),
+        "versions": [memory_id(version) for version in versions],
+        "values": _values(bank, versions[0]),
         "recalls": store.records(
             "SELECT count(*) AS considered, count(*) FILTER (WHERE selected) AS selected, "
             "count(*) FILTER (WHERE shown) AS shown, count(*) FILTER (WHERE omitted) AS omitted "
@@ -209,6 +214,8 @@ def _memory_text(d: dict[str, Any]) -> str:
     lines[2:2] = [f"  and   {_short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
     if len(more) > _MORE_KEYS:
         lines.insert(2 + _MORE_KEYS, f"  and   {len(more) - _MORE_KEYS} more keys")
+    if len(d["versions"]) > 1:
+        lines.append(f"  versions {', '.join(d['versions'])}: one value, kept under the first")
     for v in d["values"]:
         text = f"  value {v['q']:.3f} ± {v['uncertainty']:.3f} after {v['n']} outcomes (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:

@@ -8,11 +8,11 @@ import numpy as np
 
 from evolvent.memory.bank import Bank
 from evolvent.memory.embedders import gate_of
-from evolvent.memory.keys import OWN
+from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.policies import rule_of
 
 # value of a memory under the policy's objective, in the stage that solves
-SOLVE = "LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? AND v.stage = 'solve'"
+SOLVE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = 'solve'"
 
 
 def health(bank: Bank) -> dict[str, Any]:

@@ -28,6 +28,9 @@ OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.relati
 _OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' LEFT JOIN memory o ON o.seq = a.parent"
 _IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"
 
+# the memory in whose name a value is kept: the first version of what was updated since, or the row of table m itself
+OF_VALUE = "coalesce((SELECT u.parent FROM provenance u WHERE u.child = m.seq AND u.relation = 'updated'), m.seq)"
+
 # the arguments after the scope: body, kind, polarity, metadata (empty for none) and the time
 WITH_BODY = (
     f"SELECT m.seq, coalesce(o.seq, m.seq), m.key_hash FROM memory m {_OWNER} WHERE m.scope_id=? AND m.body_hash=? AND "
@@ -81,6 +84,14 @@ def of(db: Connection, seq: int) -> list[tuple]:
         "OR m.seq IN (SELECT child FROM provenance WHERE parent = ? AND relation = 'key') ORDER BY m.seq",
         (seq, seq),
     ).fetchall()
+
+
+def versions(db: Connection, seq: int) -> list[int]:
+    """All versions of a memory that was updated, oldest first; of any other itself."""
+    first = db.execute("SELECT parent FROM provenance WHERE child = ? AND relation = 'updated'", (seq,)).fetchone()
+    root = seq if first is None else first[0]
+    later = db.execute("SELECT child FROM provenance WHERE parent = ? AND relation = 'updated' ORDER BY child", (root,))
+    return [root, *(child for (child,) in later)]
 
 
 def extend_expiry(db: Connection, seq: int, until: float | None) -> None:

@@ -160,6 +160,13 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
             "AND e.recall_id IN ({}) ORDER BY e.seq",
             numbers, objective,
         )  # fmt: skip
+        shown = {parse_id(m, "m", "memory", "credit") for episode in episodes for m in episode.shown_memories}
+        first = {
+            memory_id(child): memory_id(parent)
+            for child, parent in among(
+                db, "SELECT child, parent FROM provenance WHERE relation = 'updated' AND child IN ({})", shown
+            )
+        }
         missing = numbers - {seq for (seq,) in known}
         for number, memory, change in rows:
             moved[f"r{number}", memory_id(memory)] += change
@@ -169,7 +176,8 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
     for episode in episodes:
         receipts = dict.fromkeys(use.receipt for use in episode.memory_uses)
         for m in episode.shown_memories:
-            parts = [moved[r, m] for r in receipts if (r, m) in moved]
+            value = first.get(m, m)  # it has the value of its first version
+            parts = [moved[r, value] for r in receipts if (r, value) in moved]
             told.append(sum(parts) if parts else np.nan)
     ledger.set("memory", told)
     return ledger

@@ -101,7 +101,7 @@ class Memory:
             task: what the agent is asked; compared with the keys of memories.
             k: at most this many; default: the policy's.
             stage: part of the work; each stage has its own values (EvoKernel's draft and refine).
-            policy: use another one for this recall, and for settling it.
+            policy: another one for this recall and for settling it.
             kinds: only memories of these kinds.
             filter: only memories whose metadata hold this: ``{"repo": "x", "year": {">=": 2020}}``; operators are ==,
                 in, <, <=, >, >= and exists. What it leaves out takes no place from the others.
@@ -146,9 +146,9 @@ class Memory:
         return recall.search(self.bank, asked)
 
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
-        """Say which memories were really in the prompt; without this call, all selected ones count as shown.
+        """Say which memories were really in the prompt, and so are credited; without it, all selected ones count.
 
-        Only these are credited when the receipt is settled. Calling again before settling replaces the earlier call.
+        Calling again before settling replaces the earlier call.
 
         Raises:
             BadInput: an id that the recall did not hand out (or left out on purpose), or the receipt is settled.
@@ -171,7 +171,7 @@ class Memory:
         """Tell what came of it: credit flows to what was shown, under memq to its ancestors too. No model, no embedder.
 
         The same outcome of a receipt again (a retry), or a known idempotency key under another receipt, changes nothing
-        and returns the first changes. Another outcome for a settled receipt is refused.
+        and returns the first changes. Another outcome is refused: ``revise``.
 
         Args:
             recalled: the receipt.
@@ -209,9 +209,8 @@ class Memory:
 
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
-        the history; a rollback to before the revision takes it back. Telling the same again changes nothing.
-        Arguments and errors are those of ``settle`` (``more``: action, child, idempotency_key, weight); a receipt that
-        is not settled for this objective is an error too. ``dry_run`` changes nothing, and tells what would change.
+        the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
+        of ``settle`` (``more``: action, child, idempotency_key, weight); the receipt must be settled.
         """
         row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
         return revise.revise(self.bank, row, reason, dry_run=dry_run)
@@ -275,6 +274,18 @@ class Memory:
         """
         return write.remember(self.bank, rows)
 
+    def update(
+        self, id: str, reason: str, *, key: str | None = None, body: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:  # fmt: skip
+        """Say a memory better; returns the id of the new version, which goes on with what was learned.
+
+        What is left out stays; the value and its statistics, further keys, kind, source, parents and expiry are those
+        of the old version, which leaves recall (superseded). The value is kept under the number of the first version:
+        receipts that showed an older one settle as ever. ``remember(…, supersedes=id)`` instead begins with no value.
+        """
+        return write.update(self.bank, id, key=key, body=body, metadata=metadata, reason=reason)
+
     def explain(self, subject: Recall | str) -> Explanation:
         """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
         return explain.explain(self.bank, subject)
@@ -303,10 +314,7 @@ class Memory:
         return explain.values_as_of(self.bank, recalled, objective)
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Build now what makes recalls in a large store fast, and wait for it; without this call it happens by and by.
-
-        ``progress`` is called as ``progress(done, total, of_what)``, "vectors" or "search graph".
-        """
+        """Build now what makes a large store fast, and wait; ``progress(done, total, "vectors" or "search graph")``."""
         self.bank.index.prepare(progress)
 
     def rebuild_values(self) -> int:
@@ -315,7 +323,7 @@ class Memory:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Group verbs into one commit: all or none. Other threads and writers wait, so keep models outside."""
+        """Group verbs into one commit: all or none. Other threads and writers wait: no model inside."""
         with self.bank.store.transaction():
             yield
 
@@ -369,10 +377,7 @@ class Memory:
     def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
         """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
 
-        Its keys, body, vectors, values, events and lines of receipts go, and the queries, actions and reasons of this
-        scope that quote it. What stays is its number, status "erased", when, why, and who descends from it; memories
-        that were made from it are others. A text that another row says too stays as that row's. The files are written
-        anew, so that nothing of it is left in them; copies that were made before (exports, backups) are yours to find.
+        All its versions and keys go, and what quotes it; a tombstone without content stays; see ``maintenance.erase``.
 
         Raises:
             BadInput: unknown memory, or inside ``transaction()``.
@@ -381,10 +386,7 @@ class Memory:
         return erase.erase(self.bank, id, reason, dry_run=dry_run)
 
     def drop_scope(self, name: str, reason: str) -> dict[str, int]:
-        """Erase a scope with everything in it, for good; returns how many rows went, by table.
-
-        Where it is this memory's own scope, the memory is closed.
-        """
+        """Erase a scope with all in it, for good; returns rows by table. The memory is closed where it is its own."""
         removed = erase.drop_scope(self.bank, name, reason)
         if name == self.scope:
             self.close()

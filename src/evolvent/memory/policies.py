@@ -38,7 +38,7 @@ class Policy:
     k: int = 3
     """Memories shown at most."""
     pool: int = 10
-    """Candidates kept by similarity before ranking (k1 of MemRL)."""
+    """Candidates kept by relevance before ranking (k1 of MemRL)."""
     gate: float | None = None
     """Strict lower bound of the cosine, whatever ranks; default: the embedder's (``embedders.gate_of``), as receipts
     and health() tell."""

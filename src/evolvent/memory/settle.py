@@ -30,7 +30,8 @@ class _Receipt:
     stage: str
     policy: Policy
     is_test: bool
-    items: list[Shown] = field(default_factory=list)
+    items: list[Shown] = field(default_factory=list)  # under the first version of each memory, which has the value
+    version: dict[int, int] = field(default_factory=dict)  # the one that it handed out
     serial: int = 0  # outcomes of any kind so far
     settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome
     revised: list[int] = field(default_factory=list)  # outcomes that others replaced
@@ -95,8 +96,9 @@ def read(
     )
     items = among(
         db,
-        "SELECT recall_id, memory_id, shown, propensity, omitted FROM recall_item WHERE recall_id IN ({}) AND "
-        "selected ORDER BY recall_id, rank",
+        "SELECT i.recall_id, coalesce(u.parent, i.memory_id), i.shown, i.propensity, i.omitted, i.memory_id "
+        "FROM recall_item i LEFT JOIN provenance u ON u.child = i.memory_id AND u.relation = 'updated' "
+        "WHERE i.recall_id IN ({}) AND i.selected ORDER BY i.recall_id, i.rank",
         numbers,
     )
     before = among(
@@ -125,8 +127,10 @@ def read(
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
-    for number, seq, shown, propensity, omitted in items:
-        receipts[number].items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
+    for number, seq, shown, propensity, omitted, version in items:
+        if seq not in receipts[number].version:  # of two versions that are both in use, the better one stands for it
+            receipts[number].items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
+            receipts[number].version[seq] = version
     said: dict[int, Outcome] = {}
     for number, objective, valid, id_, reward, source, action, child, weight, replaced in before:
         said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight)
@@ -178,7 +182,7 @@ def credit(
 ) -> dict[int, list[ValueChange]]:
     """Enter what valid outcomes change; returns it by outcome. ``then``: the values they meet, if not those of now."""
     due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
-    acted = {m for _, o, r in due if o.action is not None and r.rule.bodies for m in r.used}
+    acted = {m for _, o, r in due if o.action is not None and r.rule.bodies for m in map(r.version.get, r.used)}
     bodies = among(
         db, "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})", acted
     )
@@ -215,7 +219,7 @@ def _events(
         child = values[o.child].value.q
     weights = dict.fromkeys(used, 1.0)
     if receipt.rule.bodies and o.action is not None and used:
-        weights = dict(zip(used, lift.use_weights([texts[m] for m in used], o.action), strict=True))
+        weights = dict(zip(used, lift.use_weights([texts[receipt.version[m]] for m in used], o.action), strict=True))
     settled = Settled(reward, receipt.items, values, depths, child, weights, bank.reward_range)
     made = receipt.rule.credit(receipt.policy, settled)
     return [events.weighed(change.event(*at, reward), o.weight) for change in made]
@@ -233,9 +237,11 @@ def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, boo
             # does what was shown when the attempt failed and the lesson came from elsewhere (a correction)
             for child, parent in among(
                 db,
-                "SELECT DISTINCT p.child, p.parent FROM provenance p JOIN memory c ON c.seq = p.child WHERE "
+                "SELECT DISTINCT p.child, coalesce(u.parent, p.parent) AS first FROM provenance p "
+                "JOIN memory c ON c.seq = p.child "
+                "LEFT JOIN provenance u ON u.child = p.parent AND u.relation = 'updated' WHERE "
                 "(c.polarity = 'success' OR ?) AND p.relation IN ('retrieved', 'merged') AND p.child IN ({}) "
-                "ORDER BY p.child, p.parent",
+                "ORDER BY p.child, first",
                 sorted(todo), failures,
             ):  # fmt: skip
                 graph[child].append(parent)

@@ -18,6 +18,7 @@ from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
 
+_NOTHING: Mapping[str, Any] = {}
 POLARITIES = ("success", "failure", "mixed", "neutral")
 
 
@@ -39,6 +40,7 @@ class Draft:
     receipt: int | None
     meta: str | None = None
     expires_at: float | None = None
+    start: tuple[float, bool] | None = None  # q_init and q_given of an earlier version
 
 
 def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
@@ -118,16 +120,7 @@ def _write_all(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Map
 
 def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
     if d.supersedes is not None:
-        status, replaced = db.execute(
-            "SELECT status, superseded_by FROM memory WHERE seq=?", (d.supersedes,)
-        ).fetchone()
-        if status != "active":
-            raise BadInput(
-                "only an active memory can be superseded",
-                got=f"{memory_id(d.supersedes)} is {status}",
-                where="remember(supersedes=…)",
-                do=f"supersede {memory_id(replaced)} instead" if replaced else "write it as a new memory",
-            )
+        _check_active(db, d.supersedes, "remember(supersedes=…)")
     same = _duplicate(db, bank, d, vec)
     if same is not None:
         seq = same[0]
@@ -185,13 +178,16 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int |
     version = 1
     if d.supersedes is not None:
         version += db.execute("SELECT content_version FROM memory WHERE seq=?", (d.supersedes,)).fetchone()[0]
-    q_init = start_value(bank.policy, bank.reward_range) if d.value is None else d.value
+    if d.start is not None:
+        q_init, given = d.start
+    else:
+        q_init, given = start_value(bank.policy, bank.reward_range) if d.value is None else d.value, d.value is not None
     seq = db.execute(
         "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
         "content_version, made_in, created_at, meta, expires_at) "
         f"VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?,?,?) RETURNING seq",
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
-         d.value is not None, version, d.receipt, time.time(), d.meta, d.expires_at),
+         given, version, d.receipt, time.time(), d.meta, d.expires_at),
     ).fetchone()[0]  # fmt: skip
     if key_of is None:
         _link(db, seq, d.parents, "retrieved")
@@ -209,10 +205,66 @@ def _link(db: Connection, child: int, parents: Sequence[int], relation: str) -> 
     )
 
 
-def _supersede(db: Connection, bank: Bank, old: int, new: int) -> None:
+def _check_active(db: Connection, seq: int, where: str) -> None:
+    status, newer = db.execute("SELECT status, superseded_by FROM memory WHERE seq=?", (seq,)).fetchone()
+    if status != "active":
+        raise BadInput(
+            "only an active memory can be replaced by a newer one", got=f"{memory_id(seq)} is {status}", where=where,
+            do=f"take {memory_id(newer)} instead" if newer else "restore it first, or write a new memory",
+        )  # fmt: skip
+
+
+def _supersede(db: Connection, bank: Bank, old: int, new: int, detail: Mapping[str, Any] = _NOTHING) -> None:
     db.execute("UPDATE memory SET status='superseded', superseded_by=? WHERE seq=?", (new, old))
     if old < new:
         _link(db, new, [old], "revised")
-    audit(db, bank.scope_id, "supersede", memory_id(old), {"by": memory_id(new)})
+    audit(db, bank.scope_id, "supersede", memory_id(old), {"by": memory_id(new), **detail})
     bank.store.dirty = True
     bank.index.set_active(old, False)
+
+
+_OLD = (
+    "SELECT m.status, m.superseded_by, k.body, b.body, m.kind, m.polarity, m.source, m.q_init, m.q_given, m.meta, "
+    "m.expires_at, m.made_in FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
+    "JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq = ?"
+)
+
+
+def update(
+    bank: Bank, id_: str, *, key: str | None, body: str | None, metadata: Mapping[str, Any] | None, reason: str
+) -> str:
+    """A new version of a memory that has its value; see ``Memory.update`` (one transaction)."""
+    where = "update"
+    old = bank.owner_seq(id_, where)
+    with bank.store.session() as db, bank.store.translated("reading"):
+        _, _, old_key, old_body, kind, polarity, source, q_init, given, meta, expires_at, made_in = db.execute(
+            _OLD, (old,)
+        ).fetchone()
+        more = [text for seq, text, status in keys.of(db, old) if seq != old and status == "active"]
+    said = old_key if key is None else clean_text(key, what="the key", where=where, limit=MAX_KEY_CHARS)
+    text = old_body if body is None else clean_text(body, what="the body", where=where)
+    meta = meta if metadata is None else stored(metadata, "update(metadata=…)")
+    reason = clean_text(reason, what="the reason", where=where, limit=10_000)
+    draft = Draft(
+        said, text, content_hash(said), content_hash(text), kind, polarity, source, None, None, old, (), made_in, meta,
+        expires_at, (q_init, bool(given)),
+    )  # fmt: skip
+    texts = {content_hash(each): each for each in [said, *more]}
+    vectors = bank.vectors(texts)
+    with bank.store.session():
+        bank.index.catch_up()
+        with bank.store.write() as db:
+            bank.index.catch_up()
+            _check_active(db, old, where)
+            seq = _insert(db, bank, draft, vectors[draft.key_hash])
+            for digest in [digest for digest in texts if digest != draft.key_hash]:
+                row = replace(draft, key=texts[digest], key_hash=digest)
+                _insert(db, bank, row, vectors[digest], key_of=seq)
+            db.execute(
+                "INSERT INTO provenance SELECT ?, parent, relation FROM provenance WHERE child = ? "
+                "AND relation IN ('retrieved', 'merged')",
+                (seq, old),
+            )
+            _link(db, seq, keys.versions(db, old)[:1], "updated")
+            _supersede(db, bank, old, seq, {"update": reason})
+    return memory_id(seq)

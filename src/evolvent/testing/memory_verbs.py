@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 from unittest.mock import patch
 
+from evolvent.cli.memory.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.testing.memory_credit import LIFT, make, refused
@@ -236,6 +237,66 @@ def what_has_expired_leaves_recall(factory: Factory) -> None:
                 memory.remember("task", "never", expires=cast(float, bad))
 
 
+# ------------------------------------------------------------------------------------------------ versions
+def an_update_keeps_what_was_learned(factory: Factory) -> None:
+    """A new version is found by all keys, has the value, and earns what receipts of the old one still bring."""
+    with make(factory, preset("memrl", gate=-1.0, alpha=0.5)) as memory, make(factory) as other:
+        parent = memory.remember("another task", "what it came from")
+        a = memory.remember("task one", "old words", kind="rule", parents=[parent], metadata={"v": 1}, expires=1000)
+        assert (
+            memory.remember("question two", "old words", kind="rule", merge=0.0, metadata={"v": 1}, expires=1000) == a
+        )
+        memory.settle(memory.recall("task one", k=1), 1.0)
+        stale = memory.recall("task one", k=1)
+        before = memory.get(a)
+        b = memory.update(a, "said better", body="new words", metadata={"v": 2})
+        new, old = memory.get(b), memory.get(a)
+        assert (new.value, new.n, new.uncertainty, new.start) == (before.value, 1, before.uncertainty, before.start)
+        assert (new.body, new.kind, new.key, new.parents) == ("new words", "rule", "task one", (parent,))
+        assert (new.metadata, new.expires_at) == ({"v": 2}, before.expires_at) and new.content_version == 2
+        assert (old.status, old.superseded_by, old.body) == ("superseded", b, "old words")
+        for task in ("task one", "question two"):
+            found = {item.id: item for item in other.recall(task, k=9)}
+            assert a not in found and found[b].similarity > 0.99 and found[b].n == 1
+        memory.settle(stale, 0.0)
+        assert memory.get(b).n == 2 and memory.get(b).value == memory.get(a).value != before.value
+        r = memory.recall("task one", k=1)
+        assert r.ids == [b] and memory.settle(r, 1.0)[0].q_before == memory.get(b).value - 0.5 * (1.0 - r[0].value)
+        c = memory.update(b, "a better question", key="task three")
+        told = memory.explain(c).to_dict()
+        assert memory.get(c).n == 3 == len(told["history"]) and told["versions"] == [a, b, c]
+        assert (
+            memory.search("task three", k=1)[0].id == c
+            and memory.values_as_of(memory.recall("x"))[c] == memory.get(c).value
+        )
+        assert c in str(memory.explain(a)) and memory.rebuild_values() == 0 and verify(memory) == []
+        for bad in (
+            lambda: memory.update(a, "old"),
+            lambda: memory.update(c, "empty", body=" "),
+            lambda: memory.update(c, ""),
+        ):
+            with refused("an update of an old version, or to nothing"):
+                bad()
+        memory.rollback(stale, "as it was")
+        assert memory.get(a).status == "active" and memory.get(a).n == 1 and other.recall("task one", k=1).ids == [a]
+        assert verify(memory) == []
+
+
+def credit_of_an_update_reaches_it(factory: Factory) -> None:
+    """What was made with its help pays the memory; erasing one version erases all."""
+    with make(factory, preset("memq", gate=-1.0)) as memory:
+        a = memory.remember("task one", "old words")
+        b = memory.update(a, "said better", body="new words")
+        child = memory.remember("task two", "made with its help", polarity="success", parents=[b])
+        memory.settle(memory.recall("task two", k=1), 1.0)
+        rules = {(event["rule"], event["depth"]) for event in memory.explain(b).to_dict()["history"]}
+        assert rules == {("ancestor", 1)} and memory.get(b).value > memory.get(b).start
+        r = memory.recall("task one", k=1)
+        assert r.ids == [b] and child != b
+        memory.erase(b, "asked for")
+        assert [memory.get(id_).status for id_ in (a, b)] == ["erased", "erased"] and memory.rebuild_values() == 0
+
+
 @contextmanager
 def _at(now: float) -> Iterator[None]:
     """What is read of the clock meanwhile."""
@@ -253,4 +314,6 @@ CHECKS = (
     a_filter_empties_no_recall_that_has_matches,
     metadata_is_part_of_what_is_said,
     what_has_expired_leaves_recall,
+    an_update_keeps_what_was_learned,
+    credit_of_an_update_reaches_it,
 )

@@ -56,7 +56,7 @@ def test_fusion_by_hand():
 
 
 def test_it_runs_small_and_its_rates_are_counted_right():
-    result = bench.run(sizes=(400,), embedder=Hashing(64), policies={"rag": "rag"})
+    result = bench.measured(sizes=(400,), embedder=Hashing(64), policies={"rag": "rag"})
     cosine, memory = result["rates"]["400 cosine"], result["rates"]["400 rag"]
     for stratum, rates in cosine.items():
         same = {"n", "recall_at_1", "recall_at_3", "recall_at_10", "precision", "shown", "empty"} & rates.keys()
@@ -70,3 +70,14 @@ def test_a_gate_shows_less_of_everything():
     by_gate = list(bench.gates(known, 400, (-1.0, 0.3, 0.9)).values())
     assert [g["empty"] for g in by_gate] == sorted(g["empty"] for g in by_gate) and by_gate[0]["empty"] == 0.0
     assert by_gate[0]["junk"][texts.NOTHING[1]] == 3.0 and by_gate[1]["right"] >= by_gate[2]["right"]
+
+
+def test_the_short_form_tells_what_was_measured(monkeypatch):
+    monkeypatch.setattr(bench.embedders, "load", lambda: Hashing(64))
+    told = bench.run(sizes=(400,))
+    rates = told["details"][0]["rates"]
+    assert set(told["right_among_three"]) == {f"400 {name}" for name in ("cosine", "bm25", "fusion", "memory")}
+    assert told["right_first"]["400 memory"] == rates["400 memory"]["all"]["recall_at_1"]
+    assert told["checks"]["within_.97_of_the_best"] == (told["over_best"]["400"] >= 0.97)
+    shown = [rates["400 memory"][s]["shown"] for s in texts.NOTHING]
+    assert told["shown_where_nothing_fits"]["400 memory"] == pytest.approx(sum(shown) / 2, abs=0.006)

@@ -1,5 +1,6 @@
 """Systems are listed by what learns in them, without importing what they run with."""
 
+import inspect
 import subprocess
 import sys
 
@@ -32,3 +33,20 @@ def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
     code = "import sys; from evolvent import catalogue; catalogue.by_kind(); print('torch' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
+
+
+def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how():
+    from types import SimpleNamespace
+
+    from evolvent.runs.language.config import LanguageConfig
+    from evolvent.runs.language.frozen import evaluate_language
+
+    def own(folder, live, episodes):
+        return {}
+
+    shared = catalogue.System("mine", "mine.py", SimpleNamespace(Config=LanguageConfig)).evaluate()
+    assert shared.func is evaluate_language and shared.args == (LanguageConfig,)
+    assert catalogue.System("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own
+    assert catalogue.System("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
+    assert "env" in inspect.signature(catalogue.system("grpo").evaluate()).parameters, "--env is taken"
+    assert "env" in inspect.signature(catalogue.system("mat").evaluate()).parameters

@@ -1,9 +1,12 @@
 """Trouble with the file: a clear error, and what was stored is intact."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +99,48 @@ def test_read_only_folder(path):
             Memory(path).remember("a", "b")
     finally:
         path.parent.chmod(0o700)
+
+
+READING = """
+import os, sys
+from evolvent.core.errors import StoreError
+from evolvent.memory.memory import Memory
+
+def look(path):
+    with Memory(path, policy="rag") as memory:
+        print([item.body for item in memory.search("task 1", k=1)], memory.items()[0].id, memory.health()["items"])
+        for write, *given in ((memory.recall, "task 1"), (memory.remember, "a", "b"), (memory.meta_set, "a", 1)):
+            try:
+                write(*given)
+            except StoreError as error:
+                print(error.what)
+
+with Memory(policy="rag", embedder="hash:32") as warm:  # what is imported late is imported now
+    warm.remember("task 1", "body 1")
+    warm.search("task 1"), warm.items(), warm.health()
+if os.geteuid() == 0:
+    os.setuid(65534)
+look(sys.argv[1])
+"""
+
+
+def test_a_memory_that_can_only_be_read_is_searched(tmp_path):
+    """No permission to write, neither to the file nor beside it: reading verbs work, writing ones say why not."""
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
+    path = folder / "a.db"
+    try:
+        with Memory(path, policy="rag", embedder="hash:32") as memory:
+            memory.remember("task 1", "body 1")
+        before = path.read_bytes()
+        path.chmod(0o444)
+        folder.chmod(0o555)
+        done = subprocess.run([sys.executable, "-c", READING, str(path)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == ["['body 1'] m1 1", *["the memory cannot be written"] * 3]
+        assert path.read_bytes() == before and os.listdir(folder) == ["a.db"]
+    finally:
+        folder.chmod(0o700)
+        shutil.rmtree(folder)
 
 
 def test_read_only_file_system(path):

@@ -21,7 +21,7 @@ from evolvent.core.errors import StoreError
 from evolvent.memory import events, policies
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
-from evolvent.memory.keys import OWN
+from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.maintenance import compact
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
@@ -195,18 +195,22 @@ def _receipts(bank: Bank) -> Iterator[Row]:
             yield receipt_id(number), params[:60], f"the settings of {policy!r}"
 
 
+# the memory that is credited for a line i of a receipt
+_PAID = OF_VALUE.replace("m.seq", "i.memory_id")
+
+
 def _credit(bank: Bank) -> Iterator[Row]:
     for params, number, seq in bank.store.rows(
         "SELECT r.params, o.recall_id, i.memory_id FROM outcome o JOIN recall r ON r.seq = o.recall_id "
         "JOIN recall_item i ON i.recall_id = o.recall_id LEFT JOIN value_event e ON e.outcome_id = o.outcome_id "
-        "AND e.memory_id = i.memory_id AND e.rule = 'shown' WHERE o.valid AND i.shown AND NOT r.is_test "
+        f"AND e.memory_id = {_PAID} AND e.rule = 'shown' WHERE o.valid AND i.shown AND NOT r.is_test "
         "AND e.seq IS NULL"
     ):
         if policies.pays_all_shown(params):
             yield f"{receipt_id(number)}, {memory_id(seq)}", "shown and settled without a value event", "one"
     for event, seq in bank.store.rows(
         "SELECT e.seq, e.memory_id FROM value_event e LEFT JOIN recall_item i ON i.recall_id = e.recall_id "
-        "AND i.memory_id = e.memory_id AND i.selected AND e.rule = CASE WHEN i.shown THEN 'shown' ELSE 'omitted' END "
+        f"AND {_PAID} = e.memory_id AND i.selected AND e.rule = CASE WHEN i.shown THEN 'shown' ELSE 'omitted' END "
         "WHERE e.rule <> 'ancestor' AND i.recall_id IS NULL"
     ):
         yield f"event {event} of {memory_id(seq)}", "credit for what was not shown", "none"

@@ -26,8 +26,11 @@ SIM_DIGITS = 6
 # float32 products of the same two vectors may differ by their place in the matrix, by less than this
 _SLACK = 2e-6
 
-FILE_FROM = 20_000  # memories of a scope from which its shadow is kept in files
-GRAPH_FROM = 100_000  # vectors of a scope from which a graph proposes candidates
+# memories of a scope from which its shadow is kept in files: without, opening takes a tenth of a second here, with a
+# tenth of that; at 50,000 a twentieth
+FILE_FROM = 20_000
+# vectors of a scope from which a graph proposes candidates: below, it saves less than it takes to build
+GRAPH_FROM = 100_000
 _TAIL = 10_000  # memories that may be missing there
 _SMALL = 0.1  # a scope with a smaller share of the store's memories is read through the index of scopes
 _FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from evolvent.core.errors import StoreError
 from evolvent.memory.index.cache_files import Files
@@ -55,12 +57,14 @@ class SQLite(Store):
         self._depth = 0
         self._indexes: list[Any] = []
         self._turn = Turn(f"{self.path}-wal")
+        fixed = self._fixed()
         with self.translated("opening"):
             self.db = sqlite3.connect(
-                self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
-            )
+                f"file:{quote(os.path.abspath(self.path))}?immutable=1" if fixed else self.path, uri=fixed,
+                timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512,
+            )  # fmt: skip
             try:
-                self._configure(sync)
+                self._configure(sync, fixed)
                 self._check_schema()
             except BaseException:
                 self._turn.close()
@@ -68,10 +72,22 @@ class SQLite(Store):
                 raise
 
     # ------------------------------------------------------------------------------------------------ opening
-    def _configure(self, sync: str) -> None:
+    def _fixed(self) -> bool:
+        """Whether file and folder can only be read, and no log lies beside it: nobody can be writing then.
+
+        SQLite's log needs a writable folder, so such a file is opened as one that does not change.
+        """
+        path = Path(self.path)
+        if self.path == ":memory:" or not path.is_file() or Path(f"{path}-wal").exists():
+            return False
+        return not os.access(path, os.W_OK) and not os.access(path.parent, os.W_OK)
+
+    def _configure(self, sync: str, fixed: bool) -> None:
         self.db.execute("PRAGMA foreign_keys=ON")
         self.db.execute(f"PRAGMA synchronous={sync.upper()}")
         self.db.execute("PRAGMA cache_size=-65536")
+        if fixed:
+            return
         for attempt in range(100):
             try:
                 self.db.execute("PRAGMA journal_mode=WAL")
