@@ -40,12 +40,14 @@ class Bank:
 
     def __post_init__(self) -> None:
         self.index = self.store.index(self.scope_id, self.search)
+        self.index.model = self.embedder.id
         self.metadata = Metadata(self.store, self.scope_id)
 
     def forget(self) -> None:
         """Drop what is known of vectors: some went, or are other ones."""
         self.store.forget_files(self.scope_id)
         self.index.restart()
+        self.index.model = self.embedder.id
         with self._vectors_lock:
             self._vectors.clear()
         self._dim = 0
@@ -101,6 +103,7 @@ class Bank:
 
     def put_embedding(self, db: Connection, digest: str, text: str, vec: np.ndarray) -> None:
         """Store text and vector unless they are there; ``EMB_ID`` finds the vector."""
+        self.store.same_embedder(self.embedder.id)  # it may have been changed since the index looked
         put_vector(db, self.embedder.id, digest, text, vec)
 
     def memory_seq(self, id_: str, where: str) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import StoreError
+from evolvent.memory.embedders import Function
 from evolvent.memory.memory import Memory
 
 DIES = """
@@ -77,3 +78,33 @@ def test_large_scopes_do_not_find_their_old_files(tmp_path, monkeypatch):
         assert told.value.code == "embedder_changed"
     with Memory(tmp_path / "a.db") as memory:
         assert memory.recall("task 7", k=1).items[0].key == "task 7"
+
+
+VERBS = {
+    "recall": lambda memory: memory.recall("aaa"),
+    "search": lambda memory: memory.search("aaa"),
+    "remember": lambda memory: memory.remember("eee", "y", merge=None),
+    "update": lambda memory: memory.update("m1", "clearer", key="eee"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("erased", [False, True])
+def test_no_vector_of_the_old_embedder_is_compared_or_stored(tmp_path, verb, erased):
+    """Also by a memory that never searched before the change, and one that read everything anew since it did."""
+    first, second = (
+        Function(name, lambda texts, letters=letters: [[t.count(c) + 0.01 for c in letters] for t in texts])
+        for name, letters in (("first", "aeiou"), ("second", "uoiea"))
+    )
+    path = tmp_path / "a.db"
+    with Memory(path, embedder=first, policy="rag") as memory, Memory(path, embedder=first, policy="rag") as other:
+        memory.remember("aaa", "x")
+        if erased:
+            other.recall("aaa")
+            memory.erase(memory.remember("iii", "z"), "asked for")
+        memory.reembed(second)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="embedder of the store was changed") as told:
+                VERBS[verb](other)
+            assert told.value.code == "embedder_changed"
+        assert memory.bank.store.rows("SELECT DISTINCT model FROM embedding") == [("second",)]

@@ -65,7 +65,7 @@ class Index:
         self._read_to = 0  # memories of all scopes up to this number were looked at
         self._data_version: tuple | None = None
         self._undone = store.undone
-        self._model: object = None  # the embedder of the store
+        self.model: object = None  # the embedder that is searched with
         self._progress: Progress | None = None
 
     def _new_cache(self) -> Cache:
@@ -120,7 +120,7 @@ class Index:
         if version == self._data_version:
             return False
         before = self.n
-        self._model = self._store.same_embedder(self._model)
+        self.model = self._store.same_embedder(self.model)
         # the log first: a status change that is committed between the two reads is then looked at twice, not lost
         (last,) = self._store.row("SELECT coalesce(max(seq), 0) FROM audit") or (0,)
         changes = self._store.rows(
@@ -142,7 +142,7 @@ class Index:
         if self._cache is not None:
             self._cache.stop()
             self._cache = self._new_cache()
-        self._known, self._loaded, self._data_version, self._model, self._read_to = Shadow(), True, None, None, 0
+        self._known, self._loaded, self._data_version, self._read_to = Shadow(), True, None, 0
         self._waiting.clear()
 
     def _settle(self) -> None:

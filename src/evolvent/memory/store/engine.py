@@ -73,6 +73,8 @@ ALL = Subset()
 class VectorIndex(Protocol):
     """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
 
+    model: object  # the embedder that is searched with; ``catch_up`` raises where the store has another one
+
     @property
     def n(self) -> int:
         """How many memories of any status it knows."""

@@ -88,7 +88,7 @@ class PgVector:
         self._local = threading.local()
         self._dim = 0
         self._graph_made = False
-        self._model = ""  # the embedder of the store, as JSON
+        self.model: object = None  # the embedder that is searched with
 
     # ------------------------------------------------------------------------------------------------ following
     @property
@@ -139,9 +139,8 @@ class PgVector:
         active, n, newest, change = dict(start.active), start.n, start.newest, start.change
         for what, kind, more, more_active, last in rows:
             if what == "embedder":
-                if self._model not in ("", kind):
-                    self._store.same_embedder(json.loads(self._model))  # raises
-                self._model = kind
+                if json.loads(kind) != self.model:
+                    self.model = self._store.same_embedder(self.model)
                 continue
             active[kind] = active.get(kind, 0) + more_active
             n += more
@@ -152,7 +151,6 @@ class PgVector:
     def restart(self) -> None:
         """Count from the start: vectors went, or are other ones."""
         self._committed, self._local, self._dim, self._graph_made = _View(), threading.local(), 0, False
-        self._model = ""
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Make the graph, where there is to be one; from then on the server keeps it up to date."""
