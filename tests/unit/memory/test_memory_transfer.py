@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from evolvent.cli.memory import look, move
 from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
@@ -177,6 +178,23 @@ def test_migrate_wants_a_source(tmp_path):
 def test_an_export_that_cannot_be_written_is_told(store, tmp_path):
     with pytest.raises(StoreError, match="cannot be written"):
         transfer.export_jsonl(store, tmp_path / "no folder" / "a.jsonl")
+
+
+def test_nothing_is_written_over_the_memory_that_is_read(tmp_path):
+    path = tmp_path / "a.db"
+    with Memory(path, **HASH) as memory:
+        memory.remember("task", "body")
+        with pytest.raises(BadInput, match="the memory itself"):
+            transfer.export_jsonl(memory.bank.store, path)
+    for wrong, match in ((path, "the memory itself"), (tmp_path / "no folder" / "a", "no such folder")):
+        with pytest.raises(BadInput, match=match):
+            move.export(str(path), out=wrong)
+        with pytest.raises(BadInput, match=match):
+            move.export(str(path), out=wrong, items=True)
+        with pytest.raises(BadInput, match=match):
+            look.audit(str(path), html=wrong)
+    with Memory(path, **HASH) as memory:
+        assert [item.body for item in memory.items()] == ["body"] and verify(memory) == []
 
 
 def test_a_copy_is_of_one_moment(store, tmp_path):

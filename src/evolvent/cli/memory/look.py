@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import open_memory
+from evolvent.cli.memory.opening import open_memory, place
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
@@ -42,6 +42,8 @@ def audit(
     """
     from evolvent.cli.memory.audit import audit as audited
 
+    if html is not None:
+        html = place(html, store)  # refused before the audit, which may take long
     with closing(open_memory(store, scope)) as memory, Live(plain=True if plain or json else None) as live:
         data = audited(memory, top=top, untrusted=untrusted, near=near)
         if json:

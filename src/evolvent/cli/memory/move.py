@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import open_memory, store_path
+from evolvent.cli.memory.opening import open_memory, place, store_path
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
@@ -39,6 +39,8 @@ def export(
         scope: namespace within the store, for --items; otherwise everything is exported.
         status: active, archived, … or all, for --items.
     """
+    if out is not None:
+        out = place(out, store)
     if items:
         _list(store, out, scope, status)
         return

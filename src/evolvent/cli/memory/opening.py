@@ -31,6 +31,20 @@ def open_memory(store: str, scope: str | None) -> Memory:
     return Memory(path, scope=chosen)
 
 
+def place(out: Path, store: str) -> Path:
+    """Where a command writes a file: in a folder that is there, and not over the memory that it reads.
+
+    Raises:
+        BadInput: it cannot be written there.
+    """
+    path = store_path(store)
+    if "://" not in path and out.exists() and out.samefile(path):
+        raise BadInput("that file is the memory itself", got=str(out), expected="another file", where="evolvent memory")
+    if not out.parent.is_dir():
+        raise BadInput("there is no such folder", got=str(out.parent), where=str(out), do="create it, or give another")
+    return out
+
+
 def store_path(store: str) -> str:
     """The path or URL of a memory, also of the one in a run folder.
 

@@ -55,11 +55,14 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
     """Write the whole store, of one moment. A file appears when it is complete; bytes go to a stream as they come.
 
     Raises:
+        BadInput: the file is the store itself.
         StoreError: the store cannot be read, or the file cannot be written.
     """
     if not isinstance(out, str | Path):
         return _export(store, out, progress)
     path = Path(out)
+    if path.exists() and os.path.exists(store.path) and path.samefile(store.path):
+        raise BadInput("that file is the memory itself", got=str(path), expected="another file", where="export_jsonl")
     try:
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
