@@ -52,7 +52,12 @@ def open_scope(store: Store, name: str) -> int:
     row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     if row is None:
         with store.write() as db:
-            db.execute("INSERT INTO scope(name, created_at) VALUES(?,?) ON CONFLICT DO NOTHING", (name, time.time()))
+            db.execute(
+                "INSERT INTO scope(scope_id, name, created_at) SELECT 1 + coalesce(max(scope_id), 0), ?, ? FROM "
+                "(SELECT scope_id FROM scope UNION ALL SELECT CAST(? AS INTEGER)) taken WHERE true "
+                "ON CONFLICT DO NOTHING",
+                (name, time.time(), store.meta_get("scopes_dropped") or 0),
+            )
         row = store.row("SELECT scope_id FROM scope WHERE name=?", (name,))
     if row is None or not isinstance(row[0], int):
         raise damaged(row, store.where)  # an index and its table disagree

@@ -79,3 +79,19 @@ def _work_of_quiet(path, others):
 def test_a_look_costs_what_the_scope_holds_not_what_the_store_holds(tmp_path):
     few, many = (_work_of_quiet(tmp_path / f"{n}.db", n) for n in (300, 3000))
     assert many[0] <= 2 * few[0] and many[1] <= 2 * few[1] + 5, (few, many)
+
+
+def test_a_dropped_scope_is_not_the_next_one_for_those_who_have_it_open(tmp_path):
+    path = tmp_path / "m.db"
+    with Memory(path, embedder="hash:16") as memory, Memory(path, embedder="hash:16", scope="tenant") as gone:
+        gone.remember("where is the key?", "under the mat")
+        memory.drop_scope("tenant", "the contract ended")
+        with Memory(path, embedder="hash:16", scope="next") as other:
+            other.remember("where is the key?", "in the safe")
+            assert gone.search("where is the key?") == gone.items() == []
+            with pytest.raises(StoreError):
+                gone.remember("where is the key?", "at the neighbour's")
+            assert [item.body for item in other.items()] == ["in the safe"]
+            memory.drop_scope("next", "and this one")
+        with Memory(path, embedder="hash:16", scope="last") as last:
+            assert last.items() == [] and last.bank.scope_id not in (gone.bank.scope_id, other.bank.scope_id)

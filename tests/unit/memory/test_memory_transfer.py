@@ -213,13 +213,13 @@ def test_a_copy_is_of_one_moment(store, tmp_path):
 
 def test_progress_reaches_the_total(store, export, tmp_path):
     told = []
-    for move in (
+    for step in (
         lambda p: transfer.export_jsonl(store, tmp_path / "b.jsonl", progress=p),
         lambda p: transfer.import_jsonl(open_store(tmp_path / "b.db"), export, progress=p),
         lambda p: transfer.migrate(tmp_path / "a.db", tmp_path / "c.db", progress=p),
     ):
         told.clear()
-        rows = move(lambda *args: told.append(args)).rows
+        rows = step(lambda *args: told.append(args)).rows
         done = [n for n, _, _ in told]
         assert done == sorted(done) and told[-1][:2] == (sum(rows.values()),) * 2
 

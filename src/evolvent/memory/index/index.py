@@ -85,7 +85,7 @@ class Index:
                     "SELECT seq, emb_id FROM memory WHERE +scope_id = ? AND seq >= ?", (self._scope_id, waiting[0][0])
                 )
             )
-            there = [it for it in waiting if emb[it[0]] is not None]  # not erased meanwhile
+            there = [it for it in waiting if emb.get(it[0]) is not None]  # not erased meanwhile, nor its scope dropped
             if there:
                 self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in there])
         return self._known

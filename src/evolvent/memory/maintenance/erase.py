@@ -80,6 +80,8 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
     with bank.store.write() as db, bank.store.unguarded():
         audit(db, None, "drop_scope", "*", {"reason": reason, "scope": scope_id})  # its number keeps the log's order
         _numbers_stay_taken(bank)
+        # a memory that still has the scope open must not find itself in the next one that is made
+        bank.store.meta_set("scopes_dropped", max(scope_id, bank.store.meta_get("scopes_dropped") or 0))
         hashes = {
             digest
             for table, column in _SAID
