@@ -55,7 +55,7 @@ def items_of(
     condition = f"{_STATUS[status]} AND m.seq > ? AND {keys.OWN}" if status else f"m.seq > ? AND {keys.OWN}"
     condition, args = condition.replace(_NOW, repr(time.time())), [first]
     if not (clauses := parse(filter, "items(filter=…)")):
-        return items(bank, condition, args, limit=limit)
+        return items(bank, condition, args, limit=limit and min(limit, 1 << 62))
     only, without = bank.metadata.find(clauses)
     if only is None:
         every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))

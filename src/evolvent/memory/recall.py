@@ -59,8 +59,8 @@ def requests_of(
     clean_word(stage, what="a stage", where="recall")
     if isinstance(kinds, str):
         raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise BadInput("seed is out of range", got=seed, expected="0 to 2**63 - 1", where="recall")
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 63):
+        raise BadInput("seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall")
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
     clauses = parse(filter, "recall(filter=…)")
     return [Request(task, size, stage, chosen, wanted, clauses, seed, bool(frozen), bool(is_test)) for task in tasks]

@@ -65,3 +65,12 @@ def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
         assert process.exitcode == 0
         assert all("another process" in line for line in said[:4]) and said[4] == "body"
         assert memory.recall("task").items and verify(memory) == []
+
+
+def test_numbers_that_no_engine_holds():
+    with Memory(embedder="hash:16", policy="rag") as memory:
+        memory.remember("task", "body")
+        assert [item.id for item in memory.items(limit=2**70)] == ["m1"]
+        for seed in ("7", 0.5, -1, 2**63):
+            with pytest.raises(BadInput, match="seed is out of range"):
+                memory.recall("task", seed=seed)
