@@ -225,6 +225,7 @@ def what_has_expired_leaves_recall(factory: Factory) -> None:
                     assert set(verb.recall(task, k=9).ids) == {kept, b} == {i.id for i in verb.search(task, k=9)}
                 assert [(i.id, i.status, i.n) for i in verb.items("expired")] == [(a, "expired", 1)]
                 assert [i.id for i in verb.items()] == [kept, b] and verb.get(a).status == "expired"
+                assert verb.health()["by_status"] == {"active": 2, "expired": 1}
         with _at(now + 1001.0):
             again = memory.remember("task one", "for a while")
             assert again != a and set(other.recall("task one", k=9).ids) == {kept, b, again}
