@@ -91,7 +91,10 @@ def test_a_disk_that_can_only_be_read(tmp_path):
 with open_it() as memory:
     memory.remember("task", "body")
 assert os.system("mount -o remount,ro " + folder) == 0
-refused("cannot be", open_it)
+with open_it() as memory:
+    assert [i.body for i in memory.search("task")] == ["body"]
+    for write in (lambda: memory.remember("other", "body"), lambda: memory.recall("task")):
+        refused("cannot be written", write)
 refused("cannot be", lambda: open_it("new.db"))
 assert os.system("mount -o remount,rw " + folder) == 0
 with open_it() as memory:

@@ -186,6 +186,8 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     assert "revise done as" in out and "take it back with: evolvent memory rollback" in out
     out, _ = evolvent("memory", "reembed", store, "--embedder", "hash:32", cwd=tmp_path)
     assert "2 keys embedded; the embedder is now hash:32" in out and "2 of 2 keys" in out
+    assert "m1 is m3 now" in evolvent("memory", "update", store, id_, "--body", "Ann Lee, 2nd floor", cwd=tmp_path)[0]
+    assert "nothing to say better" in evolvent("memory", "update", store, "m3", cwd=tmp_path, code=2)[1]
     out, _ = evolvent("memory", "erase", store, id_, "--reason", "asked for", cwd=tmp_path)
     assert "erase done as" in out and b"Ann Lee" not in store.read_bytes()
     _, err = evolvent("memory", "drop-scope", store, "tenant", cwd=tmp_path, code=2)

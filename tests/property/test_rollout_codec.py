@@ -117,7 +117,8 @@ def test_a_real_collection_is_credited_again_to_the_same_ledger(tmp_path, monkey
     def batch(self, *args, **kwargs):
         made = batch_of(self, *args, **kwargs)
         save_rollout(tmp_path / f"{len(seen)}.json", made.rollout)
-        seen.append((agent_gae.assign(made.rollout).values("step"), made.rollout.reward_TBA))
+        # a copy: the rollout looks into what is filled anew
+        seen.append((agent_gae.assign(made.rollout).values("step"), made.rollout.reward_TBA.copy()))
         return made
 
     monkeypatch.setattr(Steps, "batch", batch)

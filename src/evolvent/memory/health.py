@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ def health(bank: Bank) -> dict[str, Any]:
     """Numbers that show whether values are learning; ``warnings`` says in words what looks wrong."""
     store, scope = bank.store, bank.scope_id
     groups = store.records(
-        "SELECT m.status, m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
+        "SELECT CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END AS status, "
+        "m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
         "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
         "coalesce(sum(v.q) FILTER (WHERE v.n > 0), 0.0) AS worth, count(*) FILTER (WHERE m.status = 'active' "
         "AND NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) AS never_shown "
-        f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY m.status, m.source ORDER BY m.source, m.status",
-        (bank.policy.objective, scope),
+        f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY 1, 2 ORDER BY 2, 1",
+        (time.time(), bank.policy.objective, scope),
     )
     active = {
         name: sum(row[name] for row in groups if row["status"] == "active")

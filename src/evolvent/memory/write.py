@@ -236,6 +236,8 @@ def update(
     """A new version of a memory that has its value; see ``Memory.update`` (one transaction)."""
     where = "update"
     old = bank.owner_seq(id_, where)
+    if key is None and body is None and metadata is None:
+        raise BadInput("nothing to say better", got=id_, expected="a key, a body or metadata", where=where)
     with bank.store.session() as db, bank.store.translated("reading"):
         _, _, old_key, old_body, kind, polarity, source, q_init, given, meta, expires_at, made_in = db.execute(
             _OLD, (old,)

@@ -12,6 +12,7 @@ from unittest.mock import patch
 from evolvent.cli.memory.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.scopes import Scopes
 from evolvent.testing.memory_credit import LIFT, make, refused
 
 Factory = Callable[..., Memory]
@@ -224,6 +225,7 @@ def what_has_expired_leaves_recall(factory: Factory) -> None:
                     assert set(verb.recall(task, k=9).ids) == {kept, b} == {i.id for i in verb.search(task, k=9)}
                 assert [(i.id, i.status, i.n) for i in verb.items("expired")] == [(a, "expired", 1)]
                 assert [i.id for i in verb.items()] == [kept, b] and verb.get(a).status == "expired"
+                assert verb.health()["by_status"] == {"active": 2, "expired": 1}
         with _at(now + 1001.0):
             again = memory.remember("task one", "for a while")
             assert again != a and set(other.recall("task one", k=9).ids) == {kept, b, again}
@@ -297,6 +299,33 @@ def credit_of_an_update_reaches_it(factory: Factory) -> None:
         assert [memory.get(id_).status for id_ in (a, b)] == ["erased", "erased"] and memory.rebuild_values() == 0
 
 
+def several_scopes_are_recalled_together(factory: Factory) -> None:
+    """The best of all scopes are shown, each scope credits its own, and what had no room is not credited."""
+    with make(factory, scope="user") as user, make(factory, scope="team", reward_range=(-1.0, 1.0)) as team:
+        theirs, ours = user.remember("task one of the east", "theirs"), team.remember("task one of the east", "ours")
+        spare = team.remember("task one", "spare")
+        both = Scopes(user, team)
+        assert [item.id for item in both.search("task one of the east", k=2)] == [theirs, ours]
+        r = both.recall("task one of the east", k=2)
+        assert r.ids == [theirs, ours] == [item.id for item in r] and len(r) == 2
+        assert [r.scope_of(id_) for id_ in r.ids] == ["user", "team"]
+        changes = both.settle(r, 0.5)
+        assert [[c.id for c in changes[name] if c.rule == "shown"] for name in ("user", "team")] == [[theirs], [ours]]
+        assert both.settle(r, 0.5) == changes, "a retry counts nothing twice"
+        assert user.get(theirs).n == team.get(ours).n == 1 and team.get(spare).n == 0
+        late = both.recall("task one of the east", k=2)
+        both.shown(late, [ours])
+        both.settle(late, 1.0)
+        assert user.get(theirs).n == 1 and team.get(ours).n == 2
+        with refused("an item of no scope"):
+            both.shown(both.recall("task one of the east", k=1), ["m999"])
+        for wrong in ((), (user, user)):
+            with refused("no set of scopes"):
+                Scopes(*wrong)
+        with make(factory, name="b") as other, refused("another store"):
+            Scopes(user, other)
+
+
 @contextmanager
 def _at(now: float) -> Iterator[None]:
     """What is read of the clock meanwhile."""
@@ -316,4 +345,5 @@ CHECKS = (
     what_has_expired_leaves_recall,
     an_update_keeps_what_was_learned,
     credit_of_an_update_reaches_it,
+    several_scopes_are_recalled_together,
 )

@@ -121,6 +121,24 @@ def compact(
         _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
 
 
+def update(
+    store: Annotated[str, Positional], id: Annotated[str, Positional], *, body: str | None = None,
+    key: str | None = None, reason: str = _REASON, scope: str = "default",
+) -> None:  # fmt: skip
+    """Say a memory better: a new version, which goes on with the value and the statistics of the old one.
+
+    Args:
+        store: memory (file, or postgresql://…), or a run folder with one.
+        id: id of the memory (m3).
+        body: what to show; default: as it is.
+        key: when it applies; default: as it is.
+        reason: text for the log.
+        scope: namespace within the store.
+    """
+    with closing(open_memory(store, scope)) as memory, Live() as live:
+        live.note(f"{id} is {memory.update(id, reason, key=key, body=body)} now")
+
+
 def erase(
     store: Annotated[str, Positional], id: Annotated[str, Positional], *, reason: str = _REASON,
     scope: str = "default", dry_run: bool = False, json: bool = False,
@@ -213,4 +231,4 @@ def _table(live: Live, title: str, columns: list[str], rows: list[list[object]])
 
 
 COMMANDS = {"revise": revise, "rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact,
-            "erase": erase, "drop-scope": drop_scope}  # fmt: skip
+            "update": update, "erase": erase, "drop-scope": drop_scope}  # fmt: skip

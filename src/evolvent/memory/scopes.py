@@ -1,0 +1,109 @@
+"""Several scopes in one recall: what a project, a team and a user each know, each with values of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.memory.items import Recall, Recalled, ValueChange
+from evolvent.memory.memory import Memory
+
+
+@dataclass(frozen=True)
+class ScopedRecall:
+    """One receipt a scope, and the ``items`` to show of all of them, best first; also the sequence of these items."""
+
+    items: tuple[Recalled, ...]
+    receipts: Mapping[str, Recall]
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the items to show, best first; no two scopes of a store share one."""
+        return [item.id for item in self.items]
+
+    def scope_of(self, id: str) -> str:
+        """The scope that an item of this recall came from."""
+        for scope, receipt in self.receipts.items():
+            if id in receipt.ids:
+                return scope
+        raise BadInput("not an item of this recall", got=id, expected=", ".join(self.ids) or "none were recalled")
+
+    def __iter__(self) -> Iterator[Recalled]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class Scopes:
+    """``recall``, ``search``, ``shown`` and ``settle`` over several scopes of one store.
+
+        user, team = Memory("a.db", scope="user-7"), Memory("a.db", scope="team-2")
+        both = Scopes(user, team)
+        recalled = both.recall(task, k=3)
+        both.settle(recalled, 1.0)
+
+    Each scope ranks its own memories by its own rule; of what they hand out, the ``k`` best are shown: highest sum of
+    relevance and value, the value as a share of its scope's reward range. What had no room counts as handed out and
+    dropped (``Memory.shown``). New memories are written to the scope that they belong to: ``user.remember(…)``.
+
+    Args:
+        memories: one for each scope, first those that come first on a tie.
+
+    Raises:
+        BadInput: none, a scope twice, or memories of several stores.
+    """
+
+    def __init__(self, *memories: Memory) -> None:
+        names = [memory.scope for memory in memories]
+        if not memories or len(set(names)) < len(names):
+            raise BadInput("not a set of scopes", got=names, expected="one Memory for each of some scopes")
+        if len({memory.path for memory in memories}) > 1 or (len(names) > 1 and memories[0].path == ":memory:"):
+            raise BadInput(
+                "scopes of several stores", got=[memory.path for memory in memories],
+                expected="one store: ids of several stores could be the same",
+            )  # fmt: skip
+        self.memories: dict[str, Memory] = dict(zip(names, memories, strict=True))
+
+    def recall(self, task: str, *, k: int | None = None, **options: Any) -> ScopedRecall:
+        """The ``k`` best memories of all scopes (default: the first scope's); other arguments are ``Memory.recall``'s.
+
+        A receipt of every scope is on disk when this returns.
+        """
+        receipts = {name: one.recall(task, k=k, **options) for name, one in self.memories.items()}
+        items = self._best(receipts, k)
+        recalled = ScopedRecall(items, receipts)
+        self.shown(recalled, recalled.ids)
+        return recalled
+
+    def search(self, task: str, *, k: int | None = None, **options: Any) -> list[Recalled]:
+        """What a frozen ``recall`` would show, without receipts; see ``Memory.search``."""
+        found = {name: one.search(task, k=k, **options) for name, one in self.memories.items()}
+        return list(self._best(found, k))
+
+    def shown(self, recalled: ScopedRecall, ids: Sequence[str]) -> None:
+        """Say which items are really in the prompt; see ``Memory.shown``."""
+        wanted = dict.fromkeys(ids)
+        for id in wanted:
+            recalled.scope_of(id)
+        for name, receipt in recalled.receipts.items():
+            self.memories[name].shown(receipt, [id for id in receipt.ids if id in wanted])
+
+    def settle(self, recalled: ScopedRecall, reward: float | None, **options: Any) -> dict[str, list[ValueChange]]:
+        """Tell every scope what came of it; what changed, by scope. Arguments: ``Memory.settle``'s, but no ``child``.
+
+        One transaction a scope: after a crash between them call it again, nothing counts twice.
+        """
+        return {name: self.memories[name].settle(one, reward, **options) for name, one in recalled.receipts.items()}
+
+    def _best(self, found: Mapping[str, Iterable[Recalled]], k: int | None) -> tuple[Recalled, ...]:
+        def worth(name: str, item: Recalled) -> float:
+            low, high = self.memories[name].bank.reward_range
+            return item.relevance + (item.value - low) / (high - low)
+
+        every = [(worth(name, item), item) for name, items in found.items() for item in items]
+        every.sort(key=lambda pair: -pair[0])  # stable: earlier scopes and better places first
+        first = next(iter(self.memories.values()))
+        return tuple(item for _, item in every[: first.policy.k if k is None else k])
