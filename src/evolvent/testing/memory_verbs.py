@@ -284,6 +284,22 @@ def an_update_keeps_what_was_learned(factory: Factory) -> None:
         assert verify(memory) == []
 
 
+def one_version_is_in_recall(factory: Factory) -> None:
+    """An older version that is restored takes the place of the newer one, and gives it back."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "old words")
+        b = memory.update(a, "said better", body="new words")
+        c = memory.update(b, "better still", body="newest words")
+        for back in (a, b, c):
+            memory.restore([back], "it was right")
+            states = {id_: memory.get(id_).status for id_ in (a, b, c)}
+            assert [id_ for id_, status in states.items() if status == "active"] == [back], states
+            assert memory.recall("task one", k=3).ids == [back] and memory.rebuild_values() == 0
+        memory.quarantine([c], "wrong", descendants=False)
+        memory.restore([c], "right after all", descendants=True)
+        assert memory.recall("task one", k=3).ids == [c]
+
+
 def credit_of_an_update_reaches_it(factory: Factory) -> None:
     """What was made with its help pays the memory; erasing one version erases all."""
     with make(factory, preset("memq", gate=-1.0)) as memory:
@@ -345,5 +361,6 @@ CHECKS = (
     what_has_expired_leaves_recall,
     an_update_keeps_what_was_learned,
     credit_of_an_update_reaches_it,
+    one_version_is_in_recall,
     several_scopes_are_recalled_together,
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from evolvent.core.errors import BadInput
+from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import Point
 from evolvent.memory.items import Recall
@@ -41,12 +42,22 @@ def quarantine(
 
 
 def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
-    """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them."""
+    """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them.
+
+    Of a memory that was updated one version is in recall: the one that is named takes the place of the others.
+    """
     seqs = _sequences(bank, ids, "restore")
 
     def change(act: Act) -> None:
         wanted = [*seqs, *descendants_of(bank, seqs)] if descendants else seqs
+        with bank.store.session() as db:
+            lineages = {seq: keys.versions(db, seq) for seq in seqs}
+        others = {v: seq for seq in seqs for v in lineages[seq] if v not in seqs}
+        wanted = [seq for seq in wanted if seq not in others]
         act.set_status([seq for seq in wanted if act.status(seq) != "active"], "active")
+        for version, by in others.items():
+            if act.status(version) == "active":
+                act.set_status([version], "superseded", by)
 
     return perform(bank, "restore", _named(ids), reason, change, dry_run)
 
