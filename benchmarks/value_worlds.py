@@ -162,8 +162,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "have given. Lower is better; the oracle has 0. `memlift` is the default as it ships; differences are paired",
         "by seed, with a 95 % bootstrap interval over seeds (bold: without 0). *Before*: with credit of ancestors, and",
         "all answers to a question beside each other. Run before words told the nearest keys apart in another way and",
-        "before the gate belonged to the embedder; the candidates of these worlds are the same in kind. Six rows of the",
-        "ablation in worlds of advice come from an edited working copy, and are to be repeated.",
+        "before the gate belonged to the embedder; the candidates of these worlds are the same in kind. Six rows of",
+        "the ablation in worlds of advice come from an edited working copy, and are to be repeated.",
         "",
     ]
     for part, says in (
