@@ -14,7 +14,7 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory.items import Recall
 from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
-from evolvent.memory.store.engine import Connection, Search, Store, VectorIndex, among, put_text
+from evolvent.memory.store.engine import GONE, Connection, Search, Store, VectorIndex, among, put_text
 
 EMB_ID = "(SELECT emb_id FROM embedding WHERE model=? AND text_hash=?)"
 _CACHED_VECTORS = 8192
@@ -105,6 +105,13 @@ class Bank:
         """Store text and vector unless they are there; ``EMB_ID`` finds the vector."""
         self.store.same_embedder(self.embedder.id)  # it may have been changed since the index looked
         put_vector(db, self.embedder.id, digest, text, vec)
+
+    def check_scope(self) -> None:
+        """``StoreError`` when another handle dropped the scope."""
+        if self.store.row("SELECT 1 FROM scope WHERE scope_id=?", (self.scope_id,)) is None:
+            raise StoreError(
+                GONE, got=self.scope, where=self.store.where, code="unknown_scope", do="open the memory again"
+            )
 
     def memory_seq(self, id_: str, where: str) -> int:
         """The row of a memory of this scope."""

@@ -18,6 +18,7 @@ SOLVE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ? AND 
 
 def health(bank: Bank) -> dict[str, Any]:
     """Numbers that show whether values are learning; ``warnings`` says in words what looks wrong."""
+    bank.check_scope()
     store, scope = bank.store, bank.scope_id
     groups = store.records(
         "SELECT CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END AS status, "

@@ -42,4 +42,5 @@ def get(bank: Bank, name: str) -> Any:
 
 def put(bank: Bank, name: str, value: Any) -> None:
     """Keep a value under a name."""
+    bank.check_scope()
     bank.store.meta_set(_place(bank, name), value)

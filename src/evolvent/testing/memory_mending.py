@@ -220,6 +220,16 @@ def a_dropped_scope_is_gone(factory: Factory) -> None:
         memory.settle(memory.recall("task one"), 0.0)
         memory.remember("task two", "two")
         assert memory.get(a).n == 2 and memory.rebuild_values() == 0 and verify(memory) == []
+    with make(factory) as memory, make(factory, scope="open elsewhere") as stale:
+        memory.drop_scope("open elsewhere", "the contract ended")
+        writes = (lambda: stale.remember("task", "body"), lambda: stale.recall("task"), lambda: stale.meta_set("at", 1))
+        for verb in (*writes, stale.health):
+            try:
+                verb()
+            except StoreError as error:
+                assert error.code == "unknown_scope", error
+            else:
+                raise AssertionError("a dropped scope was written, or has a health")
     with make(factory, scope=_SECRET) as tenant:
         assert tenant.items(None) == [] and tenant.meta_get("at") is None
         tenant.remember("task one", "again")

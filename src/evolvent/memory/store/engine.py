@@ -23,6 +23,7 @@ from evolvent.core.errors import StoreError
 from evolvent.memory.store.schema import Table
 
 BUSY_TIMEOUT_S = 60.0
+GONE = "the scope of this memory was dropped"
 Sync = Literal["full", "normal"]
 Search = Literal["auto", "exact", "approximate"]
 Progress = Callable[[int, int, str], None]  # done, total, of what

@@ -6,7 +6,7 @@ import psycopg
 import psycopg_pool
 
 from evolvent.core.errors import StoreError
-from evolvent.memory.store.engine import BUSY_TIMEOUT_S
+from evolvent.memory.store.engine import BUSY_TIMEOUT_S, GONE
 
 # SQLSTATE, or the first two letters of its class: (what, what to do)
 _STATES = {
@@ -47,6 +47,8 @@ def explained(error: Exception, doing: str, where: str) -> StoreError:
         if state[:length] in _STATES and len(state) == 5:
             what, do = _STATES[state[:length]]
             return StoreError(what, got=text, where=where, do=do, code=_CODES.get(state[:length], ""))
+    if state == "23503":
+        return StoreError(GONE, got=text, where=where, code="unknown_scope", do="open the memory again")
     if isinstance(error, psycopg.OperationalError) and (not state or state.startswith("08")):
         if doing == "committing":
             do = "whether it was stored is not known: repeat the call (a receipt settles once, equal memories merge)"

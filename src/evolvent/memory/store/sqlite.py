@@ -17,6 +17,7 @@ from evolvent.memory.index.index import Index
 from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.engine import (
     BUSY_TIMEOUT_S,
+    GONE,
     Connection,
     NoMemory,
     OneProcess,
@@ -328,4 +329,6 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
         return StoreError("the disk does not take what is written", got=f"{text} ({name})", where=path, do=do)
     if any(word in lower for word in _DAMAGED):
         return damaged(text, path)
+    if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
+        return StoreError(GONE, got=text, where=path, code="unknown_scope", do="open the memory again")
     return StoreError(f"{doing} the memory failed", got=text, where=path)
