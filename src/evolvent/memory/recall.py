@@ -21,7 +21,7 @@ from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.rule import Candidates, Ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, listed
 
 
 @dataclass
@@ -48,8 +48,7 @@ def requests_of(
     is_test: bool = False,
 ) -> list[Request]:  # fmt: skip
     """Check the arguments of recalls, which are the same for all tasks."""
-    if isinstance(tasks, str):
-        raise BadInput("tasks is a single text", got=tasks, expected="a sequence of texts", where="recall_many")
+    tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
     if chosen.gate is None:
         chosen = replace(chosen, gate=gate_of(bank.embedder))
@@ -57,8 +56,8 @@ def requests_of(
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
     clean_word(stage, what="a stage", where="recall")
-    if isinstance(kinds, str):
-        raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
+    if kinds is not None:
+        kinds = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where="recall")
     if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 63):
         raise BadInput("seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall")
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
@@ -308,11 +307,9 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted", (number,)
         ).fetchall()
         offered = {memory_id(seq): seq for seq, _ in rows}
-        if isinstance(ids, str):
-            raise BadInput("ids is a single text", got=ids, expected="a sequence of ids", where=where)
-        names = list(offered) if ids is None else list(dict.fromkeys(ids))
+        names = list(offered) if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
         for name in names:
-            if name not in offered:
+            if not isinstance(name, str) or name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall",
                     code="not_handed_out",

@@ -157,7 +157,14 @@ def what_is_erased_is_gone(factory: Factory) -> None:
         after = {item.id: (item.value, item.n) for item in memory.items(None)}
         assert {k: v for k, v in after.items() if k != a} == {k: v for k, v in before.items() if k != a}
         assert verify(memory) == [] and memory.rebuild_values() == 0
-        memory.restore([a], "it comes back?")
+        assert a not in memory.values_as_of(receipts[0])
+        for verb in (memory.restore, memory.quarantine, lambda ids, why: memory.archive(ids[0], why)):
+            try:
+                verb([a], "it comes back?")
+            except BadInput as error:
+                assert error.code == "erased", error
+            else:
+                raise AssertionError("what was erased was mended")
         memory.rollback(r, "it comes back?")
         assert memory.get(a).status == "erased" and memory.erase(a, "again").nothing
         memory.settle(receipts[3], 1.0)

@@ -138,9 +138,9 @@ def test_several_processes_may_open_an_old_store_at_once(old):
 
 
 def test_an_export_of_the_old_schema_is_imported(old, tmp_path):
+    (tmp_path / "old.jsonl").write_bytes(lzma.decompress((GOLDEN / "memory_schema3.jsonl.xz").read_bytes()))
+    transfer.import_jsonl(tmp_path / "new.db", tmp_path / "old.jsonl")
     with closing(open_store(tmp_path / "new.db")) as store:
-        (tmp_path / "old.jsonl").write_bytes(lzma.decompress((GOLDEN / "memory_schema3.jsonl.xz").read_bytes()))
-        transfer.import_jsonl(store, tmp_path / "old.jsonl")
         assert_upgraded(store)
         with closing(open_store(old)) as upgraded:
             assert transfer.digest(store) == transfer.digest(upgraded)

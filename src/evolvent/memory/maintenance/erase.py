@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events
+from evolvent.memory import events, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
 from evolvent.memory.store.engine import Connection, among, audit, marks, put_text
-from evolvent.memory.text import clean_text, content_hash
+from evolvent.memory.text import clean_text, clean_word, content_hash
 
 _NOTHING = content_hash("")
 _SAID = (("memory", "key_hash"), ("memory", "body_hash"), ("recall", "query_hash"), ("outcome", "action_hash"))
@@ -28,7 +28,10 @@ _OF_SCOPE = ("source_value", "outcome", "memory", "recall", "void", "audit", "sc
 
 
 def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended:
-    """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end."""
+    """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end.
+
+    Erasing it once more changes nothing, and finishes the rewriting where something kept it from being done.
+    """
     seqs = _rows_of(bank, id_)
     _alone(bank, "erase")
 
@@ -55,7 +58,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
                 (_NOTHING, _NOTHING, False, *seqs),
             )
             act.removed |= _unused_removed(db, gone - {_NOTHING})
-        events.rebuild(bank.store, bank.scope_id)
+        replay.rebuild(bank.store, bank.scope_id)
 
     done = perform(bank, "erase", id_, reason, change, dry_run)
     if not dry_run:
@@ -69,6 +72,7 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
 
     The log keeps that a scope was dropped, when and why, and not its name.
     """
+    clean_word(name, what="a scope", where="drop_scope", limit=200)
     reason = clean_text(reason, what="the reason", where="drop_scope", limit=10_000)
     _alone(bank, "drop_scope")
     row = bank.store.row("SELECT scope_id FROM scope WHERE name = ?", (name,))
