@@ -162,7 +162,7 @@ def mean_likelihoods(logps: Sequence[ArrayLike]) -> np.ndarray:
     Raises:
         BadInput: a candidate without tokens, or with one whose log-probability is not known.
     """
-    means = [np.mean(_vector(logp, "mean_likelihoods")) if np.size(logp) else math.nan for logp in logps]
+    means = [float(np.mean(_vector(logp, "mean_likelihoods"))) if np.size(logp) else math.nan for logp in logps]
     return softmax(_vector(means, "mean_likelihoods")) if means else np.zeros(0)
 
 
