@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, keys, lift
+from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
@@ -250,7 +250,7 @@ def values_as_of(bank: Bank, recalled: Recall | str, objective: str) -> dict[str
     clean_word(objective, what="an objective", where="values_as_of")
     row = bank.store.row("SELECT stage FROM recall WHERE seq = ?", (number,))
     assert row is not None
-    found = events.as_of(bank.store, bank.scope_id, when.moment(bank, receipt_id(number)), objective, row[0])
+    found = replay.as_of(bank.store, bank.scope_id, when.moment(bank, receipt_id(number)), objective, row[0])
     erased = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? AND status = 'erased'", (bank.scope_id,))
     gone = {seq for (seq,) in erased}
     return {memory_id(seq): q for seq, q in found.items() if seq not in gone}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import events, explain, kept, ledger, recall, settle, write
+from evolvent.memory import explain, kept, ledger, recall, replay, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
@@ -323,7 +323,7 @@ class Memory:
 
     def rebuild_values(self) -> int:
         """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""
-        return events.rebuild(self.bank.store, self.bank.scope_id)
+        return replay.rebuild(self.bank.store, self.bank.scope_id)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events
+from evolvent.memory import events, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
@@ -58,7 +58,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
                 (_NOTHING, _NOTHING, False, *seqs),
             )
             act.removed |= _unused_removed(db, gone - {_NOTHING})
-        events.rebuild(bank.store, bank.scope_id)
+        replay.rebuild(bank.store, bank.scope_id)
 
     done = perform(bank, "erase", id_, reason, change, dry_run)
     if not dry_run:

@@ -9,10 +9,10 @@ from datetime import datetime
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.events import Point
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
 from evolvent.memory.maintenance.when import moment
+from evolvent.memory.replay import Point
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import listed
 
