@@ -21,6 +21,7 @@ from evolvent.memory.store.engine import Store, among, marks
 from evolvent.memory.text import clean_word
 
 _PIECE = 500
+_FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
 _NOW = "now()"
 # what a status means, as a condition on table m
 _STATUS = {
@@ -171,8 +172,8 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
             "FROM recall_item WHERE memory_id = ?",
             (seq,),
         )[0],
-        "parents": _relatives(bank, "SELECT parent, relation FROM provenance WHERE child = ? ORDER BY parent", seq),
-        "children": _relatives(bank, "SELECT child, relation FROM provenance WHERE parent = ? ORDER BY child", seq),
+        "parents": _relatives(bank, seq, "parent", "child"),
+        "children": _relatives(bank, seq, "child", "parent"),
         "audit": [
             {"id": f"a{number}", "verb": verb, "at": at, **json.loads(detail)}
             for number, verb, detail, at in store.rows(
@@ -199,8 +200,9 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
     return told
 
 
-def _relatives(bank: Bank, sql: str, seq: int) -> list[dict[str, str]]:
-    return [{"id": memory_id(other), "relation": relation} for other, relation in bank.store.rows(sql, (seq,))]
+def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, str]]:
+    rows = bank.store.rows(f"SELECT {other}, relation FROM provenance WHERE {this} = ? ORDER BY 1, 2", (seq,))
+    return [{"id": memory_id(row), "relation": relation} for row, relation in rows]
 
 
 def _memory_text(d: dict[str, Any]) -> str:
@@ -288,8 +290,8 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     data["pool"] = [{**row, "similarity": cosines.get(row["id"])} for row in data["pool"]]
     for row in data["pool"] + data["changes"]:
         row["id"] = memory_id(row["id"])
-    for row in data["outcomes"] + data["changes"]:
-        row["counts"] = bool(row["counts"])
+    for row in (data, *data["pool"], *data["outcomes"], *data["changes"]):
+        row |= {name: bool(row[name]) for name in _FLAGS & row.keys()}  # SQLite has 0 and 1
     return Explanation(data["id"], data, _recall_text(data))
 
 

@@ -20,7 +20,7 @@ from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.rule import Candidates, Ranking
-from evolvent.memory.store.engine import Connection, Subset, among, marks, put_text
+from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, listed
 
 
@@ -130,9 +130,8 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         found = [each.found(bank) for each in asked]
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
-            newest = db.execute(
-                f"SELECT (SELECT coalesce(max(seq), 0) FROM recall), {events.NEWEST}, "
-                "(SELECT coalesce(max(seq), 0) FROM audit)"
+            last_numbers = db.execute(
+                f"SELECT {newest('recall')}, {events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
             )
             told = _told(db, bank, asked, found)
             if bank.index.catch_up():
@@ -140,7 +139,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
                 asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
                 found = [each.found(bank) for each in asked]
                 told = _told(db, bank, asked, found)
-            last, *moment = newest.fetchone()
+            last, *moment = last_numbers.fetchone()
             return [
                 _written(db, bank, last + place, each, one, *moment, *about)
                 for place, (each, one, about) in enumerate(zip(asked, found, told, strict=True), start=1)

@@ -204,6 +204,21 @@ def events_get_no_number_twice(factory: Factory) -> None:
         assert memory.rebuild_values() == 0 and verify(memory) == []
 
 
+def a_dropped_scope_gives_no_number_back(factory: Factory) -> None:
+    """Who still holds a receipt or a memory of it meets nothing else, also where a scope of that name is made again."""
+    with make(factory, name="b") as other, make(factory, name="b", scope="gone") as memory:
+        other.remember("task one", "one")
+        a, r = memory.remember("task one", "one"), memory.recall("task one")
+        other.drop_scope("gone", "why")
+    with make(factory, name="b", scope="gone") as memory:
+        b, again = memory.remember("task one", "another"), memory.recall("task one")
+        assert (a, r.id) != (b, again.id) and a != b and r.id != again.id
+        for verb in (lambda: memory.settle(r, 1.0), lambda: memory.get(a)):
+            with refused("what a dropped scope had"):
+                verb()
+        assert verify(memory) == []
+
+
 def a_dropped_scope_is_gone(factory: Factory) -> None:
     """Its rows, texts, names and settings; another scope is what it was, and goes on."""
     with make(factory) as memory:
@@ -298,6 +313,7 @@ CHECKS = (
     a_text_that_others_say_stays_theirs,
     events_get_no_number_twice,
     a_dropped_scope_is_gone,
+    a_dropped_scope_gives_no_number_back,
     a_revised_outcome_gives_what_it_would_have_given,
     only_a_settled_outcome_is_revised,
     an_outcome_may_count_less,

@@ -17,7 +17,7 @@ from evolvent.memory import events, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
-from evolvent.memory.store.engine import Connection, among, audit, marks, put_text
+from evolvent.memory.store.engine import Connection, among, audit, marks, newest, put_text
 from evolvent.memory.text import clean_text, clean_word, content_hash
 
 _NOTHING = content_hash("")
@@ -84,6 +84,8 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
     with bank.store.write() as db, bank.store.unguarded():
         audit(db, None, "drop_scope", "*", {"reason": reason, "scope": scope_id})  # its number keeps the log's order
         _numbers_stay_taken(bank)
+        for table in ("memory", "recall", "void"):  # a receipt that is settled late must not meet another one
+            bank.store.meta_set(f"{table}_seq", bank.store.rows(f"SELECT {newest(table)}")[0][0])
         # a memory that still has the scope open must not find itself in the next one that is made
         bank.store.meta_set("scopes_dropped", max(scope_id, bank.store.meta_get("scopes_dropped") or 0))
         hashes = {
