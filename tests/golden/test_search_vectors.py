@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from evolvent.formulas.process_supervision import attention, first_error, labels, surprise
 from evolvent.formulas.returns import lambda_returns
 from evolvent.formulas.selection import annealed, mean_likelihoods, puct, puct_constant, uct, visit_policy
 from evolvent.search import aggregate, bfs_v, dfs_v, rap
@@ -121,3 +122,30 @@ def test_targets_of_a_value(gamma, lam, want):
     done = [False, False, True]
     got = lambda_returns([0, 0, 1.0], [0.4, 0.7, 0.0], gamma=gamma, gae_lambda=lam, terminated_T=done)
     assert got.tolist() == pytest.approx(want, abs=1e-6)
+
+
+def test_omegaprm_looks_at_surprising_mistakes_first():
+    got = surprise([0.9, 0.5, 0.5, 0.1], [100, 100, 300, 100])
+    assert got.tolist() == pytest.approx([0.913578, 0.692362, 0.663790, 0.524713], abs=1e-6)
+    q, u = surprise([0.75, 0.75, 0.25], [120, 400, 60]), attention(3, [2, 2, 1])
+    assert (q[[0, 2]].tolist(), u[[0, 2]].tolist()) == (
+        pytest.approx([0.819900, 0.587133], abs=1e-6), pytest.approx([0.072169, 0.108253], abs=1e-6)
+    )  # fmt: skip
+    assert (q + u).tolist() == pytest.approx([0.892068, 0.845092, 0.695386], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "bad", "asked"), [(8, 5, [3, 5, 4]), (8, 0, [3, 1, 0]), (5, 4, [2, 3, 4]), (4, 4, [1, 2, 3])]
+)
+def test_the_first_error_is_found_by_bisection(n, bad, asked):
+    seen = []
+
+    def alive(i):
+        seen.append(i)
+        return i < bad
+
+    assert (first_error(alive, n), seen) == (bad, asked)
+
+
+def test_a_label_needs_more_than_half():
+    assert labels([0.5, 0.51]).tolist() == [0.0, 1.0]

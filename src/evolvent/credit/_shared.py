@@ -1,0 +1,71 @@
+"""What rules over attempts that share beginnings need: which decisions are one, and the mean of what followed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.credit._group import labels, valid_rows
+
+
+class Shared:
+    """The decisions of the valid attempts, those with one history counted as one.
+
+    A history is what was seen and decided from the beginning, word for word and token by token; attempts of different
+    groups never share. Decisions are listed attempt by attempt.
+
+    Attributes:
+        node_D: number of each decision's history with the decision, int64 ``[D]``.
+        above_D: number of the history before it, int64 ``[D]``.
+        row_D: attempt of each decision, as a position among ``rows``; ``step_D``: which of its decisions.
+    """
+
+    def __init__(self, episodes: Sequence[Episode]) -> None:
+        self.episodes, self.rows = episodes, valid_rows(episodes)
+        known: dict[tuple[object, ...], int] = {}
+        node: list[int] = []
+        above: list[int] = []
+        for label, i in zip(labels(episodes, self.rows), self.rows, strict=True):
+            before = known.setdefault((label,), len(known))
+            seen: list[str] = []
+            for one in episodes[i].nodes:
+                if one.kind == "observation":
+                    seen.append(one.text)
+                elif one.step is not None:
+                    state = known.setdefault((before, *seen), len(known))
+                    ids = episodes[i].step_tokens(one.step).tobytes()
+                    before, seen = known.setdefault((state, one.agent, one.text, ids), len(known)), []
+                    above.append(state)
+                    node.append(before)
+        counts = [episodes[i].n_steps for i in self.rows]
+        self.node_D, self.above_D = np.array(node, np.int64), np.array(above, np.int64)
+        self.row_D = np.repeat(np.arange(len(self.rows)), counts)
+        self.step_D = np.concatenate([np.arange(n) for n in counts] or [np.zeros(0, np.int64)])
+
+    def mean(self, value_D: np.ndarray) -> np.ndarray:
+        """The mean of a number over all attempts that made the same decision: float64 ``[D]``."""
+        return _mean(value_D, self.node_D)
+
+    def others(self, value_D: np.ndarray) -> np.ndarray:
+        """Its mean over the other attempts that stood in the same state, 0 where there is none: float64 ``[D]``."""
+        sums, counts = np.bincount(self.above_D, value_D), np.bincount(self.above_D)
+        n = counts[self.above_D] - 1
+        return np.where(n > 0, (sums[self.above_D] - value_D) / np.maximum(n, 1), 0.0)
+
+    def ledger(self, value_D: np.ndarray) -> Ledger:
+        """A number a decision as step credit; invalid attempts are not scored."""
+        ledger = Ledger.for_episodes(self.episodes)
+        credit = np.full(ledger.size("step"), np.nan)
+        start = np.searchsorted(ledger.episode_index("step"), np.array(self.rows, np.int64))
+        credit[start[self.row_D] + self.step_D] = value_D
+        ledger.set("step", credit)
+        return ledger
+
+
+def _mean(value_D: np.ndarray, group_D: np.ndarray) -> np.ndarray:
+    if not len(value_D):
+        return value_D
+    return (np.bincount(group_D, value_D) / np.maximum(np.bincount(group_D), 1))[group_D]
