@@ -30,6 +30,9 @@ OWN = {
     "g_ra": "--kinds process", "kto": "--wanted 2", "tgdpo": "--reward-updates 1",
     "twosome": "--act token",
 }  # fmt: skip
+SEARCH = "--model train:{model} --env {env} --search cot_sc mcts_rollout --tasks 3 --budget-tokens 60".replace(
+    "{env}", "arithmetic:addition,shots=2"
+)
 TEAM = "--env {env} --steps 400 --envs 4 --horizon 25 --eval-episodes 4 --threads 1 --seed 3"
 TEAMS = {
     "mat": "spread:n=3", "pmat": "spread:n=3", "happo": "spread:n=3", "hatrpo": "spread:n=3", "mappo": "spread:n=3",
@@ -43,6 +46,8 @@ def words_of(name: str, files: dict[str, str]) -> list[str]:
     """The command line of a system."""
     if name in MEMORIES:
         return MEMORY.format(**files).split()
+    if name == "search":
+        return SEARCH.format(**files).split()
     if name in TEAMS:
         return TEAM.format(env=TEAMS[name]).split()
     env = ENVS.get(name, ROOM)

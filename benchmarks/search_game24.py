@@ -31,8 +31,8 @@ def warm(folder, n, batch, lr):
 
     torch.set_num_threads(1)
     started = time.process_time()
-    every = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-    model = language.load("smollm2-135m", lora_rank=16, lora_alpha=32, targets=every)
+    attention = ("q_proj", "k_proj", "v_proj", "o_proj")
+    model = language.load("smollm2-135m", lora_rank=16, lora_alpha=32, targets=attention, dtype="float32")
     rows = [
         language.Row(model.encode(f"Numbers: {q}\nSteps:", start=True), model.encode(f" {a}\n\n"))
         for q, a in examples(n)
@@ -47,8 +47,8 @@ def warm(folder, n, batch, lr):
         torch.nn.utils.clip_grad_norm_(model.trainable(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss))
-        if step % 20 == 0:
+        losses.append(float(loss.detach()))
+        if step % 5 == 0:
             print(f"{step}/{steps} loss {np.mean(losses[-20:]):.3f} {time.process_time() - started:.0f} s", flush=True)
     model.save(folder)
     told = {"examples": n, "batch": batch, "lr": lr, "loss": float(np.mean(losses[-20:])),
@@ -60,7 +60,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=("warm", "compare"))
     parser.add_argument("folder")
-    parser.add_argument("--examples", type=int, default=3200)
+    parser.add_argument("--examples", type=int, default=1600)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--lr", type=float, default=1e-3)
     args = parser.parse_args()

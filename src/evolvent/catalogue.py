@@ -44,6 +44,7 @@ KINDS = {
     "memory": "memory: a frozen model learns from experience",
     "language": "language: weights of a language model",
     "team": "team: agents in environments",
+    "search": "search: a frozen model looks ahead",
     "": "of your own",
 }
 """What a system learns with, by the ``KIND`` of its ``Config``, in words; lists and docs go by it."""

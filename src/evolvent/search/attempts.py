@@ -81,7 +81,9 @@ class Attempts:
     def propose(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[Moves | None]:
         """See ``Space``: one batch of requests for all nodes."""
         asked = self._requests(nodes, widths, meter)
+        began = meter.elapsed
         answers = self.engine([request for _, requests in asked for request in requests])
+        meter.model_s += meter.elapsed - began
         meter.batches += bool(answers)
         at, width, out = 0, dict(zip(nodes, widths, strict=True)), dict[int, Moves | None].fromkeys(nodes)
         for node, requests in asked:

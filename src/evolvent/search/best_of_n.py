@@ -62,4 +62,6 @@ def _fits(search: Search, task: int, wanted: int) -> int:
     """Samples that the rest of the budget is likely to finish, at least one."""
     done = sum(path.task == task for path in search.paths)
     left, _ = search.meter.room(task)
-    return wanted if not done else max(1, min(wanted, left * done // max(1, int(search.meter.tokens[task]))))
+    if not done:  # nobody knows how long they are
+        return min(wanted, 4) if search.budget.tokens else wanted
+    return max(1, min(wanted, left * done // max(1, int(search.meter.tokens[task]))))

@@ -36,11 +36,11 @@ def run(search: Search, config: Config = Config()) -> None:
 def descend(search: Search, score: Score, paths: int, parallel: int) -> None:
     """``paths`` whole paths for every task, children chosen by ``score``."""
     tree = search.tree
-    for _ in range(-(-paths // parallel)):
+    for done in range(0, paths, parallel):
         todo = [n for n in tree.roots.tolist() if not tree.terminal[n] and (tree.expanded(n) or search.open(n))]
         if not todo:
             break
-        for path in simulate(search, todo, score, parallel=parallel, to_end=True):
+        for path in simulate(search, todo, score, parallel=min(parallel, paths - done), to_end=True):
             end = int(tree.state[path[-1]])
             if tree.terminal[end] and not tree.dead[end]:
                 search.reach(path[-1])

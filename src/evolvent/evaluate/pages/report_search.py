@@ -1,0 +1,110 @@
+"""``report.html`` of a search run: how often each search was right at which cost, and the trees themselves.
+
+A state opens on a click: its colour is its value, the line beside it is as thick as it was visited, states of the path
+that was taken are open, and at an end stands the environment's verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evolvent.evaluate.live import interval
+from evolvent.evaluate.pages.page import fold, page, section, table, text
+from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
+from evolvent.evaluate.pages.svg import Bar, bars
+
+_READING = (
+    "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Tokens are "
+    "those that the model wrote; p is of an exact McNemar test against the first search, on the same tasks."
+)
+
+
+def read_trees(path: Path) -> list[dict[str, Any]]:
+    """The lines of ``trees.jsonl``; none where there is no such file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def render(
+    manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]],
+    trees: Sequence[Mapping[str, Any]],
+) -> str:  # fmt: skip
+    """The page as text; of a run that has not ended without its table."""
+    arms: list[dict[str, Any]] = summary.get("arms", [])
+    facts = [str(summary.get("model") or manifest["config"].get("model", "")), f"seed {manifest['seed']}"]
+    shown = [figure(summary[name], rates=True, minor=name == "baseline") for name in ("score", "baseline")
+             if summary.get(name, {}).get("value") is not None]  # fmt: skip
+    return page(
+        title(manifest),
+        [
+            head(manifest, summary, [*facts, f"{len(rows)} searches"]),
+            f'<div class="hero">{"".join(shown)}</div>' if shown else "",
+            f'<div class="cards"><div class="card"><h3>Right, by search</h3>{_bars(arms)}</div></div>' if arms else "",
+            section("Searches at one budget", _table(arms)),
+            section("Trees", "".join(_tree(tree) for tree in trees)),
+            section("Configuration", configuration(manifest)),
+            foot(manifest, _READING),
+        ],
+        styles=("report.css", "tree.css"),
+    )
+
+
+def _bars(arms: Sequence[Mapping[str, Any]]) -> str:
+    return bars(
+        [
+            Bar(a["name"], a["rate"], a["ci95"][0], a["ci95"][1], i % 5)
+            for i, a in enumerate(arms)
+            if a["rate"] is not None
+        ]
+    )
+
+
+def _table(arms: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [a["name"], interval(a["rate"], a["ci95"]), a["oracle"], round(a["tokens"], 1), round(a["calls"], 1),
+         round(a["paths"], 1), round(a["nodes"], 1), round(a["seconds"], 2), "" if i == 0 else f"{a['p']:.2g}"]
+        for i, a in enumerate(arms) if a["n"]
+    ]  # fmt: skip
+    names = ["search", "right [95 %]", "an oracle's choice", "tokens", "calls", "paths", "states", "seconds", "p"]
+    return table(names, rows)
+
+
+def _tree(tree: Mapping[str, Any]) -> str:
+    nodes: list[dict[str, Any]] = tree["nodes"]
+    below: dict[int, list[int]] = {}
+    for i, node in enumerate(nodes):
+        below.setdefault(int(node["parent"]), []).append(i)
+    worth = [float(node["value"]) for node in nodes if node["parent"] >= 0] or [0.0]
+    scale = (min(worth), max(worth))
+    inside = "".join(_node(nodes, below, i, scale) for i in below.get(-1, []))
+    more = f'<p class="soft">and {tree["left_out"]} states more</p>' if tree["left_out"] else ""
+    ended = [node["right"] for node in nodes if node["taken"] and node["right"] is not None]
+    mark = "✓" if True in ended else "✗"
+    return fold(f"{mark} {tree['search']}: {str(tree['question'])[:80]}", f'<div class="tree">{inside}{more}</div>')
+
+
+def _node(
+    nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int, scale: tuple[float, float]
+) -> str:
+    """A state with what follows it; depth is bounded by the attempts themselves."""
+    node = nodes[i]
+    low, high = scale
+    share = 0.5 if high <= low else (float(node["value"]) - low) / (high - low)
+    thick = 1 + min(7, round(2 * math.log2(1 + node["visits"])))
+    style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};border-left-width:{thick}px"
+    verdict = "" if node["right"] is None else (
+        ' <span class="tag good">✓ right</span>' if node["right"] else ' <span class="tag bad">✗ wrong</span>'
+    )  # fmt: skip
+    words = text(node["text"] or ("start" if node["parent"] < 0 else "(empty)"))
+    facts = f'<span class="soft small">{node["value"]:.3g} · {node["visits"]}×</span>'
+    kind = "state taken" if node["taken"] else "state"
+    label = f'<span class="mono">{words}</span> {facts}{verdict}'
+    children = "".join(_node(nodes, below, c, scale) for c in sorted(
+        below.get(i, []), key=lambda c: (not nodes[c]["taken"], -nodes[c]["visits"], -nodes[c]["value"])))  # fmt: skip
+    if not children:
+        return f'<div class="{kind}" style="{style}"><span class="leaf">{label}</span></div>'
+    opened = " open" if node["taken"] else ""
+    return f'<div class="{kind}" style="{style}"><details{opened}><summary>{label}</summary>{children}</details></div>'

@@ -1,0 +1,99 @@
+"""Settings of a search run, and what each search is called with."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, fields
+from types import ModuleType
+from typing import Literal
+
+from evolvent.core.errors import BadInput, closest
+
+SEARCHES = {
+    "greedy": "last_max", "best_of_n": "last_max", "cot_sc": "majority", "cot_sc_tree": "majority", "beam": "last_max",
+    "bfs_v": "last_max", "dfs_v": "last_max", "dfsdt": "last_max", "mcts_alpha": "last_max", "mcts_rollout": "last_max",
+    "rap": "last_max", "rstar": "last_vote",
+}  # fmt: skip
+"""The searches, each with how its answer is chosen where nobody says."""
+DRAWN = {"best_of_n": 4096, "cot_sc": 4096, "cot_sc_tree": 64, "rap": 64, "rstar": 64, "mcts_rollout": 64}
+"""Those that go on until the budget is spent, with the paths that are enough."""
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Settings of a search run."""
+
+    KIND = "search"
+
+    env: str = "game24"
+    """Environment with its options; see `evolvent list envs`."""
+    model: str = "train:smollm2-135m"
+    """Language model: a name of `evolvent list models`, train:NAME or train:FOLDER (in torch: many at once, with
+    log-probabilities), a GGUF file, remote:NAME@URL, or none (admissible commands)."""
+    seed: int = 0
+    """Random seed of tasks and draws."""
+    search: tuple[str, ...] = ("mcts_rollout", "cot_sc")
+    """Searches, compared at the same budget: greedy, cot_sc (majority), best_of_n, cot_sc_tree, beam, bfs_v, dfs_v,
+    dfsdt, mcts_alpha, mcts_rollout, rap, rstar."""
+    value: Literal["likelihood", "judge", "flat", "rollouts"] = "likelihood"
+    """What states are worth: exp of the mean log-probability; the model's own word (yes against no); nothing; or the
+    mean reward of samples from there, which is an oracle."""
+    verifier: bool = False
+    """Let searches see the environment's reward at the end of an attempt: an oracle."""
+    aggregate: Literal["auto", "majority", "last_max", "last_vote", "min_max", "min_vote"] = "auto"
+    """How one answer is made of many; auto = majority for cot_sc, the best value for most."""
+    unit: Literal["line", "answer", "token"] = "line"
+    """What a move is: a line of an answer, a whole answer (or action), a token."""
+    widths: tuple[int, ...] = (8, 4, 1)
+    """Moves that are asked for at each depth; the last number holds for all below."""
+    keep: tuple[int, ...] = (6, 3)
+    """States that go on at each depth of a beam."""
+    paths: int = 0
+    """Paths for each task; 0 = until the budget is spent where a search draws paths, otherwise one."""
+    budget_tokens: int = 400
+    """Tokens that the model may write for each task and search; 0 = no limit."""
+    budget_calls: int = 0
+    """Completions that it may be asked for; 0 = no limit."""
+    budget_seconds: float = 0.0
+    """Seconds for each batch of tasks; 0 = no limit."""
+    tasks: int = 24
+    """Held-out tasks."""
+    batch: int = 12
+    """Tasks that are searched side by side."""
+    parallel: int = 4
+    """Simulations of one task that are under way at once, apart by virtual loss."""
+    c: float = 3.0
+    """Weight of exploration in PUCT."""
+    temperature: float = 1.0
+    """Of sampling; the search called greedy has 0."""
+    longest: int = 64
+    """Largest number of tokens of a line."""
+
+    def __post_init__(self) -> None:
+        for name in self.search:
+            if name not in SEARCHES:
+                raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
+        if not self.search or len(set(self.search)) < len(self.search):
+            raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
+        for name, least in (("tasks", 1), ("batch", 1), ("parallel", 1), ("longest", 1), ("paths", 0)):
+            if getattr(self, name) < least:
+                raise BadInput("a setting is too small", got=getattr(self, name), expected=least, where=f"--{name}")
+        limited = self.budget_tokens or self.budget_calls or self.budget_seconds
+        if not limited and not self.paths:
+            raise BadInput(
+                "a search without an end", where="--budget-tokens",
+                do="give a budget (--budget-tokens, --budget-calls, --budget-seconds) or --paths",
+            )  # fmt: skip
+
+
+def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, object]:
+    """The module of a search and its settings; fields that it does not have are left out."""
+    module = importlib.import_module(f"evolvent.search.{'best_of_n' if name == 'greedy' else name}")
+    told: dict[str, object] = {
+        "parallel": 16 if name in ("best_of_n", "cot_sc") else config.parallel, "c": config.c, "keep": config.keep,
+        "seed": seed, "paths": config.paths or DRAWN.get(name, 1), "simulations": 10_000 if name in DRAWN else 20,
+    }  # fmt: skip
+    if name == "greedy":
+        told["paths"] = 1
+    known = {field.name for field in fields(module.Config)}
+    return module, module.Config(**{key: value for key, value in told.items() if key in known})

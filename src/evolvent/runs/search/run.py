@@ -1,0 +1,248 @@
+"""A search run: held-out tasks, each searched in one way or in several at the same budget, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evolvent import envs, models
+from evolvent.core.episode import Episode
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.jsonfile import lines, write_atomic
+from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
+from evolvent.core.seeding import seed_tree
+from evolvent.evaluate.live import Live, interval, percent
+from evolvent.formulas.statistics import mcnemar, wilson
+from evolvent.models.served.acting import Served
+from evolvent.play.attempt import play
+from evolvent.play.manner import Budget as Limits
+from evolvent.play.manner import Manner
+from evolvent.play.renderers import Plain, Text
+from evolvent.runs.search.config import SEARCHES, SearchConfig, called
+from evolvent.runs.search.drawing import drawn
+from evolvent.search import values
+from evolvent.search.aggregate import AGGREGATORS
+from evolvent.search.attempts import Attempts, Start
+from evolvent.search.budget import Budget
+from evolvent.search.record import records
+from evolvent.search.search import Path, Search, Value, flat
+from evolvent.search.tree import Tree
+
+TREES = 4
+"""Trees of each search that are kept for the report (``trees.jsonl``)."""
+
+
+@dataclass
+class Seat:
+    """What searches: an engine of each temperature, prompts in its form, and worlds, one a task of a batch."""
+
+    name: str
+    engines: Callable[[float], Engine]
+    renderer: Renderer
+    decode: Callable[[np.ndarray], str] | None
+    worlds: list[Env]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search made of one task."""
+
+    path: Path
+    answer: str | None
+    episode: Episode | None
+    right_somewhere: bool
+    """Whether any path was right: what an oracle would have chosen."""
+    n_paths: int
+
+
+def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Search every task in every way, batch by batch, and return the summary that stands in ``summary.json``."""
+    with ExitStack() as stack:
+        seat = _seat(config, stack, live)
+        tasks = distinct(seat.worlds[0].tasks("heldout", config.tasks, config.seed))
+        done = _go_on(folder, config, len(tasks)) if resume else 0
+        step = done
+        with folder.interrupt as interrupt:
+            for name in config.search:
+                live.phase(f"{name} ({len(tasks)} tasks, {_limits(config)})")
+                for start in range(0, len(tasks), config.batch):
+                    batch = tasks[start : start + config.batch]
+                    if done >= len(batch):
+                        done -= len(batch)
+                        continue
+                    step = _batch(name, batch, (start, len(tasks), step), config, (seat, folder, live))
+                    if interrupt.requested:
+                        raise Interrupted
+    rows = folder.read_metrics()
+    summary = summarise(config, seat.name, rows)
+    columns = ["search", "right [95 %]", "an oracle's choice", "tokens a task", "calls", "states", "s a task"]
+    live.table(
+        "searches at one budget", columns,
+        [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]),
+          *(round(a[key], 1) for key in ("tokens", "calls", "nodes", "seconds"))] for a in summary["arms"]],
+    )  # fmt: skip
+    return summary
+
+
+def _batch(
+    name: str, batch: Sequence[Task], at: tuple[int, int, int], config: SearchConfig, io: tuple[Seat, RunFolder, Live]
+) -> int:
+    """Search some tasks side by side, log and show them; returns the number of the next line."""
+    start, total, step = at
+    seat, folder, live = io
+    began = time.perf_counter()
+    search, space = searched(name, batch, config, seat)
+    spent = time.perf_counter() - began
+    for task, one in enumerate(batch):
+        found = chosen(search, space, task, name if config.aggregate == "auto" else config.aggregate)
+        right = bool(found.episode and found.episode.success)
+        meter = search.meter
+        for record in records(search, space, [p.leaf for p in search.of(task)]):
+            folder.episode(record, step=step)
+        if start + task < TREES:
+            with (folder.path / "trees.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **drawn(search, space, task, found.path, name)}) + "\n")
+        folder.log(
+            step, phase=name, task=one.id, kind=one.kind, question=one.text[:500], success=int(right),
+            oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
+            ended=int(found.path.ended), paths=found.n_paths, nodes=len(search.tree.inside(task)),
+            tokens=int(meter.tokens[task]), calls=int(meter.calls[task]), judged=int(meter.judged[task]),
+            seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
+            value_s=round(meter.value_s / len(batch), 3), valid=int(found.episode is None or found.episode.valid),
+            prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
+        )  # fmt: skip
+        note = f"value {found.path.value:.3g}, {len(search.tree.inside(task))} states, {int(meter.tokens[task])} tokens"
+        live.task(
+            start + task + 1, total, question=one.text, action=found.answer or "", ok=right, note=note,
+            seconds=spent / len(batch),
+        )  # fmt: skip
+        step += 1
+    for text in dict.fromkeys([*search.notes, *space.notes]):
+        live.note(f"! {text}")
+    return step
+
+
+def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat) -> tuple[Search, Attempts]:
+    """The trees of some tasks, grown by one search."""
+    tree = Tree(len(tasks))
+    engine = seat.engines(0.0 if name == "greedy" else config.temperature)
+    starts = [_start(world, task, config, seat.renderer) for world, task in zip(seat.worlds, tasks, strict=False)]
+    space = Attempts(
+        tree, starts, engine, [task.text for task in tasks], unit="answer" if name == "greedy" else config.unit,
+        longest=config.longest, decode=seat.decode,
+    )  # fmt: skip
+    search = Search(
+        tree, space, _value(config, seat), config.widths,
+        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds),
+        values.reward if config.verifier else None,
+    )  # fmt: skip
+    module, settings = called(name, config, seed_tree(config.seed, name, tasks[0].id))
+    module.run(search, settings)
+    return search, space
+
+
+def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
+    """One path of all that were found for a task; ``how`` is a search (its own way) or an aggregator."""
+    found = search.of(task)
+    episodes = {path.leaf: space.episode(path.leaf) for path in found}
+    answers = [_answer(episodes[path.leaf]) for path in found]
+    steps = [search.tree.value[search.tree.path(path.leaf)[1:]].tolist() for path in found]
+    answer = AGGREGATORS[SEARCHES.get(how, how)](answers, steps)
+    ranked = [i for i, a in enumerate(answers) if a == answer] or list(range(len(found)))
+    best = max(ranked, key=lambda i: found[i].value)
+    right = any(e is not None and bool(e.success) for e in episodes.values())
+    return Found(found[best], answer, episodes[found[best].leaf], right, len(found))
+
+
+def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Success of each search with its interval, what it cost, and each against the first on the same tasks."""
+    by_name = {name: [row for row in rows if row["phase"] == name and row["valid"]] for name in config.search}
+    first = {row["task"]: row["success"] for row in by_name[config.search[0]]}
+    arms: list[dict[str, Any]] = []
+    for name, mine in by_name.items():
+        won, n = sum(row["success"] for row in mine), len(mine)
+        mean = {key: float(np.mean([row[key] for row in mine])) if n else None for key in (
+            "oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")}  # fmt: skip
+        low, high = wilson(won, n) if n else (0.0, 1.0)
+        both = [row for row in mine if row["task"] in first]
+        a, b = [first[row["task"]] for row in both], [row["success"] for row in both]
+        p = mcnemar(a, b) if both else 1.0
+        arms.append({
+            "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
+            "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
+            "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
+        })  # fmt: skip
+    head = arms[0]
+    other = arms[1] if len(arms) > 1 else None
+    score = {"name": f"held-out success, {head['name']}", "value": head["rate"], "ci95": head["ci95"]}
+    baseline = {"name": other["name"], "value": other["rate"], "ci95": other["ci95"]} if other else {}
+    return {
+        "algo": "search", "env": config.env, "model": model, "seed": config.seed, "arms": arms,
+        "score": score | {"higher_is_better": True}, **({"baseline": baseline} if baseline else {}),
+        "value": config.value, "verifier": config.verifier, "budget_tokens": config.budget_tokens,
+        "steps": len(rows), "seconds": round(sum(row["seconds"] for row in rows), 1),
+        "tokens": int(sum(row["tokens"] for row in rows)),
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ inside
+def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
+    worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+    if config.model == "none":
+        return Seat("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
+    live.status(f"loading {config.model}")
+    model = stack.enter_context(closing(models.load(config.model)))
+    if not hasattr(model, "logprobs"):
+        return Seat(model.name, lambda temperature: Served(model, temperature), Text(), None, worlds)
+    from evolvent.models.language.acting import Acting
+
+    language: Any = model
+    return Seat(
+        model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds
+    )  # fmt: skip
+
+
+def _start(env: Env, task: Task, config: SearchConfig, renderer: Renderer) -> Start:
+    seed = seed_tree(config.seed, "search", task.id)
+
+    def start(limit: int) -> Any:
+        return play(env, task, Manner(renderer, budget=Limits(turns=limit)), seed=seed, group=task.id)
+
+    return start
+
+
+def _value(config: SearchConfig, seat: Seat) -> Value:
+    if config.value == "judge":
+        return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
+    kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "rollouts": values.Rollouts()}
+    return kinds[config.value]
+
+
+def _answer(episode: Episode | None) -> str | None:
+    return None if episode is None else episode.answer
+
+
+def _limits(config: SearchConfig) -> str:
+    told = {"tokens": config.budget_tokens, "calls": config.budget_calls, "seconds": config.budget_seconds}
+    return ", ".join(f"{limit:g} {what}" for what, limit in told.items() if limit) or f"{config.paths} paths"
+
+
+def _go_on(folder: RunFolder, config: SearchConfig, tasks: int) -> int:
+    """Lines that stand; those of a batch that was broken off are dropped."""
+    n, whole = len(folder.read_metrics()), 0
+    sizes = [min(config.batch, tasks - start) for _ in config.search for start in range(0, tasks, config.batch)]
+    for size in sizes:
+        if whole + size > n:
+            break
+        whole += size
+    folder.truncate(whole - 1)
+    trees = folder.path / "trees.jsonl"
+    kept = [line for line in lines(trees) if line["step"] < whole] if trees.exists() else []
+    write_atomic(trees, "".join(json.dumps(line) + "\n" for line in kept))
+    return whole

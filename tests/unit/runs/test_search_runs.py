@@ -1,0 +1,82 @@
+"""A search run through the command line: several searches at one budget, the report with its trees, going on."""
+
+import json
+
+import pytest
+
+import tiny_language
+from evolvent.cli import run as command
+from evolvent.core.codec import load_episodes
+from evolvent.core.errors import BadInput
+from evolvent.evaluate.pages.report import write_report
+from evolvent.evaluate.pages.report_search import read_trees
+from evolvent.runs.search.config import SEARCHES, SearchConfig
+
+folder = tiny_language.fixture(max_position_embeddings=1024)
+
+
+def words(model, out, *more):
+    return [
+        "search", "--model", f"train:{model}", "--env", "arithmetic:addition,shots=1", "--tasks", "5", "--batch", "3",
+        "--budget-tokens", "30", "--unit", "token", "--out", str(out), "--plain", *more,
+    ]  # fmt: skip
+
+
+def lines(out):
+    clock = ("t", "seconds", "model_s", "value_s")
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in clock} for row in rows]
+
+
+def test_every_search_runs_at_one_budget_and_its_trees_are_shown(folder, tmp_path):
+    out = tmp_path / "run"
+    command.main(words(folder, out, "--search", *SEARCHES, "--seed", "3"))
+    summary = json.loads((out / "summary.json").read_text())
+    assert [arm["name"] for arm in summary["arms"]] == list(SEARCHES)
+    assert all(arm["n"] == 5 and 0 < arm["tokens"] <= 30 for arm in summary["arms"])
+    assert all(row["tokens"] <= 30 for row in lines(out))
+    assert summary["score"]["name"] == "held-out success, greedy"
+    trees = read_trees(out / "trees.jsonl")
+    assert {tree["search"] for tree in trees} == set(SEARCHES)
+    assert all(any(node["taken"] for node in tree["nodes"]) for tree in trees)
+    assert all(node["parent"] < i for tree in trees for i, node in enumerate(tree["nodes"]))
+    page = (out / "report.html").read_text()
+    assert page.count('class="tree"') == len(trees)
+    assert "✗ wrong" in page
+    assert list(load_episodes(out / "episodes.jsonl"))
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_numbers(folder, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    more = ("--search", "mcts_rollout", "cot_sc")
+    for out in (whole, cut):
+        command.main(words(folder, out, *more))
+    want, trees = lines(whole), (whole / "trees.jsonl").read_text()
+    assert lines(cut) == want
+    (cut / "summary.json").unlink()
+    kept = (cut / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (cut / "metrics.jsonl").write_text("".join(kept[:4]))  # in the second batch of the first search
+    command.main(["search", "--resume", str(cut), "--plain"])
+    assert lines(cut) == want
+    assert (cut / "trees.jsonl").read_text() == trees
+
+
+def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
+    out = tmp_path / "run"
+    command.main([
+        "search", "--model", "none", "--env", "microwave:step_limit=3", "--search", "rap", "--tasks", "1",
+        "--value", "flat", "--paths", "6", "--budget-tokens", "0", "--out", str(out), "--plain",
+    ])  # fmt: skip
+    (row,) = lines(out)
+    assert row["paths"] == 6
+    assert write_report(out).exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "error"),
+    [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "too small"),
+     ({"budget_tokens": 0}, "without an end")],
+)  # fmt: skip
+def test_settings_that_cannot_be(setting, error):
+    with pytest.raises(BadInput, match=error):
+        SearchConfig(**setting)
