@@ -120,13 +120,13 @@ class Attempts:
 
     def state(self, node: int) -> State:
         """See ``Space``."""
-        path = [self._said(n) for n in self.tree.path(node)[1:]]
+        path = [self.said(n) for n in self.tree.path(node)[1:]]
         logps = tuple(float(np.mean(said.logp)) if _known(said) else np.nan for said in path)
         task, place = int(self.tree.task[node]), self._places[node]
         above = self._places[int(self.tree.parent[node])] if path else place
         context = None if above.asks is None else above.asks.prompt
         if path and context is not None:
-            context = self._joined(context, self._said(node))
+            context = self._joined(context, self.said(node))
         texts = tuple(said.text for said in path)
         ended, reward = place.episode is not None, place.episode.total_reward if place.episode else np.nan
         return State(node, task, self.questions[task], texts, logps, ended, reward, context)
@@ -140,6 +140,18 @@ class Attempts:
         return repr([part if isinstance(part, str) else part.tobytes() for part in parts])
 
     # ------------------------------------------------------------------------------------------------ of paths
+    def said(self, node: int) -> Completion:
+        """The move that leads to ``node``."""
+        said = self._places[node].said
+        if said is None:
+            raise BadInput("a root was not reached by a move", got=node, where="search.attempts")
+        return said
+
+    def context(self, node: int) -> Prompt | None:
+        """What the model reads at ``node``; ``None`` where nothing is asked, or it was not entered."""
+        asks = self._places[node].asks
+        return None if asks is None else asks.prompt
+
     def answers(self, node: int) -> list[list[Completion]]:
         """The moves on the way to ``node``, decision by decision; the last one may be unfinished."""
         out: list[list[Completion]] = []
@@ -147,7 +159,7 @@ class Attempts:
         for above, n in pairwise(path):
             if self._places[above].begun == above:
                 out.append([])
-            out[-1].append(self._said(n))
+            out[-1].append(self.said(n))
         return out
 
     def episode(self, node: int) -> Episode | None:
@@ -160,12 +172,6 @@ class Attempts:
         return self._replayed(node, answers, limit=len(answers))[1] if answers else None
 
     # ------------------------------------------------------------------------------------------------ inside
-    def _said(self, node: int) -> Completion:
-        said = self._places[node].said
-        if said is None:
-            raise BadInput("a root was not reached by a move", got=node, where="search.attempts")
-        return said
-
     def _requests(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[tuple[int, list[Request]]]:
         """What each node asks for, within the budget of its task."""
         wanted: dict[int, list[tuple[int, Request, int]]] = {}
@@ -279,7 +285,7 @@ class Attempts:
         if above < 0:
             player = self.starts[int(self.tree.task[node])](0)
             return self._went(node, player, _next(player, None))
-        origin, said = self._places[above], self._said(node)
+        origin, said = self._places[above], self.said(node)
         assert origin.asks is not None
         if not self._ends(above, said):
             left = origin.asks.max_tokens - self._n_tokens(said)
