@@ -1,0 +1,8 @@
+"""Running programs that a model wrote: ``Sandbox.run``, and ``judge`` for verdicts that they cannot write."""
+
+from __future__ import annotations
+
+from evolvent.sandbox.result import Confinement, Limits, NoSandbox, Result
+from evolvent.sandbox.sandbox import Sandbox
+
+__all__ = ["Confinement", "Limits", "NoSandbox", "Result", "Sandbox"]
