@@ -118,7 +118,7 @@ class Slot:
             data, fds, _, _ = socket.recv_fds(self.link, 1 << 16, 1)
         except OSError as error:
             raise SandboxError("no place for a program could be made", got=str(error), where="sandbox") from error
-        message = json.loads(data) if data else {"error": "the fork server ended"}
+        message: dict[str, Any] = json.loads(data) if data else {"error": "the fork server ended"}
         if "error" in message:
             raise SandboxError("no place for a program could be made", got=message["error"], where="sandbox")
         self.path, self.work = message["ready"], fds[0]
