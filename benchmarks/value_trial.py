@@ -8,6 +8,7 @@ may be wrong, and the agent's own success, with what it recalled as parents.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from evolvent.memory.candidates import Found, Records, Request
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, rule_of
 
-DIM, QUESTIONS, CHECKS = 48, 6, 6  # length of vectors, questions of a kind, times that alarms are counted
+DIM, CHECKS = 48, 6  # length of vectors, times that alarms are counted
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Options:
     loss: float = 0.2
     """What wrong advice takes."""
     kinds: int = 6
+    questions: int = 6
+    """Different questions of a kind."""
     tasks: int = 420
     right: int = 1
     """Right, wrong and useless advice of each kind in a planted world."""
@@ -44,6 +47,8 @@ class Options:
     companions: int = 0
     """Advice with the very key of the right one, which costs ``companion_loss``, or adds it, beside the right one."""
     companion_loss: float = 0.0
+    common: float = 0.0
+    """Cosine of the centres of any two kinds: above 0 advice for one kind is recalled for the others too."""
     nearer: bool = False
     """Wrong advice is nearer to the tasks than right advice."""
     mistaken: float | None = None
@@ -91,17 +96,21 @@ class World:
         self.texts: list[str] = []
         self.vectors: list[np.ndarray] = []
         self.keys: list[list[str]] = []
+        shared = _unit(make.normal(size=DIM)) if options.common else np.zeros(DIM)
         for kind in range(options.kinds):
             centre = _unit(make.normal(size=DIM))
+            if options.common:
+                centre = _unit(centre - (centre @ shared) * shared)
+            centre = math.sqrt(options.common) * shared + math.sqrt(1.0 - options.common) * centre
             self.keys.append(
-                [self._text(f"kind{kind} question{kind}x{i}", centre, 0.9, make) for i in range(QUESTIONS)]
+                [self._text(f"kind{kind} question{kind}x{i}", centre, 0.9, make) for i in range(options.questions)]
             )
         self.start = [self._plant(kind, 0, make) for kind in range(options.kinds)]
         self.later = [self._plant(kind, 1, make) for kind in range(options.kinds)] if options.drift else []
         self.embedder = VectorTable(
             f"value-{config_hash(options)}-{seed}", self.texts, np.array(self.vectors, np.float32)
         )
-        self.order = rng(seed, "value", "tasks").integers(0, options.kinds * QUESTIONS, options.tasks).tolist()
+        self.order = rng(seed, "value", "tasks").integers(0, options.kinds * options.questions, options.tasks).tolist()
         self.luck = rng(seed, "value", "luck").random((options.tasks, 8))
 
     def _text(self, text: str, centre: np.ndarray, cosine: float, make: np.random.Generator) -> str:
@@ -243,7 +252,7 @@ def run(world: World, agent: Agent) -> dict[str, float | None]:
                 for key, body in rows:
                     stored[kind][body] = None
                     agent.write(key, body, (), "bank")
-        kind, number = divmod(which, QUESTIONS)
+        kind, number = divmod(which, o.questions)
         question, luck = world.keys[kind][number], world.luck[t]
         long = luck[0] < o.long
         receipt, bodies = agent.see(question, o.k - long)

@@ -44,6 +44,8 @@ ABLATIONS: dict[str, tuple[dict[str, Any], dict[str, bool]]] = {
 ABLATED = ("t base .05", "t base .4", "t harmful companion", "t advice, 30 % wrong", "t advice, drift, 30 % wrong")
 _SAME = ("gate", "pool", "relevance", "margin")
 _STREAM = {"base": 0.2, "gain": 0.6, "loss": 0.15, "follows": "one"}
+# without advice little succeeds, and the first advice there is belongs to other tasks
+_MANY = {"base": 0.03, "gain": 0.85, "loss": 0.0, "kinds": 60, "questions": 3, "common": 0.55, "follows": "one"}
 World_ = tuple[str, dict[str, Any]]
 JUDGEMENT: dict[str, World_] = {
     "base .02": ("success is rare: .02, with right advice .32", {"base": 0.02, "gain": 0.3}),
@@ -69,10 +71,13 @@ JUDGEMENT: dict[str, World_] = {
     "advice": ("corrections and own successes are written; none is wrong", {**_STREAM, "mistaken": 0.0}),
     "advice, 20 % wrong": ("one correction in five is wrong", {**_STREAM, "mistaken": 0.2}),
     "advice, 40 % wrong": ("two in five are wrong", {**_STREAM, "mistaken": 0.4}),
+    "many kinds": ("60 kinds, the advice of one near the tasks of another; none is wrong", {**_MANY, "mistaken": 0.0}),
+    "many kinds, 20 % wrong": ("one correction in five is wrong", {**_MANY, "mistaken": 0.2}),
     "advice, drift": ("at half time all definitions change", {**_STREAM, "mistaken": 0.0, "drift": True}),
     "advice, drift, 20 % wrong": ("both", {**_STREAM, "mistaken": 0.2, "drift": True}),
 }  # fmt: skip
 _ADVICE = {"base": 0.3, "gain": 0.5, "loss": 0.3, "follows": "one", "kinds": 4}
+_ALIKE = {"base": 0.05, "gain": 0.8, "loss": 0.05, "kinds": 40, "questions": 4, "common": 0.6, "follows": "one"}
 TUNING: dict[str, World_] = {
     "t base .05": ("success is rare: .05, with right advice .25", {"base": 0.05, "gain": 0.2}),
     "t base .4": (".4, right advice +.3, wrong −.1", {"gain": 0.3, "loss": 0.1}),
@@ -85,6 +90,8 @@ TUNING: dict[str, World_] = {
     "t drift": ("drift where wrong advice costs .2", {"drift": True, "gain": 0.5}),
     "t advice, 10 % wrong": ("four kinds", {**_ADVICE, "mistaken": 0.1}),
     "t advice, 30 % wrong": ("four kinds", {**_ADVICE, "mistaken": 0.3}),
+    "t many kinds": ("40 kinds that look alike", {**_ALIKE, "mistaken": 0.0}),
+    "t many kinds, 30 % wrong": ("40 kinds that look alike", {**_ALIKE, "mistaken": 0.3}),
     "t advice, drift": ("four kinds", {**_ADVICE, "mistaken": 0.0, "drift": True}),
     "t advice, drift, 30 % wrong": ("four kinds", {**_ADVICE, "mistaken": 0.3, "drift": True}),
 }

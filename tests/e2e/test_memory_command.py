@@ -180,6 +180,10 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
         receipt = memory.recall("who lives in Elm Street?", k=1).id
         memory.settle(receipt, 1.0)
         tenant.remember("a question", "an answer")
+    for words in ((), ("--reward", "0", "--void")):
+        assert "--void" in evolvent("memory", "revise", store, receipt, *words, cwd=tmp_path, code=2)[1]
+    out, _ = evolvent("memory", "revise", store, receipt, "--void", "--dry-run", cwd=tmp_path)
+    assert "1 values" in out
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", "--dry-run", cwd=tmp_path)
     assert "1 values" in out and "nothing was changed" in out
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", cwd=tmp_path)

@@ -80,9 +80,7 @@ def test_export_import_export_is_the_same_bytes(steps, policy):
         drive(a, steps, policy)
         first = exported(a)
         Path(folder, "a.jsonl").write_bytes(first)
-        store = open_store(b)
-        transfer.import_jsonl(store, Path(folder, "a.jsonl"))
-        store.close()
+        transfer.import_jsonl(b, Path(folder, "a.jsonl"))
         assert exported(b) == first
         same_answers((a, b), steps)
 

@@ -1,4 +1,5 @@
-"""Choosing among candidates: z-scores, the two-phase recall of MemRL, PUCT, and probabilities to sample from.
+"""Choosing among candidates: z-scores, the two-phase recall of MemRL, PUCT and UCT, and probabilities to sample
+from.
 
 Everything that samples returns the probability with which it sampled (the propensity), so that what was chosen can be
 evaluated without bias later.
@@ -96,19 +97,78 @@ def two_phase(
     return pool_rows[best], pool_rows, scores
 
 
-def puct(q_N: ArrayLike, prior_N: ArrayLike, n_N: ArrayLike, c: float = 1.25) -> np.ndarray:
-    """PUCT scores ``q + c prior sqrt(1 + sum n) / (1 + n)`` (Rosin 2011; AlphaZero form).
-
-    The 1 counts the parent's own visit, so that the prior decides before any child was tried.
+def puct(
+    q_N: ArrayLike, prior_N: ArrayLike, n_N: ArrayLike, c: float | np.ndarray = 1.25, *, parent: ArrayLike | None = None
+) -> np.ndarray:
+    """PUCT scores ``q + c prior sqrt(n_parent) / (1 + n)`` (Rosin 2011; AlphaZero form).
 
     Args:
-        q_N: value ``[N]`` of each child; on a scale like 0..1 or -1..1, ``c`` belongs to that scale.
-        prior_N: prior probability ``[N]``.
-        n_N: visits ``[N]``.
-        c: weight of the exploration term.
+        q_N: value ``[..., N]`` of each child; on a scale like 0..1 or -1..1, ``c`` belongs to that scale.
+        prior_N: prior probability ``[..., N]``.
+        n_N: visits ``[..., N]``.
+        c: weight of the exploration term; grows by ``puct_constant`` in AlphaZero. Broadcasts against the rest.
+        parent: visits of the parent, broadcasts too; by default ``1 + sum n``, where the 1 is the parent's own visit,
+            so that the prior decides before any child was tried. With 0 visits the values alone decide.
     """
     q, prior, n = (np.asarray(x, dtype=np.float64) for x in (q_N, prior_N, n_N))
-    return q + c * prior * np.sqrt(1.0 + n.sum()) / (1.0 + n)
+    visits = 1.0 + n.sum(-1, keepdims=True) if parent is None else np.asarray(parent, dtype=np.float64)
+    return q + c * prior * np.sqrt(visits) / (1.0 + n)
+
+
+def puct_constant(parent: ArrayLike, *, init: float = 1.25, base: float = 19652.0) -> np.ndarray:
+    """Weight of exploration ``ln((n_parent + base + 1) / base) + init`` (AlphaZero, Silver et al. 2018)."""
+    return np.log((np.asarray(parent, dtype=np.float64) + base + 1.0) / base) + init
+
+
+def uct(
+    q_N: ArrayLike, n_N: ArrayLike, parent: ArrayLike, *, weight: float = 2.0, fresh: float = math.inf
+) -> np.ndarray:
+    """UCT scores ``q + weight sqrt(ln n_parent / n)`` (Kocsis & Szepesvari 2006), ``[..., N]``.
+
+    Args:
+        q_N: mean value of each child.
+        n_N: visits.
+        parent: visits of the parent, broadcasts; counts at least 1.
+        weight: of exploration; 2 in rStar and MedS3.
+        fresh: score of a child without visits.
+    """
+    q, n = np.asarray(q_N, dtype=np.float64), np.asarray(n_N, dtype=np.float64)
+    log = np.log(np.maximum(np.asarray(parent, dtype=np.float64), 1.0))
+    return np.where(n > 0, q + weight * np.sqrt(log / np.maximum(n, 1.0)), fresh)
+
+
+def annealed(start: float, end: float, progress: float, how: str = "linear") -> float:
+    """A temperature (or a weight) on its way from ``start`` to ``end``; ``progress`` in 0..1.
+
+    ``linear``, ``exponential`` (both ends above 0) or ``constant``.
+
+    Raises:
+        BadInput: another schedule, or an end of the exponential one that is not above 0.
+    """
+    if how not in ("linear", "exponential", "constant") or (how == "exponential" and min(start, end) <= 0.0):
+        raise BadInput(
+            "no such schedule", got=(how, start, end),
+            expected="linear, constant, or exponential between positive ends", where="formulas.selection.annealed",
+        )  # fmt: skip
+    x = min(max(progress, 0.0), 1.0)
+    if how == "exponential":
+        return start * (end / start) ** x
+    return start if how == "constant" else start + (end - start) * x
+
+
+def mean_likelihoods(logps: Sequence[ArrayLike]) -> np.ndarray:
+    """Priors ``exp(mean log-probability a token)`` of candidates, normalised (TS-LLM): float64 ``[N]``.
+
+    Raises:
+        BadInput: a candidate without tokens, or with one whose log-probability is not known.
+    """
+    means = [float(np.mean(_vector(logp, "mean_likelihoods"))) if np.size(logp) else math.nan for logp in logps]
+    return softmax(_vector(means, "mean_likelihoods")) if means else np.zeros(0)
+
+
+def visit_policy(n_N: ArrayLike, temperature: float = 1.0) -> np.ndarray:
+    """Move probabilities ``n^(1/temperature)``, normalised: the policy of a finished search, float64 ``[..., N]``."""
+    return softmax(np.log(np.asarray(n_N, dtype=np.float64) + 1e-10), temperature)
 
 
 def softmax(x: ArrayLike, temperature: float = 1.0, axis: int = -1) -> np.ndarray:

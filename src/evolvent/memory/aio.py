@@ -34,6 +34,14 @@ class Abandoned:
     error: BaseException | None
 
 
+def _called(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """``function(…)``; a ``StopIteration`` is another error, as in a coroutine: none that awaits could get it."""
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError(f"{getattr(function, '__name__', 'the function')} raised StopIteration") from error
+
+
 def _awaited(
     verb: Callable[Concatenate[Memory, P], R],
 ) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]]:
@@ -114,7 +122,7 @@ class AsyncMemory:
         if self._last is not None:
             raise StoreError("the memory is closed", where=self.memory.path, do="open it again")
         context = contextvars.copy_context()  # so that tracing inside the memory finds its parent
-        job = self._thread.submit(context.run, function, self.memory, *args, **kwargs)
+        job = self._thread.submit(context.run, _called, function, self.memory, *args, **kwargs)
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:

@@ -11,6 +11,7 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
+from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
@@ -23,6 +24,13 @@ _ANSWERS = (
     "JOIN recall r ON r.seq = e.recall_id WHERE e.memory_id = m.seq AND e.rule <> 'ancestor' ORDER BY e.seq LIMIT 1) "
     "FROM (SELECT seq, kind, key_hash, body_hash, polarity, count(*) OVER (PARTITION BY kind, key_hash) AS answers "
     "FROM memory WHERE seq IN ({})) m WHERE m.answers > 1"
+)
+# how relevant each memory was at its newest outcomes, and the step that each of them took: newest first
+_STEPS = (
+    "SELECT m.seq, e.alpha, i.sim FROM memory m JOIN value_event e ON e.seq IN (SELECT x.seq FROM value_event x "
+    f"WHERE x.memory_id = {OF_VALUE} AND x.rule = 'shown' AND x.objective = ? AND x.stage = ? "
+    "ORDER BY x.seq DESC LIMIT 8) JOIN recall_item i ON i.recall_id = e.recall_id AND i.memory_id = m.seq "
+    "WHERE m.seq IN ({}) ORDER BY e.seq DESC"
 )
 _NO_ROWS: Iterable[tuple] = ()
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
@@ -136,7 +144,8 @@ class Records:
     """Records of candidates and of their sources: asked for when this is made, read when they are needed."""
 
     def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
-        policy, self.seqs, self._sources, self._answers = request.policy, list(seqs), None, _NO_ROWS
+        policy, self.seqs, self._sources = request.policy, list(seqs), None
+        self._answers = self._steps = _NO_ROWS
         self._told = bank.reward_range, request.k, request.frozen
         self._values = events.ask(db, seqs, policy.objective, request.stage)
         if rule_of(policy).sources and seqs:
@@ -146,6 +155,8 @@ class Records:
             )
         if rule_of(policy).rivals and seqs:
             self._answers = among(db, _ANSWERS, seqs)
+        if rule_of(policy).nearness and seqs:
+            self._steps = among(db, _STEPS, seqs, policy.objective, request.stage)
 
     def pool(self, found: Found) -> Candidates:
         """The candidates with their records, as a rule sees them."""
@@ -154,7 +165,17 @@ class Records:
         rows = [by_seq[seq] for seq in self.seqs]
         q_N = np.array([row.value.q for row in rows])
         newer, repeated = self._newer()
-        return Candidates(self.seqs, found.relevance, q_N, rows, sources, *self._told, newer, repeated)
+        return Candidates(
+            self.seqs, found.relevance, q_N, rows, sources, *self._told, newer, repeated, self._nearness()
+        )
+
+    def _nearness(self) -> dict[int, float]:
+        """Mean relevance at the newest outcomes of each memory, weighted as its value weighs them."""
+        told: dict[int, tuple[float, float, float]] = {}
+        for seq, step, relevance in self._steps:
+            left, weight, total = told.get(seq, (1.0, 0.0, 0.0))
+            told[seq] = (left * (1.0 - step), weight + left * step, total + left * step * relevance)
+        return {seq: total / weight for seq, (_, weight, total) in told.items() if weight > 0.0}
 
     def _newer(self) -> tuple[list[list[int]], frozenset[int]]:
         """By candidate, rows of newer answers to its question; and rows that a newer one repeats."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from heapq import merge
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from evolvent.formulas.causal import ArmSums, push_weighted
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
-from evolvent.memory.keys import OF_VALUE, OWN
+from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.store.engine import Connection, Store, among, marks
 
 
@@ -41,6 +38,12 @@ class Value(NamedTuple):
             ArmSums(self.wr_shown, self.w_shown, self.w2_shown),
             ArmSums(self.wr_omitted, self.w_omitted, self.w2_omitted),
         )
+
+    def share(self, of: float, q_init: float) -> Value:
+        """The value as if each outcome had counted that share of one, 0..1."""
+        sums = (of * x for x in self[2:-1])  # counts become sums of shares
+        rest = 1.0 - of
+        return Value._make((of * self.q + rest * q_init, of * self.carry + rest, *sums, self.n_credit))
 
 
 COLUMNS = (
@@ -215,188 +218,3 @@ class Entries:
             "sum_r = source_value.sum_r + excluded.sum_r",
             self._sources,
         )
-
-
-def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
-    """Voids that held when ``audit_seq`` was the newest line of the log: what its acts switched on, and not off.
-
-    Version 0.1.0 had ``undo`` beside rollback; what it switched holds. A revised outcome voids what it had given.
-    """
-    held: set[int] = set()
-    for (detail,) in store.rows(
-        "SELECT detail FROM audit WHERE scope_id = ? AND seq <= ? AND verb IN ('rollback', 'revise', 'undo') "
-        "ORDER BY seq",
-        (scope_id, audit_seq),
-    ):
-        told = json.loads(detail)
-        held |= set(told.get("on", ()))
-        held -= set(told.get("off", ()))
-    return held
-
-
-def _skipped(store: Store, scope_id: int, voids: set[int] | None) -> list[tuple[int, int]]:
-    """Ranges ``(from, to]`` of events that do not count, merged, in order; ``None``: those that hold now."""
-    rows = store.rows(
-        "SELECT seq, event_from, event_to, undone_at IS NULL FROM void WHERE scope_id = ? ORDER BY event_from",
-        (scope_id,),
-    )
-    merged: list[tuple[int, int]] = []
-    for seq, start, end, live in rows:
-        if live if voids is None else seq in voids:
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((start, end))
-    return merged
-
-
-def _bounds(store: Store, scope_id: int) -> tuple[float, float]:
-    row = store.row("SELECT name FROM scope WHERE scope_id = ?", (scope_id,))
-    lo, hi = store.meta_get(f"reward_range:{row[0]}") or (-math.inf, math.inf) if row else (-math.inf, math.inf)
-    return lo, hi
-
-
-# (memory, objective, stage): (*Value, the last event)
-Values = Mapping[tuple, tuple]
-_NO_EVENT = 1 << 62
-_ASKED = (
-    "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
-    "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
-    "JOIN memory m ON m.seq = e.memory_id"
-)
-
-
-def value_in(values: Values, key: tuple, q_init: float) -> Value:
-    """A value that ``replay`` gave; without events the memory's start."""
-    return Value(*values[key][:-1]) if key in values else Value(q_init)
-
-
-def _in_order(store: Store, scope_id: int, last: int) -> Iterator[tuple[int, tuple]]:
-    """``(place, event)`` of a scope: by number, but what a revised outcome gives takes the place of what it gave."""
-    placed = store.rows(
-        f"SELECT o.place, x.* FROM ({_ASKED}) x JOIN value_event v ON v.seq = x.seq JOIN outcome o "
-        "ON o.outcome_id = v.outcome_id WHERE o.scope_id = ? AND o.place IS NOT NULL AND x.seq <= ? "
-        "ORDER BY o.place, x.seq",
-        (scope_id, last),
-    )
-    moved = {row[1] for row in placed}
-    pieces = store.chunks(f"{_ASKED} WHERE m.scope_id = ? AND e.seq <= ? ORDER BY e.seq", (scope_id, last))
-    others = ((row[0], row) for piece in pieces for row in piece if row[0] not in moved)
-    return merge(others, ((place, tuple(row)) for place, *row in placed), key=lambda it: (it[0], it[1][0]))
-
-
-def replay(
-    store: Store, scope_id: int, *, upto: int | None = None, voids: set[int] | None = None, before: int | None = None
-) -> tuple[dict[tuple, tuple], dict[tuple, tuple]]:
-    """What ``value`` and ``source_value`` of a scope must hold, from the events that count. Reads only.
-
-    Args:
-        store: the store.
-        scope_id: the scope.
-        upto: the last event that counts; default: the newest.
-        voids: ranges that are left out; default: those that hold now.
-        before: only events whose place is before this one.
-
-    Returns:
-        ``({(memory, objective, stage): (*Value, updated_seq)}, {(scope, source, objective, stage): (n, sum_r)})``.
-    """
-    values: dict[tuple, tuple] = {}
-    sources: dict[tuple, tuple] = {}
-    skipped, bounds = _skipped(store, scope_id, voids), _bounds(store, scope_id)
-    starts = [start for start, _ in skipped]
-    for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, _NO_EVENT if upto is None else upto):
-        if before is not None and place >= before:
-            break
-        at = bisect_left(starts, seq) - 1
-        if at >= 0 and seq <= skipped[at][1]:
-            continue
-        e = Event(*columns)
-        key = (e.memory, e.objective, e.stage)
-        old = value_in(values, key, q_init)
-        new = apply(old, e, bounds)
-        values[key] = (*new, seq)
-        n, total = source_change(old, new, q_init)
-        if (n, total) != (0, 0.0):
-            had = sources.get((scope_id, source, e.objective, e.stage), (0.0, 0.0))
-            sources[scope_id, source, e.objective, e.stage] = (had[0] + n, had[1] + total)
-    return values, sources
-
-
-def differing(store: Store, scope_id: int) -> set[tuple]:
-    """Rows of ``value`` and ``source_value`` that should be and are not, or are and should not be. Reads only."""
-    return _differing(store, scope_id, *replay(store, scope_id))
-
-
-def _differing(store: Store, scope_id: int, values: dict[tuple, tuple], sources: dict[tuple, tuple]) -> set[tuple]:
-    expected = {(*key, *row) for key, row in values.items()} | {(*key, *row) for key, row in sources.items()}
-    return expected ^ _snapshot(store, scope_id)
-
-
-def rebuild(store: Store, scope_id: int) -> int:
-    """Recompute every value of a scope from its events; returns how many rows were wrong."""
-    with store.write() as db:
-        values, sources = replay(store, scope_id)
-        wrong = _differing(store, scope_id, values, sources)
-        if wrong:
-            db.execute("DELETE FROM value WHERE memory_id IN (SELECT seq FROM memory WHERE scope_id = ?)", (scope_id,))
-            db.execute("DELETE FROM source_value WHERE scope_id = ?", (scope_id,))
-            db.executemany(
-                f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)})",
-                [(*key, *row) for key, row in values.items()],
-            )
-            db.executemany(
-                "INSERT INTO source_value(scope_id, source, objective, stage, n, sum_r) VALUES(?,?,?,?,?,?)",
-                [(*key, *row) for key, row in sources.items()],
-            )
-    return len(wrong)
-
-
-def _snapshot(store: Store, scope_id: int) -> set[tuple]:
-    values = store.rows(
-        f"SELECT v.memory_id, v.objective, v.stage, {', '.join('v.' + c for c in COLUMNS.split(', '))}, v.updated_seq "
-        "FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ?",
-        (scope_id,),
-    )
-    return set(values) | set(
-        store.rows(
-            "SELECT scope_id, source, objective, stage, n, sum_r FROM source_value WHERE scope_id = ?", (scope_id,)
-        )
-    )
-
-
-def rebuilt(store: Store, scope_id: int) -> dict[tuple[int, str, str], tuple[float, float]]:
-    """``rebuild``, and what it changed: ``{(memory, objective, stage): (q before, q after)}``."""
-    sql = (
-        "SELECT v.memory_id, v.objective, v.stage, v.q, m.q_init FROM value v JOIN memory m ON m.seq = v.memory_id "
-        "WHERE m.scope_id = ?"
-    )
-    with store.write():
-        before = {row[:3]: row[3:] for row in store.rows(sql, (scope_id,))}
-        rebuild(store, scope_id)
-        after = {row[:3]: row[3:] for row in store.rows(sql, (scope_id,))}
-    changed: dict[tuple[int, str, str], tuple[float, float]] = {}
-    for key in before.keys() | after.keys():
-        start = (before.get(key) or after[key])[1]  # a value without events is at its start
-        was, now = before.get(key, (start,))[0], after.get(key, (start,))[0]
-        if was != now:
-            changed[key] = (was, now)
-    return changed
-
-
-class Point(NamedTuple):
-    """The newest memory, value event and line of the log that a moment could see; ``label`` says which moment."""
-
-    label: str
-    memory: int
-    event: int
-    audit: int
-
-
-def as_of(store: Store, scope_id: int, seen: Point, objective: str, stage: str) -> dict[int, float]:
-    """Values as a moment saw them, of the memories it could see; those without an event by then are at their start."""
-    values, _ = replay(store, scope_id, upto=seen.event, voids=voids_at(store, scope_id, seen.audit))
-    rows = store.rows(
-        f"SELECT m.seq, m.q_init, {OF_VALUE} FROM memory m WHERE scope_id = ? AND seq <= ? AND {OWN} ORDER BY seq",
-        (scope_id, seen.memory),
-    )
-    return {seq: values.get((root, objective, stage), (start,))[0] for seq, start, root in rows}

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, keys, lift
+from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.store.engine import Store, among, marks
+from evolvent.memory.text import clean_word
 
 _PIECE = 500
+_FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
 _NOW = "now()"
 # what a status means, as a condition on table m
 _STATUS = {
@@ -47,7 +49,7 @@ def items_of(
     bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
 ) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and status not in _STATUS:
+    if status is not None and (not isinstance(status, str) or status not in _STATUS):
         raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUS)}", where="items")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
@@ -170,8 +172,8 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
             "FROM recall_item WHERE memory_id = ?",
             (seq,),
         )[0],
-        "parents": _relatives(bank, "SELECT parent, relation FROM provenance WHERE child = ? ORDER BY parent", seq),
-        "children": _relatives(bank, "SELECT child, relation FROM provenance WHERE parent = ? ORDER BY child", seq),
+        "parents": _relatives(bank, seq, "parent", "child"),
+        "children": _relatives(bank, seq, "child", "parent"),
         "audit": [
             {"id": f"a{number}", "verb": verb, "at": at, **json.loads(detail)}
             for number, verb, detail, at in store.rows(
@@ -198,8 +200,9 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
     return told
 
 
-def _relatives(bank: Bank, sql: str, seq: int) -> list[dict[str, str]]:
-    return [{"id": memory_id(other), "relation": relation} for other, relation in bank.store.rows(sql, (seq,))]
+def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, str]]:
+    rows = bank.store.rows(f"SELECT {other}, relation FROM provenance WHERE {this} = ? ORDER BY 1, 2", (seq,))
+    return [{"id": memory_id(row), "relation": relation} for row, relation in rows]
 
 
 def _memory_text(d: dict[str, Any]) -> str:
@@ -242,12 +245,15 @@ def _memory_text(d: dict[str, Any]) -> str:
 
 
 def values_as_of(bank: Bank, recalled: Recall | str, objective: str) -> dict[str, float]:
-    """Value of every memory that a receipt could see, as it was then."""
+    """Value of every memory that a receipt could see, as it was then; of what was erased since, none is left."""
     number = bank.receipt_seq(recalled, "values_as_of")
+    clean_word(objective, what="an objective", where="values_as_of")
     row = bank.store.row("SELECT stage FROM recall WHERE seq = ?", (number,))
     assert row is not None
-    found = events.as_of(bank.store, bank.scope_id, when.moment(bank, receipt_id(number)), objective, row[0])
-    return {memory_id(seq): q for seq, q in found.items()}
+    found = replay.as_of(bank.store, bank.scope_id, when.moment(bank, receipt_id(number)), objective, row[0])
+    erased = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? AND status = 'erased'", (bank.scope_id,))
+    gone = {seq for (seq,) in erased}
+    return {memory_id(seq): q for seq, q in found.items() if seq not in gone}
 
 
 # ---------------------------------------------------------------------------------------------------- one receipt
@@ -284,8 +290,8 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     data["pool"] = [{**row, "similarity": cosines.get(row["id"])} for row in data["pool"]]
     for row in data["pool"] + data["changes"]:
         row["id"] = memory_id(row["id"])
-    for row in data["outcomes"] + data["changes"]:
-        row["counts"] = bool(row["counts"])
+    for row in (data, *data["pool"], *data["outcomes"], *data["changes"]):
+        row |= {name: bool(row[name]) for name in _FLAGS & row.keys()}  # SQLite has 0 and 1
     return Explanation(data["id"], data, _recall_text(data))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from evolvent.core.errors import StoreError
+from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.bank import Bank
 from evolvent.memory.text import clean_word
 
@@ -43,4 +44,9 @@ def get(bank: Bank, name: str) -> Any:
 def put(bank: Bank, name: str, value: Any) -> None:
     """Keep a value under a name."""
     bank.check_scope()
-    bank.store.meta_set(_place(bank, name), value)
+    place = _place(bank, name)
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise BadInput("that is no JSON value", got=value, where=f"meta_set({name!r})") from error
+    bank.store.meta_set(place, value)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import events, explain, kept, ledger, recall, settle, write
+from evolvent.memory import explain, kept, ledger, recall, replay, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
@@ -22,6 +22,7 @@ from evolvent.memory.opening import as_embedder, open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
+from evolvent.memory.text import listed
 
 
 class Memory:
@@ -217,14 +218,16 @@ class Memory:
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
-        return settle.settle(self.bank, [outcome_of(self.bank, row) for row in rows])
+        every = listed(rows, what="rows", expected="a sequence of mappings", where="settle_many")
+        return settle.settle(self.bank, [outcome_of(self.bank, row) for row in every])
 
     def credit(self, episodes: Sequence[Episode], objective: str = "success") -> Ledger:
         """What the memories shown in recorded episodes earned when their receipts were settled (level "memory").
 
         Not scored where nothing was settled; voided credit does not count. ``BadInput``: receipts of another store.
         """
-        return ledger.settled(self.bank, episodes, objective)
+        every = listed(episodes, what="episodes", expected="a sequence of Episodes", where="credit")
+        return ledger.settled(self.bank, every, objective)
 
     def remember(
         self,
@@ -255,7 +258,8 @@ class Memory:
             merge: equal bodies of one kind and metadata merge, found by all keys, when their keys' cosine reaches
                 this; None: never.
             supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
-            metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16 kB of JSON at most.
+            metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16,384 bytes of
+                JSON at most.
             expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
 
         Raises:
@@ -319,7 +323,7 @@ class Memory:
 
     def rebuild_values(self) -> int:
         """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""
-        return events.rebuild(self.bank.store, self.bank.scope_id)
+        return replay.rebuild(self.bank.store, self.bank.scope_id)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -378,6 +382,7 @@ class Memory:
         """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
 
         All its versions and keys go, and what quotes it; a tombstone without content stays; see ``maintenance.erase``.
+        Erasing once more changes nothing.
 
         Raises:
             BadInput: unknown memory, or inside ``transaction()``.

@@ -25,7 +25,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.store.engine import Store
 from evolvent.memory.text import clean_text, clean_word
 
-MAX_CHARS = 16_384  # of the JSON of one memory
+MAX_BYTES = 16_384  # of the JSON of one memory, as UTF-8
 Scalar: TypeAlias = str | int | float | bool
 Filter: TypeAlias = Mapping[str, Scalar | Mapping[str, Any]]
 
@@ -46,9 +46,9 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
         raise BadInput("metadata is not a mapping", got=type(metadata).__name__, expected="{name: value}", where=where)
     clean = {clean_word(name, what="a field", where=where): _value(name, metadata[name], where) for name in metadata}
     text = json.dumps(clean, sort_keys=True, ensure_ascii=False)
-    if len(text) > MAX_CHARS:
+    if (size := len(text.encode())) > MAX_BYTES:
         do = "keep large things outside, and say in the metadata where"
-        got, expected = f"{len(text):,} characters of JSON", f"at most {MAX_CHARS:,}"
+        got, expected = f"{size:,} bytes of JSON", f"at most {MAX_BYTES:,}"
         raise BadInput("metadata is too long", got=got, expected=expected, where=where, do=do)
     return text
 
@@ -61,7 +61,7 @@ def _value(name: str, value: Any, where: str) -> Any:
 
 def _scalar(name: str, value: Any, where: str) -> Scalar:
     if isinstance(value, str):
-        return clean_text(value, what=f"field {name!r}", where=where, limit=MAX_CHARS, empty=True)
+        return clean_text(value, what=f"field {name!r}", where=where, limit=MAX_BYTES, empty=True)
     if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from evolvent.memory.items import Recall, receipt_id
 from evolvent.memory.text import clean_text, clean_word, finite
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
+_HUGE = 1e300  # what an invalid outcome reports is no number beyond that
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,9 @@ class Outcome:
 def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     """Check one row of ``settle_many``."""
     known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight")
-    unknown = [name for name in row if name not in known]
-    if unknown or "recalled" not in row or "reward" not in row:
-        expected = f"recalled, reward and any of {known[2:]}"
-        raise BadInput("not an outcome", got=sorted(row), expected=expected, where="settle_many")
+    if not isinstance(row, Mapping) or not {"recalled", "reward"} <= set(row) <= set(known):
+        got, expected = list(row) if isinstance(row, Mapping) else row, f"recalled, reward and any of {known[2:]}"
+        raise BadInput("not an outcome", got=got, expected=expected, where="settle_many")
     recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
     number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
     where, valid, reward = f"settle({receipt_id(number)!r})", bool(row.get("valid", True)), row["reward"]
@@ -49,10 +48,10 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     clean_word(objective, what="an objective", where=where)
     if valid:
         lo, hi = bank.reward_range
-        reward = finite(math.nan if reward is None else reward, what="reward", where=where, lo=lo, hi=hi)
+        reward = finite(reward, what="reward", where=where, lo=lo, hi=hi)
     else:
         # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
-        reward = float(reward) if isinstance(reward, (int, float)) and math.isfinite(reward) else None
+        reward = float(reward) if isinstance(reward, int | float) and abs(reward) < _HUGE else None
     action = row.get("action")
     action = clean_text(action, what="the action", where=where, empty=True) if action else None
     key = row.get("idempotency_key")

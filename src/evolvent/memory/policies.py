@@ -95,6 +95,7 @@ class Rule:
     sources: bool
     bodies: bool
     rivals: bool
+    nearness: bool
 
 
 def rule_of(policy: Policy) -> Rule:
@@ -114,7 +115,7 @@ def _rule(kind: type[Policy]) -> Rule:
     candidates = getattr(module, "CANDIDATES", "near")
     if candidates not in ("near", "any", "none"):
         raise BadInput("unknown candidates", got=candidates, expected="near, any or none", where=module.__name__)
-    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals")}
+    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals", "nearness")}
     return Rule(module=module, rank=module.rank, candidates=candidates, **told)
 
 

@@ -20,8 +20,8 @@ from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.rule import Candidates, Ranking
-from evolvent.memory.store.engine import Connection, Subset, among, marks, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash
+from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, listed
 
 
 @dataclass
@@ -48,8 +48,7 @@ def requests_of(
     is_test: bool = False,
 ) -> list[Request]:  # fmt: skip
     """Check the arguments of recalls, which are the same for all tasks."""
-    if isinstance(tasks, str):
-        raise BadInput("tasks is a single text", got=tasks, expected="a sequence of texts", where="recall_many")
+    tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
     if chosen.gate is None:
         chosen = replace(chosen, gate=gate_of(bank.embedder))
@@ -57,8 +56,8 @@ def requests_of(
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
     clean_word(stage, what="a stage", where="recall")
-    if isinstance(kinds, str):
-        raise BadInput("kinds is a single text", got=kinds, expected="a sequence, e.g. ['case']", where="recall")
+    if kinds is not None:
+        kinds = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where="recall")
     if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 63):
         raise BadInput("seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall")
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
@@ -131,9 +130,8 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         found = [each.found(bank) for each in asked]
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
-            newest = db.execute(
-                f"SELECT (SELECT coalesce(max(seq), 0) FROM recall), {events.NEWEST}, "
-                "(SELECT coalesce(max(seq), 0) FROM audit)"
+            last_numbers = db.execute(
+                f"SELECT {newest('recall')}, {events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
             )
             told = _told(db, bank, asked, found)
             if bank.index.catch_up():
@@ -141,7 +139,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
                 asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
                 found = [each.found(bank) for each in asked]
                 told = _told(db, bank, asked, found)
-            last, *moment = newest.fetchone()
+            last, *moment = last_numbers.fetchone()
             return [
                 _written(db, bank, last + place, each, one, *moment, *about)
                 for place, (each, one, about) in enumerate(zip(asked, found, told, strict=True), start=1)
@@ -308,11 +306,9 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted", (number,)
         ).fetchall()
         offered = {memory_id(seq): seq for seq, _ in rows}
-        if isinstance(ids, str):
-            raise BadInput("ids is a single text", got=ids, expected="a sequence of ids", where=where)
-        names = list(offered) if ids is None else list(dict.fromkeys(ids))
+        names = list(offered) if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
         for name in names:
-            if name not in offered:
+            if not isinstance(name, str) or name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall",
                     code="not_handed_out",

@@ -15,6 +15,7 @@ and, where it needs them,
 - ``CANDIDATES = "near" | "any" | "none"``: compared with the task (default), drawn at random, or nothing is shown;
 - ``SOURCES = True``: candidates come with the track records of their sources;
 - ``RIVALS = True``: candidates come with newer answers to the same question;
+- ``NEARNESS = True``: candidates come with how relevant they were where their outcomes come from;
 - ``RETIRED``: settings that receipts may still name and that mean nothing any more;
 - ``BODIES = True``: credit is told how much of the action each shown memory answers for.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +54,7 @@ class Candidates(NamedTuple):
     # by candidate, rows of those written under its key and kind after it had been tried; empty: not asked for
     newer: Sequence[Sequence[int]] = ()
     repeated: frozenset[int] = frozenset()  # rows of which one of those says the same
+    nearness: Mapping[Id, float] = MappingProxyType({})  # by id: how relevant it was at the outcomes in its value
 
 
 class Ranking(NamedTuple):

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from evolvent.formulas.values import ancestor_depths
-from evolvent.memory import events, lift
+from evolvent.memory import events, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
@@ -178,7 +178,7 @@ def row_of(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int, place:
 
 
 def credit(
-    db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries, then: events.Values | None = None
+    db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries, then: replay.Values | None = None
 ) -> dict[int, list[ValueChange]]:
     """Enter what valid outcomes change; returns it by outcome. ``then``: the values they meet, if not those of now."""
     due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
@@ -195,7 +195,7 @@ def credit(
     asked = {at: events.ask(db, ids, *at) for at, ids in wanted.items()}
     values = {at: events.loaded(rows) for at, rows in asked.items()}
     if then is not None:
-        values = {at: {m: known._replace(value=events.value_in(then, (m, *at), known.q_init))
+        values = {at: {m: known._replace(value=replay.value_in(then, (m, *at), known.q_init))
                        for m, known in rows.items()} for at, rows in values.items()}  # fmt: skip
     texts: dict[int, str] = dict(bodies)
     told = {}

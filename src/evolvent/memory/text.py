@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
+from typing import TypeVar
+
+import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.secrets import mask_secrets
 
+T = TypeVar("T")
 MAX_KEY_CHARS = 100_000
 MAX_BODY_CHARS = 2_000_000
 
@@ -58,25 +63,33 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
     return word
 
 
+def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list[T]:
+    """Several values as a list; ``BadInput`` for a single text, and for what does not hold several."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        kind = "is a single text" if isinstance(values, str | bytes) else "cannot be gone through"
+        raise BadInput(f"{what} {kind}", got=values, expected=expected, where=where)
+    return list(values)
+
+
 def content_hash(text: str) -> str:
     """The address of a text: the first 128 bits of its SHA-256, as 32 hex digits."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 
 
 def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: float = math.inf) -> float:
-    """``value`` as a float; ``BadInput`` when it is no number, NaN, infinite or outside ``lo..hi``."""
+    """``value`` as a float; ``BadInput`` unless it is a number (no text, no truth value) in ``lo..hi``."""
+    expected = f"a finite number in {lo:g}..{hi:g}"
+    do = "an outcome that could not be measured is settled with valid=False" if what == "reward" else ""
     try:
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise TypeError("float() would take it")
         number = float(value)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"{what} is not a number", got=value, expected="a finite number", where=where,
-                       code="out_of_range") from error  # fmt: skip
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(
+            f"{what} is not a number", got=value, expected=expected, where=where, do=do, code="out_of_range"
+        ) from error
     if not math.isfinite(number) or not lo <= number <= hi:
         raise BadInput(
-            f"{what} is out of range",
-            code="out_of_range",
-            got=number,
-            expected=f"a finite number in {lo:g}..{hi:g}",
-            where=where,
-            do="an outcome that could not be measured is settled with valid=False" if what == "reward" else "",
+            f"{what} is out of range", got=number, expected=expected, where=where, do=do, code="out_of_range"
         )
     return number

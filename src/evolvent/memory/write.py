@@ -16,7 +16,7 @@ from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.store.engine import Connection, audit, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite, listed
 
 _NOTHING: Mapping[str, Any] = {}
 POLARITIES = ("success", "failure", "mixed", "neutral")
@@ -47,11 +47,9 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     """Check one row of ``remember_many``."""
     known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes", "metadata",
              "expires")  # fmt: skip
-    unknown = [name for name in row if name not in known]
-    if unknown or "key" not in row or "body" not in row:
-        raise BadInput(
-            "not a memory", got=sorted(row), expected=f"key, body and any of {known[2:]}", where="remember_many"
-        )
+    if not isinstance(row, Mapping) or not {"key", "body"} <= set(row) <= set(known):
+        got = list(row) if isinstance(row, Mapping) else row
+        raise BadInput("not a memory", got=got, expected=f"key, body and any of {known[2:]}", where="remember_many")
     draft = _draft(
         bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
         source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
@@ -67,14 +65,9 @@ def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[in
         number = bank.receipt_seq(parents, where)
         rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
         return [row[0] for row in rows], number
-    if isinstance(parents, str):
-        raise BadInput(
-            "parents is a single text",
-            got=parents,
-            expected="a Recall, a receipt's id or a sequence of memory ids",
-            where=where,
-        )
-    return list(dict.fromkeys(bank.owner_seq(p, where) for p in parents)), None
+    expected = "a Recall, a receipt's id or a sequence of memory ids"
+    ids = listed(parents, what="parents", expected=expected, where=where)
+    return list(dict.fromkeys(bank.owner_seq(p, where) for p in ids)), None
 
 
 def _draft(
@@ -103,6 +96,7 @@ def _draft(
 
 def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Check, embed and write rows of ``remember_many`` (one transaction)."""
+    rows = listed(rows, what="rows", expected="a sequence of mappings", where="remember_many")
     with bank.store.session():
         drafts = [_draft_of(bank, row) for row in rows]
     vectors = bank.vectors({d.key_hash: d.key for d in drafts})
@@ -210,7 +204,8 @@ def _check_active(db: Connection, seq: int, where: str) -> None:
     if status != "active":
         raise BadInput(
             "only an active memory can be replaced by a newer one", got=f"{memory_id(seq)} is {status}", where=where,
-            do=f"take {memory_id(newer)} instead" if newer else "restore it first, or write a new memory",
+            do=f"take {memory_id(newer)} instead" if newer else "write a new memory, or restore this one first"
+            if status != "erased" else "write a new memory",
         )  # fmt: skip
 
 

@@ -136,12 +136,15 @@ def nonsense_is_refused_and_nothing_written(factory: Factory) -> None:
     with make(factory) as memory:
         memory.remember("task one", "body")
         r, before = memory.recall("task one"), values(memory)
-        for reward in (math.nan, math.inf, -math.inf, 1.5, -0.1, None, "good"):
+        for reward in (math.nan, math.inf, -math.inf, 1.5, -0.1, None, "good", "1", b"1", True, np.True_, 10**400):
             with refused(f"reward {reward}"):
                 memory.settle(r, reward)  # type: ignore[arg-type]
         for receipt in ("r999", "m1", "7", "", "r1x", "r" * 30):
             with refused(f"receipt {receipt!r}"):
                 memory.settle(receipt, 1.0)
+        for weight in ("1", True, None):
+            with refused(f"weight {weight!r}"):
+                memory.settle(r, 1.0, weight=weight)  # type: ignore[arg-type]
         with refused("a source nobody knows"):
             memory.settle(r, 1.0, source="gossip")
         with refused("a child nobody knows"):

@@ -157,7 +157,14 @@ def what_is_erased_is_gone(factory: Factory) -> None:
         after = {item.id: (item.value, item.n) for item in memory.items(None)}
         assert {k: v for k, v in after.items() if k != a} == {k: v for k, v in before.items() if k != a}
         assert verify(memory) == [] and memory.rebuild_values() == 0
-        memory.restore([a], "it comes back?")
+        assert a not in memory.values_as_of(receipts[0])
+        for verb in (memory.restore, memory.quarantine, lambda ids, why: memory.archive(ids[0], why)):
+            try:
+                verb([a], "it comes back?")
+            except BadInput as error:
+                assert error.code == "erased", error
+            else:
+                raise AssertionError("what was erased was mended")
         memory.rollback(r, "it comes back?")
         assert memory.get(a).status == "erased" and memory.erase(a, "again").nothing
         memory.settle(receipts[3], 1.0)
@@ -195,6 +202,21 @@ def events_get_no_number_twice(factory: Factory) -> None:
         memory.settle(memory.recall("task one"), 1.0)
         assert memory.get(b).n == 1 and memory.get(b).value != start, "its event fell into an old void"
         assert memory.rebuild_values() == 0 and verify(memory) == []
+
+
+def a_dropped_scope_gives_no_number_back(factory: Factory) -> None:
+    """Who still holds a receipt or a memory of it meets nothing else, also where a scope of that name is made again."""
+    with make(factory, name="b") as other, make(factory, name="b", scope="gone") as memory:
+        other.remember("task one", "one")
+        a, r = memory.remember("task one", "one"), memory.recall("task one")
+        other.drop_scope("gone", "why")
+    with make(factory, name="b", scope="gone") as memory:
+        b, again = memory.remember("task one", "another"), memory.recall("task one")
+        assert (a, r.id) != (b, again.id) and a != b and r.id != again.id
+        for verb in (lambda: memory.settle(r, 1.0), lambda: memory.get(a)):
+            with refused("what a dropped scope had"):
+                verb()
+        assert verify(memory) == []
 
 
 def a_dropped_scope_is_gone(factory: Factory) -> None:
@@ -291,6 +313,7 @@ CHECKS = (
     a_text_that_others_say_stays_theirs,
     events_get_no_number_twice,
     a_dropped_scope_is_gone,
+    a_dropped_scope_gives_no_number_back,
     a_revised_outcome_gives_what_it_would_have_given,
     only_a_settled_outcome_is_revised,
     an_outcome_may_count_less,

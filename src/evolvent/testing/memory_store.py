@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -331,6 +332,42 @@ def a_transaction_is_all_or_nothing(factory: Factory) -> None:
         assert memory.meta_get("position") == 6 and len(memory.recall("task two").items) == 2
 
 
+def arguments_of_another_kind_are_refused(factory: Factory) -> None:
+    """Whatever is given for a sequence, a mapping, a name or a count: an error of ours, and nothing is written."""
+    things: list[Any] = [None, 5, True, 1.5, "one text", b"x", {"a": 1}, [None], [[]], object(), 1 << 200, "\ud800"]
+    with make(factory) as memory:
+        memory.remember("task one", "one")
+        r = memory.recall("task one")
+        verbs: dict[str, Callable[[Any], object]] = {
+            "recall_many": memory.recall_many,
+            "settle_many": memory.settle_many,
+            "remember_many": memory.remember_many,
+            "kinds": lambda x: memory.recall("task", kinds=x),
+            "shown": lambda x: memory.shown(r, x),
+            "parents": lambda x: memory.remember("task", "body", parents=x),
+            "quarantine": lambda x: memory.quarantine(x, "why"),
+            "restore": lambda x: memory.restore(x, "why"),
+            "status": memory.items,
+            "objective": lambda x: memory.values_as_of(r, x),
+            "keep": lambda x: memory.compact(keep=x),
+            "scope": lambda x: memory.drop_scope(x, "why"),
+            "credit": lambda x: memory.credit([] if isinstance(x, list | dict) else x),
+            "meta_set": lambda x: memory.meta_set("name", {"a": x}),
+        }
+        before = memory.items(None)
+        for name, verb in verbs.items():
+            for thing in things:
+                try:
+                    verb(thing)  # some of them are no nonsense here
+                except BadInput as error:
+                    assert str(error).strip(), name
+        assert [(i.key, i.status, i.value) for i in memory.items(None)] == [(i.key, i.status, i.value) for i in before]
+        assert verify(memory) == []
+        for given in things[:5]:
+            with refused(f"recall_many({given!r})"):
+                memory.recall_many(given)
+
+
 CHECKS = (
     the_same_lesson_is_kept_once,
     a_better_body_supersedes_and_history_stays,
@@ -347,4 +384,5 @@ CHECKS = (
     another_embedder_is_refused,
     a_store_reopens_as_it_was,
     a_transaction_is_all_or_nothing,
+    arguments_of_another_kind_are_refused,
 )

@@ -193,7 +193,7 @@ def metadata_is_part_of_what_is_said(factory: Factory) -> None:
         assert memory.remember("task one", "body", metadata={"b": 2}) != a != memory.remember("task one", "body")
         assert memory.get(memory.remember("task two", secret, metadata={"n": secret})).metadata == {"n": "[secret]"}
         bad: list[Any] = [[1], "x", {"a": None}, {"a": float("nan")}, {"a": {"b": 1}}, {"": 1}, {1: 2}, {"a": [[1]]},
-                          {"a": 1 << 63}, {"a": "x" * 20_000}, {"a": object()}]  # fmt: skip
+                          {"a": 1 << 63}, {"a": "x" * 20_000}, {"a": "ü" * 9_000}, {"a": object()}]  # fmt: skip
         for given in bad:
             with refused(f"metadata {given!r:.40}"):
                 memory.remember("task", "never", metadata=given)

@@ -263,6 +263,16 @@ def test_errors_pass_through(memory):
     asyncio.run(main())
 
 
+def test_stop_iteration_reaches_the_caller(memory):
+    """No future can hold it: the caller would wait for ever."""
+
+    async def main():
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await asyncio.wait_for(AsyncMemory(memory).run(lambda _: next(iter(()))), PATIENCE_S)
+
+    asyncio.run(main())
+
+
 def test_a_group_of_verbs_is_one_commit(memory):
     def both(memory, body):
         with memory.transaction():

@@ -8,7 +8,6 @@ from evolvent.cli.memory.verify import verify
 from evolvent.memory import keys
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.memory import Memory
-from evolvent.memory.store.opening import open_store
 
 ANGLES = {"north": 0.0, "a little east": 8.0, "east of north": 30.0, "north-east": 50.0, "east": 90.0}
 
@@ -70,10 +69,8 @@ def test_a_copy_has_all_keys(tmp_path):
         a = memory.remember("north", "wear a hat")
         memory.remember("east", "wear a hat", merge=0.0)
         memory.settle(memory.recall("east"), 1.0, source="tests")
-        store = open_store(tmp_path / "b.db")
         transfer.export_jsonl(memory.bank.store, tmp_path / "a.jsonl")
-        transfer.import_jsonl(store, tmp_path / "a.jsonl")
-        store.close()
+        transfer.import_jsonl(tmp_path / "b.db", tmp_path / "a.jsonl")
         memory.compact(keep=0)
         with opened(tmp_path / "b.db") as copy:
             assert copy.items(None) == memory.items(None) and keys_of(copy, a) == keys_of(memory, a)

@@ -1,5 +1,6 @@
 """What is masked, what is left alone, and what is refused."""
 
+import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput
@@ -125,8 +126,8 @@ def test_text_and_number_checks():
     for bad in (None, 3, b"a", "", "\t", "a\x00", "\udc80", "x" * 11):
         with pytest.raises(BadInput):
             clean_text(bad, what="x", where="t", limit=10)
-    assert finite(True, what="x", where="t") == 1.0 and finite("0.5", what="x", where="t") == 0.5
-    for bad in (None, "x", float("nan"), float("inf"), 2.0):
+    assert finite(1, what="x", where="t") == 1.0 and finite(np.float32(0.5), what="x", where="t") == 0.5
+    for bad in (None, "x", "0.5", b"1", True, np.True_, 10**400, float("nan"), float("inf"), 2.0):
         with pytest.raises(BadInput):
             finite(bad, what="x", where="t", lo=0.0, hi=1.0)
     assert content_hash("a") != content_hash("b") and len(content_hash("é🚀")) == 32

@@ -3,6 +3,7 @@
 import io
 import json
 import tracemalloc
+from contextlib import closing
 
 import pytest
 
@@ -42,13 +43,15 @@ def export(store, tmp_path):
 
 
 def refused(source, target, match):
-    """The import fails, and the target is as empty as before."""
-    store = open_store(target)
+    """The import fails; a store that was there is as empty as before, and none is left where none was."""
     with pytest.raises(StoreError, match=match):
-        transfer.import_jsonl(store, source)
-    for table in schema.layout():
-        assert store.rows(f"SELECT * FROM {table.name}") == []
-    store.close()
+        transfer.import_jsonl(target.with_suffix(".new"), source)
+    assert not list(target.parent.glob("*.new*"))
+    with closing(open_store(target)) as store:
+        with pytest.raises(StoreError, match=match):
+            transfer.import_jsonl(target, source)
+        for table in schema.layout():
+            assert store.rows(f"SELECT * FROM {table.name}") == []
 
 
 def test_an_export_holds_every_row_and_is_stable(store, export, tmp_path):
@@ -85,9 +88,7 @@ def test_any_change_changes_the_digest(store):
 
 
 def test_an_imported_memory_goes_on(store, export, tmp_path):
-    target = open_store(tmp_path / "b.db")
-    told = transfer.import_jsonl(target, export)
-    target.close()
+    told = transfer.import_jsonl(tmp_path / "b.db", export)
     assert told.digest == transfer.digest(store)
     with Memory(tmp_path / "b.db", policy="memlift") as copy, Memory(tmp_path / "a.db", policy="memlift") as old:
         assert copy.embedder.id == "hash:32" and copy.items(None) == old.items(None)
@@ -100,15 +101,14 @@ def test_an_imported_memory_goes_on(store, export, tmp_path):
 def test_every_flipped_byte_is_noticed(export, tmp_path):
     data = bytearray(export.read_bytes())
     where = range(0, len(data), len(data) // 40)
-    target = open_store(tmp_path / "b.db")
+    target = tmp_path / "b.db"
     for i in [*where, len(data) - 2]:
         data[i] ^= 1
         (tmp_path / "bad.jsonl").write_bytes(data)
         with pytest.raises(StoreError, match=r"damaged|not the export|another version|cut off"):
             transfer.import_jsonl(target, tmp_path / "bad.jsonl")
         data[i] ^= 1
-    assert target.rows("SELECT * FROM meta") == []
-    target.close()
+    assert not target.exists()
 
 
 def test_what_is_no_whole_export_is_refused(export, tmp_path):
@@ -128,8 +128,7 @@ def test_what_is_no_whole_export_is_refused(export, tmp_path):
     ):
         bad.write_bytes(content)
         refused(bad, tmp_path / "b.db", match)
-    with pytest.raises(StoreError, match="cannot be read"):
-        transfer.import_jsonl(open_store(tmp_path / "b.db"), tmp_path / "nowhere.jsonl")
+    refused(tmp_path / "nowhere.jsonl", tmp_path / "b.db", "cannot be read")
 
 
 def signed(lines):
@@ -161,7 +160,7 @@ def test_a_signed_export_that_no_store_could_hold_is_refused(export, tmp_path):
 def test_a_store_that_holds_something_is_not_overwritten(store, export, tmp_path):
     with Memory(tmp_path / "b.db", **HASH) as memory:
         with pytest.raises(StoreError, match="not empty"):
-            transfer.import_jsonl(memory.bank.store, export)
+            transfer.import_jsonl(tmp_path / "b.db", export)
         with pytest.raises(StoreError, match="not empty"):
             transfer.migrate(tmp_path / "a.db", tmp_path / "b.db")
         assert memory.items(None) == []
@@ -215,7 +214,7 @@ def test_progress_reaches_the_total(store, export, tmp_path):
     told = []
     for step in (
         lambda p: transfer.export_jsonl(store, tmp_path / "b.jsonl", progress=p),
-        lambda p: transfer.import_jsonl(open_store(tmp_path / "b.db"), export, progress=p),
+        lambda p: transfer.import_jsonl(tmp_path / "b.db", export, progress=p),
         lambda p: transfer.migrate(tmp_path / "a.db", tmp_path / "c.db", progress=p),
     ):
         told.clear()

@@ -172,6 +172,23 @@ def test_a_lock_held_by_another_process_is_told(path, monkeypatch):
         assert memory.remember("a", "b") == "m2"
 
 
+def test_a_reader_of_a_file_without_a_log_is_waited_for_once(path, monkeypatch):
+    """A copy by VACUUM INTO or backup has no write-ahead log; to give it one, nobody may be reading."""
+    monkeypatch.setattr("evolvent.memory.store.sqlite.BUSY_TIMEOUT_S", 0.05)
+    waits = []
+    monkeypatch.setattr("evolvent.memory.store.sqlite.time.sleep", waits.append)
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("PRAGMA journal_mode=DELETE")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM memory").fetchall()
+    with pytest.raises(StoreError, match="locked") as error:
+        Memory(path)
+    assert error.value.code == "locked" and len(waits) < 20
+    reader.close()
+    with Memory(path, policy="rag") as memory:
+        assert memory.items()
+
+
 def test_a_clock_that_goes_backwards_changes_no_order(path, monkeypatch):
     import itertools
 

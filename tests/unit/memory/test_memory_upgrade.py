@@ -129,6 +129,25 @@ def test_a_process_that_dies_in_the_middle_leaves_the_old_store(old):
         assert_upgraded(store)
 
 
+def test_an_old_store_that_can_only_be_read_says_what_to_do(old, monkeypatch):
+    before = old.read_bytes()
+    monkeypatch.setattr("evolvent.memory.store.sqlite.SQLite._fixed", lambda self: True)
+    with pytest.raises(StoreError, match="copy it to a place that can be written") as error:
+        Memory(old)
+    assert error.value.code == "read_only" and old.read_bytes() == before
+
+
+def test_an_old_store_is_upgraded_beside_a_reader(old):
+    """The reader goes on in its old state until its transaction ends."""
+    with closing(sqlite3.connect(old, isolation_level=None)) as reader:
+        reader.execute("PRAGMA journal_mode=WAL")
+        reader.execute("BEGIN")
+        count = reader.execute("SELECT count(*) FROM provenance WHERE weight >= 0").fetchone()
+        with closing(open_store(old)) as store:
+            assert_upgraded(store)
+        assert reader.execute("SELECT count(*) FROM provenance WHERE weight >= 0").fetchone() == count
+
+
 def test_several_processes_may_open_an_old_store_at_once(old):
     code = "import sys\nfrom evolvent.memory.store.opening import open_store\nopen_store(sys.argv[1]).close()\n"
     running = [subprocess.Popen([sys.executable, "-c", code, str(old)]) for _ in range(4)]
@@ -138,9 +157,9 @@ def test_several_processes_may_open_an_old_store_at_once(old):
 
 
 def test_an_export_of_the_old_schema_is_imported(old, tmp_path):
+    (tmp_path / "old.jsonl").write_bytes(lzma.decompress((GOLDEN / "memory_schema3.jsonl.xz").read_bytes()))
+    transfer.import_jsonl(tmp_path / "new.db", tmp_path / "old.jsonl")
     with closing(open_store(tmp_path / "new.db")) as store:
-        (tmp_path / "old.jsonl").write_bytes(lzma.decompress((GOLDEN / "memory_schema3.jsonl.xz").read_bytes()))
-        transfer.import_jsonl(store, tmp_path / "old.jsonl")
         assert_upgraded(store)
         with closing(open_store(old)) as upgraded:
             assert transfer.digest(store) == transfer.digest(upgraded)

@@ -44,23 +44,30 @@ def rollback(
 
 def revise(
     store: Annotated[str, Positional], receipt: Annotated[str, Positional], *, reward: float | None = None,
-    source: str = "human", reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
+    void: bool = False, source: str = "human", reason: str = _REASON, scope: str = "default", dry_run: bool = False,
+    json: bool = False,
 ) -> None:  # fmt: skip
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
 
     Args:
         store: memory (file, or postgresql://…), or a run folder with one.
         receipt: receipt of the recall (r12).
-        reward: the outcome as it is known now; without it the outcome becomes invalid, and gives no credit.
+        reward: the outcome as it is known now.
+        void: instead of a reward: the outcome says nothing about the attempt, and gives no credit.
         source: who says so (env, tests, judge, human, proxy).
         reason: text for the log.
         scope: namespace within the store.
         dry_run: change nothing; report exactly what would change.
         json: print JSON.
     """
+    if (reward is not None) == void:
+        got = f"--reward {reward:g} --void" if reward is not None else "neither"
+        raise BadInput(
+            "not one outcome", got=got, expected="--reward NUMBER, or --void", where="evolvent memory revise"
+        )
     began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
-        done = memory.revise(receipt, reward, reason, source=source, valid=reward is not None, dry_run=dry_run)
+        done = memory.revise(receipt, reward, reason, source=source, valid=not void, dry_run=dry_run)
         _tell(done, store, scope, dry_run, json, began)
 
 

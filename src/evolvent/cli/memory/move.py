@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional
 
 from evolvent.cli.memory.opening import open_memory, place, store_path
-from evolvent.core.errors import BadInput, StoreError
+from evolvent.core.errors import StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
 
@@ -63,16 +63,12 @@ def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional]
         dry_run: import into a temporary store only, and report.
     """
     from evolvent.memory.maintenance import transfer
-    from evolvent.memory.store.opening import open_store
 
     if dry_run:
-        _tell(_rehearsed(store, lambda target: _import(target, file)), f"{file} → {store}", dry_run=True)
+        told = _rehearsed(store, lambda target: transfer.import_jsonl(target, file))
+        _tell(told, f"{file} → {store}", dry_run=True)
         return
-    if not file.is_file():  # before a store is made
-        raise BadInput("there is no such file", got=str(file), where="evolvent memory import")
-    with closing(open_store(store)) as opened:
-        done = transfer.import_jsonl(opened, file)
-    _tell(done, f"{file} → {store}")
+    _tell(transfer.import_jsonl(store, file), f"{file} → {store}")
 
 
 def migrate(source: Annotated[str, Positional], target: Annotated[str, Positional], *, dry_run: bool = False) -> None:
@@ -136,14 +132,6 @@ def _existing(store: str) -> Store:
     from evolvent.memory.store.opening import open_store
 
     return open_store(store_path(store), create=False)
-
-
-def _import(target: Path, file: Path) -> Moved:
-    from evolvent.memory.maintenance import transfer
-    from evolvent.memory.store.opening import open_store
-
-    with closing(open_store(target)) as opened:
-        return transfer.import_jsonl(opened, file)
 
 
 def _rehearsed(target: str, run: Callable[[Path], Moved]) -> Moved:

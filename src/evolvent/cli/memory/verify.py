@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import StoreError
-from evolvent.memory import events, policies
+from evolvent.memory import events, policies, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OF_VALUE, OWN
@@ -234,7 +234,7 @@ def _revisions(bank: Bank) -> Iterator[Row]:
 
 def _values(bank: Bank) -> Iterator[Row]:
     for (scope_id,) in bank.store.rows("SELECT scope_id FROM scope ORDER BY scope_id"):
-        wrong = events.differing(bank.store, scope_id)
+        wrong = replay.differing(bank.store, scope_id)
         of_memory = {row[:3] for row in wrong if len(row) > len(events.Value._fields)}
         of_source = {row[:4] for row in wrong if len(row) <= len(events.Value._fields)}
         for seq, objective, stage in sorted(of_memory):

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from evolvent.memory import events
+from evolvent.memory import events, replay
 from evolvent.memory.bank import Bank
-from evolvent.memory.events import Point
 from evolvent.memory.items import memory_id
+from evolvent.memory.replay import Point
 from evolvent.memory.store.engine import audit
 from evolvent.memory.text import clean_text
 
@@ -119,7 +119,7 @@ class Act:
     def void_after(self, point: Point) -> None:
         """Let the events count that a moment saw, and no later ones."""
         scope = self.bank.scope_id
-        then = events.voids_at(self.bank.store, scope, point.audit)
+        then = replay.voids_at(self.bank.store, scope, point.audit)
         ranges = self.rows("SELECT seq, event_from, undone_at IS NULL FROM void WHERE scope_id = ?")
         early = [(seq, bool(live)) for seq, start, live in ranges if start < point.event]
         self.switch_voids(
@@ -168,7 +168,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
             change(act)
             values, voided = [], 0
             if act.on or act.off:
-                values, voided = _moved(events.rebuilt(store, bank.scope_id)), counted - _counting(act)
+                values, voided = _moved(replay.rebuilt(store, bank.scope_id)), counted - _counting(act)
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
                 tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept),

@@ -42,7 +42,8 @@ def compact(bank: Bank, *, keep: int = 1000, reason: str = "compact", dry_run: b
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
         raise BadInput("keep is not a count", got=keep, expected="an integer >= 0", where="compact")
     newest = bank.store.rows(
-        "SELECT seq FROM recall WHERE scope_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?", (bank.scope_id, keep)
+        "SELECT seq FROM recall WHERE scope_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?",
+        (bank.scope_id, min(keep, 1 << 62)),
     )
     last = newest[0][0] if newest else 0
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events
+from evolvent.memory import events, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
-from evolvent.memory.store.engine import Connection, among, audit, marks, put_text
-from evolvent.memory.text import clean_text, content_hash
+from evolvent.memory.store.engine import Connection, among, audit, marks, newest, put_text
+from evolvent.memory.text import clean_text, clean_word, content_hash
 
 _NOTHING = content_hash("")
 _SAID = (("memory", "key_hash"), ("memory", "body_hash"), ("recall", "query_hash"), ("outcome", "action_hash"))
@@ -28,7 +28,10 @@ _OF_SCOPE = ("source_value", "outcome", "memory", "recall", "void", "audit", "sc
 
 
 def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended:
-    """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end."""
+    """Erase one memory with all its keys, for good. Not inside a transaction: files are rewritten at its end.
+
+    Erasing it once more changes nothing, and finishes the rewriting where something kept it from being done.
+    """
     seqs = _rows_of(bank, id_)
     _alone(bank, "erase")
 
@@ -55,7 +58,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
                 (_NOTHING, _NOTHING, False, *seqs),
             )
             act.removed |= _unused_removed(db, gone - {_NOTHING})
-        events.rebuild(bank.store, bank.scope_id)
+        replay.rebuild(bank.store, bank.scope_id)
 
     done = perform(bank, "erase", id_, reason, change, dry_run)
     if not dry_run:
@@ -69,6 +72,7 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
 
     The log keeps that a scope was dropped, when and why, and not its name.
     """
+    clean_word(name, what="a scope", where="drop_scope", limit=200)
     reason = clean_text(reason, what="the reason", where="drop_scope", limit=10_000)
     _alone(bank, "drop_scope")
     row = bank.store.row("SELECT scope_id FROM scope WHERE name = ?", (name,))
@@ -80,6 +84,8 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
     with bank.store.write() as db, bank.store.unguarded():
         audit(db, None, "drop_scope", "*", {"reason": reason, "scope": scope_id})  # its number keeps the log's order
         _numbers_stay_taken(bank)
+        for table in ("memory", "recall", "void"):  # a receipt that is settled late must not meet another one
+            bank.store.meta_set(f"{table}_seq", bank.store.rows(f"SELECT {newest(table)}")[0][0])
         # a memory that still has the scope open must not find itself in the next one that is made
         bank.store.meta_set("scopes_dropped", max(scope_id, bank.store.meta_get("scopes_dropped") or 0))
         hashes = {

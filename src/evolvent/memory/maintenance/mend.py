@@ -9,11 +9,12 @@ from datetime import datetime
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.events import Point
-from evolvent.memory.items import Recall
+from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
 from evolvent.memory.maintenance.when import moment
+from evolvent.memory.replay import Point
 from evolvent.memory.store.engine import marks
+from evolvent.memory.text import listed
 
 _CHUNK = 500
 
@@ -25,7 +26,7 @@ def archive(bank: Bank, ids: Sequence[str], reason: str, *, dry_run: bool = Fals
     def change(act: Act) -> None:
         act.set_status([seq for seq in seqs if act.status(seq) != "archived"], "archived")
 
-    return perform(bank, "archive", _named(ids), reason, change, dry_run)
+    return perform(bank, "archive", _named(seqs), reason, change, dry_run)
 
 
 def quarantine(
@@ -38,7 +39,7 @@ def quarantine(
         wanted = [*seqs, *descendants_of(bank, seqs)] if descendants else seqs
         act.set_status([seq for seq in wanted if act.status(seq) != "quarantined"], "quarantined")
 
-    return perform(bank, "quarantine", _named(ids), reason, change, dry_run)
+    return perform(bank, "quarantine", _named(seqs), reason, change, dry_run)
 
 
 def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
@@ -59,7 +60,7 @@ def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = 
             if act.status(version) == "active":
                 act.set_status([version], "superseded", by)
 
-    return perform(bank, "restore", _named(ids), reason, change, dry_run)
+    return perform(bank, "restore", _named(seqs), reason, change, dry_run)
 
 
 def rollback(bank: Bank, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
@@ -133,10 +134,19 @@ def _states_at(bank: Bank, point: Point) -> dict[int, tuple[str, int | None]]:
 
 
 def _sequences(bank: Bank, ids: Sequence[str], where: str) -> list[int]:
-    if isinstance(ids, str) or not ids:
-        raise BadInput("no memories are named", got=ids, expected="ids, e.g. ['m3', 'm7']", where=where)
-    return list(dict.fromkeys(bank.memory_seq(id_, where) for id_ in ids))
+    """Rows of memories that something can still be done to."""
+    expected = "ids, e.g. ['m3', 'm7']"
+    names = listed(ids, what="ids", expected=expected, where=where)
+    seqs = list(dict.fromkeys(bank.memory_seq(id_, where) for id_ in names))
+    if not seqs:
+        raise BadInput("no memories are named", got=ids, expected=expected, where=where)
+    for seq in seqs:
+        if bank.store.row("SELECT 1 FROM memory WHERE seq = ? AND status = 'erased'", (seq,)) is not None:
+            raise BadInput("the memory was erased, and nothing brings it back", got=memory_id(seq), where=where,
+                           code="erased")  # fmt: skip
+    return seqs
 
 
-def _named(ids: Sequence[str]) -> str:
-    return ", ".join(ids) if len(ids) <= 5 else f"{', '.join(ids[:5])} and {len(ids) - 5} more"
+def _named(seqs: Sequence[int]) -> str:
+    told = ", ".join(memory_id(seq) for seq in seqs[:5])
+    return told if len(seqs) <= 5 else f"{told} and {len(seqs) - 5} more"

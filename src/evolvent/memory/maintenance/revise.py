@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, settle
+from evolvent.memory import events, replay, settle
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import receipt_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
@@ -45,7 +45,7 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
             if first is not None:
                 act.void(first - 1, last)
             db.execute("UPDATE outcome SET replaced_by = ? WHERE outcome_id = ?", (id_, old))
-            then = None if place is None else events.replay(bank.store, bank.scope_id, before=place)[0]
+            then = None if place is None else replay.replay(bank.store, bank.scope_id, before=place)[0]
             entries = events.Entries(bank.scope_id, last_event)
             settle.credit(db, bank, [(id_, o, receipt)], entries, then)
             db.execute(settle.INSERT, settle.row_of(db, bank, id_, o, receipt.serial, place))

@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -80,11 +80,16 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
     return told
 
 
-def import_jsonl(store: Store, source: str | Path, *, progress: Progress | None = None) -> Moved:
-    """Read an export into an empty store: all of it, with its ids and its history, or nothing.
+def import_jsonl(target: str | Path, source: str | Path, *, progress: Progress | None = None) -> Moved:
+    """Read an export into a new or empty store: all of it, with its ids and its history, or nothing.
 
-    The file is checked as a whole before the store is touched, and the store against the file before it commits. An
+    The file is checked as a whole before the store is opened, and the store against the file before it commits. An
     export of an older schema is read as one of this.
+
+    Args:
+        target: path or URL of a store that is new or empty.
+        source: the export.
+        progress: called as ``progress(rows done, rows in all, table)``.
 
     Raises:
         StoreError: the store is not empty; the file is damaged, cut off, of another version, or no export.
@@ -92,7 +97,7 @@ def import_jsonl(store: Store, source: str | Path, *, progress: Progress | None 
     path = Path(source)
     try:
         total, version = _checked(path)
-        with path.open("rb") as stream:
+        with path.open("rb") as stream, _to_fill(target) as store:
             return _fill(store, _read(stream, str(path), version), total, progress)
     except OSError as error:
         raise StoreError("the export cannot be read", got=str(error), where=str(path)) from error
@@ -111,7 +116,7 @@ def migrate(source: str | Path, target: str | Path, *, progress: Progress | None
     """
     if str(source) == str(target):
         raise BadInput("source and target are the same", got=str(source), where="migrate")
-    with closing(open_store(source, create=False)) as old, closing(open_store(target)) as new, old.snapshot():
+    with closing(open_store(source, create=False)) as old, _to_fill(target) as new, old.snapshot():
         return _fill(new, _content(old), sum(_counts(old).values()), progress)
 
 
@@ -222,6 +227,19 @@ def _read(stream: BinaryIO, where: str, version: int) -> Iterator[tuple[bytes, T
             got, at = f"{name or _short(line)}: {_names(value, name)}", f"{where}:{number}"
             raise StoreError("unknown table or columns", got=got, expected=", ".join(tables), where=at, do=do)
         yield line, table, list(value[name].values())
+
+
+@contextmanager
+def _to_fill(target: str | Path) -> Iterator[Store]:
+    """Open a store to write a copy into. A file that this made is removed where no copy came of it."""
+    made = "://" not in str(target) and not os.path.exists(target)
+    try:
+        with closing(open_store(target)) as store:
+            yield store
+    except BaseException:
+        if made and not os.path.exists(f"{target}-wal"):  # the log stays where somebody else has opened it meanwhile
+            Path(target).unlink(missing_ok=True)
+        raise
 
 
 def _fill(

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
-from evolvent.memory.events import Point
 from evolvent.memory.items import Recall, receipt_id
+from evolvent.memory.replay import Point
 
 
 def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:

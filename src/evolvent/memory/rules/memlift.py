@@ -25,13 +25,14 @@ from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
+from evolvent.memory.events import Loaded
 from evolvent.memory.ledger import Known, ledger_of
 from evolvent.memory.policies import Policy, start_value, within
 from evolvent.memory.rule import Candidates, Change, Ranking, Settled
 
 LEVEL = "memory"
 UNBIASED = None
-SOURCES = BODIES = RIVALS = True
+SOURCES = BODIES = RIVALS = NEARNESS = True
 # settings of older receipts that mean nothing any more: ancestors earn no credit (it made failures look like successes)
 RETIRED = frozenset({"gamma", "trace"})
 
@@ -99,7 +100,9 @@ def rank(config: Config, pool: Candidates) -> Ranking:
 def bars(config: Config, pool: Candidates) -> np.ndarray:
     """What harms or seems to fail always takes no place from others: bool ``[N]``."""
     # where a source gave no value of its own, its track record speaks for the lesson
-    tried = [row.value.n + (0.0 if row.q_given else pool.sources.get(row.source, (0.0,))[0]) for row in pool.rows]
+    tried = [
+        row.value.n + (0.0 if row.q_given else pool.sources.get(row.source, (0.0,))[0]) for row in _here(config, pool)
+    ]
     return np.array([
         j.harmful or j.leans or lift.fails(j.value, n, pool.reward_range)
         for j, n in zip(_judge(config, pool), tried, strict=True)
@@ -135,19 +138,36 @@ def _judge(config: Config, pool: Candidates) -> list[_Judged]:
     """What is made of each candidate's record, beside those of its neighbours and its source's."""
     span = pool.reward_range
     start = start_value(config, span)
-    records = [lift.outcomes(row.value.n, row.value.sum_r, span) for row in pool.rows]
+    rows = _here(config, pool)
+    records = [lift.outcomes(row.value.n, row.value.sum_r, span) for row in rows]
     best = lift.best_record(records)
     judged = []
-    for i, (v, q_init, q_given, source) in enumerate(pool.rows):
+    for i, (v, q_init, q_given, source) in enumerate(rows):
         n, total = pool.sources.get(source, (0.0, 0.0))
         prior = lift.source_prior(start, total, n, config.strength)
         # a starting value that was given on purpose is kept; the policy's own start gives way to the source's record
         value = v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior)
         beside = [records[j] for j in best if j != i]
         other = beside[0] if beside else lift.NO_OUTCOMES
-        told = lift.judge(v.arms, records[i], other, len(pool.rows) - 1, value, span)
+        told = lift.judge(v.arms, records[i], other, len(rows) - 1, value, span)
         judged.append(_Judged(value, lift.marginal(*v.arms, span), *told))
     return judged
+
+
+def _here(config: Config, pool: Candidates) -> list[Loaded]:
+    """The records as far as they say something about the task at hand.
+
+    What came of a memory at tasks for which it was farther than it is for this one says less here: the outcomes count
+    by how far above the gate it was there, as a share of how far it is here. A lesson that was shown beside strange
+    questions, because nothing nearer was there, and failed, is still the lesson for its own.
+    """
+    gate, rows = config.gate or 0.0, []
+    for id_, row, here in zip(pool.ids, pool.rows, pool.relevance.tolist(), strict=True):
+        there = pool.nearness.get(id_, here)
+        if there < here and here > gate:
+            row = row._replace(value=row.value.share(max(0.0, there - gate) / (here - gate), row.q_init))
+        rows.append(row)
+    return rows
 
 
 # ----------------------------------------------------------------------------------------------------------- credit

@@ -348,6 +348,14 @@ def _filled(sql: str, n: int) -> str:
     return sql.format(marks(n))
 
 
+def newest(table: str, column: str = "seq") -> str:
+    """SQL: the newest number that was given in a table; those that a dropped scope had stay taken."""
+    return (
+        f"(SELECT max(n) FROM (SELECT coalesce(max({column}), 0) AS n FROM {table} UNION ALL "
+        f"SELECT CAST(body AS BIGINT) FROM meta WHERE name = '{table}_seq') numbers)"
+    )
+
+
 def marks(n: int) -> str:
     """``n`` placeholders for an ``IN (…)``; for none, what nothing is in (an empty list is no SQL everywhere)."""
     return ",".join("?" * n) or "NULL"

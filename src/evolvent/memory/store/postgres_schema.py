@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evolvent.memory.store import schema
+from evolvent.memory.store.engine import newest
 
 _WORDS = (
     (r"\) WITHOUT ROWID", ")"),
@@ -75,7 +76,7 @@ def statements() -> list[str]:
             statement = re.sub(pattern, other, statement)
         found.append(statement)
         if numbered := _NUMBERED.match(statement):
-            found += _gapless(*numbered.groups())
+            found += gapless(*numbered.groups())
     found.append(REFUSE)
     found += [
         f"CREATE TRIGGER {name} BEFORE {event} ON {table} FOR EACH ROW EXECUTE FUNCTION refuse('{why}')"
@@ -87,12 +88,12 @@ def statements() -> list[str]:
     return found
 
 
-def _gapless(table: str, column: str) -> list[str]:
+def gapless(table: str, column: str) -> list[str]:
     """Numbers as SQLite gives them: a rollback takes them back. A sequence would leave a gap, and the number of a
     receipt seeds its exploration: a run that was killed and resumed would go another way. One writer makes it safe.
     """
     return [
-        f"CREATE FUNCTION next_{table}() RETURNS BIGINT LANGUAGE plpgsql AS "
-        f"$$ BEGIN RETURN (SELECT coalesce(max({column}), 0) + 1 FROM {table}); END $$",
+        f"CREATE OR REPLACE FUNCTION next_{table}() RETURNS BIGINT LANGUAGE plpgsql AS "
+        f"$$ BEGIN RETURN {newest(table, column)} + 1; END $$",
         f"ALTER TABLE {table} ALTER COLUMN {column} SET DEFAULT next_{table}()",
     ]

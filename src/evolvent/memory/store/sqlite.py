@@ -66,7 +66,7 @@ class SQLite(Store):
             )  # fmt: skip
             try:
                 self._configure(sync, fixed)
-                self._check_schema()
+                self._check_schema(fixed)
             except BaseException:
                 self._turn.close()
                 self.db.close()
@@ -89,17 +89,18 @@ class SQLite(Store):
         self.db.execute("PRAGMA cache_size=-65536")
         if fixed:
             return
-        for attempt in range(100):
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while True:
             try:
                 self.db.execute("PRAGMA journal_mode=WAL")
                 return
             except sqlite3.OperationalError as error:
-                # several processes opening a new file at once: switching to WAL does not wait for the lock by itself
-                if "locked" not in str(error) or attempt == 99:
+                # several processes opening a new file at once: switching to WAL does not always wait for the lock
+                if "locked" not in str(error) or time.monotonic() >= deadline:
                     raise
-                time.sleep(0.02 + 0.002 * attempt)
+                time.sleep(0.05)
 
-    def _check_schema(self) -> None:
+    def _check_schema(self, fixed: bool) -> None:
         application = self._pragma("application_id")
         tables = self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if application == 0 and tables == 0:
@@ -117,6 +118,9 @@ class SQLite(Store):
                 do="give the path of a memory, or of a file that does not exist yet",
             )
         if self._pragma("user_version") == upgrade.OLDEST:
+            if fixed:
+                do = "copy it to a place that can be written, and open it there: that brings it to this version"
+                raise StoreError("an old memory that can only be read", where=self.path, do=do, code="read_only")
             self._upgrade()
         schema.check_version(self._pragma("user_version"), self.path)
 

@@ -48,6 +48,7 @@ POSTGRES = (
     ),
     postgres_schema.REFUSE,
     *postgres_schema.EMBEDDED,
+    *postgres_schema.gapless("memory", "seq"),
     f"UPDATE evolvent_store SET version = {schema.VERSION}",
 )
 

@@ -1,0 +1,34 @@
+"""CoT-SC-Tree: samples inside one tree, each move drawn by its prior, to be put to the vote.
+
+Paper: Feng et al. 2023 (TS-LLM, arXiv 2309.17179): the tree's moves without its search, the control of every search.
+
+Deviations: none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolvent.core.seeding import rng
+from evolvent.search.rap import descend
+from evolvent.search.search import Search
+from evolvent.search.simulate import ByPrior
+
+PAPER = "arXiv 2309.17179"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of CoT-SC-Tree."""
+
+    paths: int = 8
+    """Paths for each task."""
+    parallel: int = 8
+    """Of them, how many are drawn at once."""
+    seed: int = 0
+    """Of the draws."""
+
+
+def run(search: Search, config: Config = Config()) -> None:
+    """Draw ``paths`` paths for every task."""
+    descend(search, ByPrior(rng(config.seed, "cot_sc_tree")), config.paths, config.parallel)

@@ -1,0 +1,84 @@
+"""MCTS-alpha: AlphaZero's search for every move; the most visited one is made, and its sub-tree is kept.
+
+Paper: Feng et al. 2023 (TS-LLM, arXiv 2309.17179); code: get_next_action. Silver et al. 2018 for PUCT and root noise.
+
+    pi(a) = n_a^(1/T) / sum_b n_b^(1/T)          root: p <- (1 - eps) p + eps Dirichlet(alpha), while moves are sampled
+
+Deviations: a tree is never forgotten between paths (in TS-LLM "intra-tree"); ``clear`` sets its visits to 0.
+Simulations begin at the state that was reached, so that what lies above keeps its numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.core.seeding import rng
+from evolvent.formulas.selection import visit_policy
+from evolvent.search.search import Search
+from evolvent.search.simulate import Puct, simulate
+
+PAPER = "arXiv 2309.17179"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of MCTS-alpha."""
+
+    paths: int = 1
+    """Paths for each task."""
+    simulations: int = 5
+    """Simulations before each move."""
+    parallel: int = 1
+    """Of them, how many are under way at once."""
+    c: float = 3.0
+    """Weight of exploration in PUCT."""
+    sample: bool = False
+    """Draw moves by visits instead of making the most visited one."""
+    temperature: float = 1.0
+    """Of that draw."""
+    noise: float = 0.25
+    """Share of Dirichlet noise in the root's priors, while moves are drawn."""
+    alpha: float = 0.3
+    """Of the Dirichlet noise."""
+    clear: bool = True
+    """Set visits to 0 before another path."""
+    seed: int = 0
+    """Of draws and noise."""
+
+
+def run(search: Search, config: Config = Config()) -> None:
+    """Find ``paths`` paths for every task."""
+    tree, draw = search.tree, rng(config.seed, "mcts_alpha")
+    for number in range(config.paths):
+        if number and config.clear:
+            for task in tree.roots.tolist():
+                tree.forget(task)
+        heads = tree.roots.tolist()
+        while heads:
+            search.expand(heads)
+            heads = [n for n in heads if len(tree.children(n))]
+            kept = [(tree.children(n), tree.prior[tree.children(n)]) for n in heads]
+            if config.sample:
+                for children, prior in kept:
+                    noise = draw.dirichlet(np.full(len(children), config.alpha))
+                    tree.prior[children] = (1.0 - config.noise) * prior + config.noise * noise
+            for _ in range(-(-config.simulations // config.parallel)):
+                simulate(search, heads, Puct(config.c), parallel=config.parallel)
+            for children, prior in kept:
+                tree.prior[children] = prior
+            heads = [_move(search, n, config, draw) for n in heads]
+            search.enter(heads)
+            for node in heads:
+                if tree.terminal[tree.state[node]] and not tree.dead[tree.state[node]]:
+                    search.reach(node)
+            heads = [n for n in heads if not tree.terminal[tree.state[n]] and (tree.expanded(n) or search.open(n))]
+
+
+def _move(search: Search, node: int, config: Config, draw: np.random.Generator) -> int:
+    children = search.tree.children(node)
+    visits = search.tree.taken[children]
+    if not config.sample:  # of equal visits the higher value
+        return int(children[np.lexsort((search.tree.q(children), visits))[-1]])
+    return int(draw.choice(children, p=visit_policy(visits, config.temperature)))

@@ -1,0 +1,43 @@
+"""MCTS-Rollout: simulations from the task itself until enough of them have come to an end; no move is ever made.
+
+Paper: Feng et al. 2023 (TS-LLM, arXiv 2309.17179); code: rollout.
+
+Deviations: the budget (tokens, calls, seconds) is that of the search, beside the number of simulations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolvent.search.search import Search
+from evolvent.search.simulate import Puct, simulate
+
+PAPER = "arXiv 2309.17179"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of MCTS-Rollout."""
+
+    paths: int = 4
+    """Simulations that come to an end, for each task; the same end may be met again."""
+    simulations: int = 200
+    """At most so many simulations for each task."""
+    parallel: int = 1
+    """Of them, how many are under way at once."""
+    c: float = 3.0
+    """Weight of exploration in PUCT."""
+
+
+def run(search: Search, config: Config = Config()) -> None:
+    """Simulate every task until ``paths`` simulations have ended an attempt."""
+    tree, missing = search.tree, dict.fromkeys(search.tree.roots.tolist(), config.paths)
+    for _ in range(-(-config.simulations // config.parallel)):
+        todo = [n for n, left in missing.items() if left > 0 and not tree.terminal[n] and search.open(n)]
+        if not todo:
+            break
+        for path in simulate(search, todo, Puct(config.c), parallel=config.parallel):
+            end = int(tree.state[path[-1]])
+            if tree.terminal[end] and not tree.dead[end]:
+                search.reach(path[-1])
+                missing[path[0]] -= 1

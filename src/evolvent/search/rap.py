@@ -1,0 +1,46 @@
+"""RAP's MCTS: each path goes down to an end at once, every new state gets its moves, and the end alone is backed up.
+
+Papers: Hao et al. 2023 (RAP, arXiv 2305.14992) as coded in TS-LLM (arXiv 2309.17179, rap) and in OpenR (arXiv
+2410.09671, vanilla MCTS: below the first unvisited state the path is greedy by value, which PUCT is without visits).
+
+Deviations: RAP's reward of a state (its own likelihood and confidence) is whatever value the search has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolvent.search.search import Search
+from evolvent.search.simulate import Puct, Score, simulate
+
+PAPER = "arXiv 2305.14992"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of RAP's MCTS."""
+
+    paths: int = 4
+    """Paths for each task."""
+    parallel: int = 1
+    """Of them, how many are under way at once."""
+    c: float = 3.0
+    """Weight of exploration in PUCT; 1.25 in OpenR."""
+
+
+def run(search: Search, config: Config = Config()) -> None:
+    """Find ``paths`` paths for every task."""
+    descend(search, Puct(config.c), config.paths, config.parallel)
+
+
+def descend(search: Search, score: Score, paths: int, parallel: int) -> None:
+    """``paths`` whole paths for every task, children chosen by ``score``."""
+    tree = search.tree
+    for _ in range(-(-paths // parallel)):
+        todo = [n for n in tree.roots.tolist() if not tree.terminal[n] and (tree.expanded(n) or search.open(n))]
+        if not todo:
+            break
+        for path in simulate(search, todo, score, parallel=parallel, to_end=True):
+            end = int(tree.state[path[-1]])
+            if tree.terminal[end] and not tree.dead[end]:
+                search.reach(path[-1])

@@ -1,0 +1,104 @@
+"""Simulations: from a node down to a leaf, by a rule of selection, and what was found there back up.
+
+All trees go on in lockstep, and in each ``parallel`` simulations at once: what they need is made and judged in one
+batch. Those under way count as lost (virtual loss), so that they part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.formulas.selection import puct, puct_constant
+from evolvent.search.search import Search
+from evolvent.search.tree import Tree
+
+Score = Callable[[Tree, np.ndarray, np.ndarray], np.ndarray]
+"""How a child is chosen, the highest first: tree, nodes ``[M]``, their children ``[M, W]`` to float64 ``[M, W]``."""
+
+
+@dataclass(frozen=True)
+class Puct:
+    """AlphaZero's rule (``formulas.selection.puct``)."""
+
+    init: float = 3.0
+    """Weight of exploration before it grows; 3 in TS-LLM's scripts, 1.25 in OpenR."""
+    base: float = 19652.0
+    """Visits over which it grows."""
+
+    def __call__(self, tree: Tree, nodes: np.ndarray, children: np.ndarray) -> np.ndarray:
+        """The scores; without a visit of the parent the values alone decide."""
+        at = tree.state[nodes]
+        # the simulation that is choosing now is under way itself
+        parent = np.maximum(tree.visits[at] + tree.pending[at] - 1, 0)[:, None]
+        c = puct_constant(parent, init=self.init, base=self.base)
+        return puct(tree.q(children), tree.prior[children], tree.taken[children], c, parent=parent)
+
+
+@dataclass(frozen=True)
+class ByPrior:
+    """Children drawn by their prior: samples inside one tree. ``rng`` is used up."""
+
+    rng: np.random.Generator
+
+    def __call__(self, tree: Tree, nodes: np.ndarray, children: np.ndarray) -> np.ndarray:
+        """Gumbel noise on the log-priors: the highest is a draw."""
+        with np.errstate(divide="ignore"):
+            return np.log(tree.prior[children]) + self.rng.gumbel(size=children.shape)
+
+
+def simulate(
+    search: Search, starts: Sequence[int], score: Score, *, parallel: int = 1, to_end: bool = False
+) -> list[list[int]]:
+    """``parallel`` simulations from each node of ``starts``.
+
+    Args:
+        search: what is searched.
+        starts: distinct nodes.
+        score: chooses among children.
+        parallel: simulations of one tree that are under way at once.
+        to_end: give every leaf children and go on to the end of an attempt. Otherwise stop at a leaf that is new: it
+            gets children when it is reached for the second time (lazy expansion).
+
+    Returns:
+        The paths from start to leaf; those that the budget stopped before they had left the start are missing.
+    """
+    tree = search.tree
+    paths: list[list[int]] = [[int(node)] for _ in range(parallel) for node in starts]
+    tree.begin(np.array([path[0] for path in paths], np.int64))
+    going = list(range(len(paths)))
+    while going:
+        search.enter(paths[i][-1] for i in going)
+        heads = {i: paths[i][-1] for i in going if not tree.terminal[tree.state[paths[i][-1]]]}
+        search.expand(n for n in heads.values() if to_end or n in starts or tree.visits[tree.state[n]] > 0)
+        going = [i for i, head in heads.items() if len(tree.children(head))]
+        for some in _rounds(going, len(starts)):
+            nodes = np.array([heads[i] for i in some])
+            children, there = tree.table(nodes)
+            scores = np.where(there, score(tree, nodes, children), -np.inf)
+            chosen = children[np.arange(len(some)), scores.argmax(1)]
+            tree.begin(chosen)
+            for i, child in zip(some, chosen.tolist(), strict=True):
+                paths[i].append(child)
+    return _ended(search, paths)
+
+
+def _rounds(going: Sequence[int], trees: int) -> list[list[int]]:
+    """Simulations that choose at once: one from each start."""
+    rounds: dict[int, list[int]] = {}
+    for i in going:
+        rounds.setdefault(i // trees, []).append(i)
+    return list(rounds.values())
+
+
+def _ended(search: Search, paths: list[list[int]]) -> list[list[int]]:
+    tree, kept = search.tree, list[list[int]]()
+    for path in paths:
+        if len(path) > 1 or tree.terminal[path[0]]:
+            kept.append(path)
+        else:
+            tree.abandon(path)
+    tree.backup(kept, [search.worth(path[-1]) for path in kept])
+    return kept

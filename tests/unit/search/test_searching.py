@@ -1,0 +1,129 @@
+"""Searches on written trees: what they find, what they say when nothing is found, what they refuse."""
+
+import numpy as np
+import pytest
+
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.search import aggregate, beam, bfs_v, cot_sc_tree, mcts_alpha, mcts_rollout, rap, values
+from evolvent.search.budget import Budget, Meter
+from evolvent.search.search import judged
+from evolvent.search.simulate import Puct, simulate
+from evolvent.search.tree import Tree
+from search_toy import Written, named, search_of
+
+# the move that looks best at first leads nowhere: only what lies two moves on tells
+DEEP = {
+    "root": {"near": (0.5, 0.6), "far": (0.5, 0.4)},
+    "near": {"near1": (1.0, 0.1)}, "far": {"far1": (1.0, 0.9)},
+    "near1": {"near2": (1.0, 0.0)}, "far1": {"far2": (1.0, 1.0)},
+}  # fmt: skip
+
+
+def test_simulations_see_what_a_greedy_value_does_not():
+    greedy, ahead = search_of(Written(DEEP)), search_of(Written(DEEP))
+    bfs_v.run(greedy)
+    mcts_alpha.run(ahead, mcts_alpha.Config(simulations=20))
+    assert greedy.space.names[greedy.of(0)[0].leaf] == "near2"
+    assert ahead.space.names[ahead.of(0)[0].leaf] == "far2"
+
+
+def test_a_reward_is_seen_only_by_those_that_may():
+    rewards = {"near2": 1.0, "far2": 0.0}
+    blind = search_of(Written(DEEP, rewards))
+    oracle = search_of(Written(DEEP, rewards), verifier=values.reward)
+    for search in (blind, oracle):
+        rap.run(search, rap.Config(paths=4))
+    assert {(blind.space.names[p.leaf], p.value) for p in blind.paths} == {("near2", 0.0), ("far2", 1.0)}
+    assert {(oracle.space.names[p.leaf], p.value) for p in oracle.paths} == {("near2", 1.0), ("far2", 0.0)}
+
+
+def test_an_oracle_without_a_reward_is_refused():
+    with pytest.raises(EnvError, match="no reward is known"):
+        rap.run(search_of(Written(DEEP), verifier=values.reward))
+
+
+def test_virtual_loss_sends_simulations_apart():
+    apart = search_of(Written({"root": {f"c{i}": (0.25, 0.5) for i in range(4)}}))
+    paths = simulate(apart, [0], Puct(), parallel=4)
+    assert sorted(path[-1] for path in paths) == apart.tree.children(0).tolist()
+    together = search_of(Written({"root": {"a": (0.97, 0.9), "b": (0.03, 0.0)}}), virtual_loss=0.0)
+    simulate(together, [0], Puct(init=0.1), parallel=1)
+    assert len({path[-1] for path in simulate(together, [0], Puct(init=0.1), parallel=4)}) == 1
+    assert not together.tree.pending[: together.tree.n].any()
+
+
+def test_where_no_path_ends_the_best_unfinished_one_is_given_and_said():
+    search = search_of(Written(DEEP), budget=Budget(tokens=3))
+    bfs_v.run(search)
+    (path,) = search.of(0)
+    assert not path.ended
+    assert search.space.names[path.leaf] == "near1"
+    assert any("best unfinished one" in note for note in search.notes)
+
+
+def test_states_without_moves_are_lost_and_said():
+    search = search_of(Written(DEEP, dead=("near",)))
+    mcts_rollout.run(search, mcts_rollout.Config(paths=2))
+    assert search.tree.dead[named(search, "near")]
+    assert {search.space.names[p.leaf] for p in search.of(0)} == {"far2"}
+    assert any("counts as lost" in note for note in search.notes)
+    lost = search_of(Written(DEEP, dead=("root",)))
+    for run in (rap.run, bfs_v.run, mcts_alpha.run, beam.run, cot_sc_tree.run, mcts_rollout.run):
+        run(lost)
+    assert [(p.leaf, p.ended) for p in lost.of(0)] == [(0, False)]
+
+
+def test_equal_children_are_all_tried():
+    search = search_of(Written({"root": {f"c{i}": (0.25, 0.0) for i in range(4)}}))
+    for _ in range(8):
+        simulate(search, [0], Puct())
+    assert search.tree.taken[search.tree.children(0)].tolist() == [2, 2, 2, 2]
+
+
+def test_time_is_a_budget_too():
+    ticks = iter(range(100))
+    meter = Meter(1, Budget(seconds=3), clock=lambda: float(next(ticks)))
+    assert [meter.left(0) for _ in range(4)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (lambda states: [np.nan] * len(states), "not finite"),
+        (lambda states: [0.0] * (len(states) + 1), "another number of states"),
+        (lambda states: 1 / 0, "the value of a search failed"),
+        (lambda states: "much", "the value of a search failed"),
+    ],
+)
+def test_values_that_are_none(value, error):
+    with pytest.raises(BadInput, match=error):
+        search_of(Written(DEEP), value=value).expand([0])
+
+
+def test_judged_says_which_state():
+    search = search_of(Written(DEEP))
+    search.expand([0])
+    states = [search.space.state(int(n)) for n in search.tree.children(0)]
+    with pytest.raises(BadInput, match="inf for 'far'"):
+        judged(lambda some: [0.0, np.inf], states)
+
+
+def test_a_tree_refuses_what_would_break_it():
+    tree = Tree(2)
+    children = tree.add([0], [2], [0.5, 0.5], [1, 1])
+    with pytest.raises(BadInput, match="children once"):
+        tree.add([0], [1], [1.0], [1])
+    with pytest.raises(BadInput, match="same task and depth"):
+        tree.join(int(children[0]), 1)
+    with pytest.raises(BadInput, match="finite"):
+        tree.backup([[0]], [np.nan])
+    with pytest.raises(BadInput, match="without a root"):
+        Tree(0)
+
+
+def test_aggregators_drop_what_could_not_be_read():
+    assert aggregate.majority(["", None, "a", "b", "b"], [[]] * 5) == "b"
+    assert aggregate.last_max([None, "a"], [[0.9], [0.1]]) == "a"
+    assert aggregate.min_vote([], []) is None
+    with pytest.raises(BadInput, match="one finite score"):
+        aggregate.last_vote(["a"], [[np.nan]])
