@@ -12,7 +12,10 @@ from functools import cache
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.sandbox.result import Confinement, Limits, NoSandbox
+from evolvent.sandbox import settings
+from evolvent.sandbox.jail import kernel
+from evolvent.sandbox.process import Program, SandboxError, Server
+from evolvent.sandbox.result import Limits, NoSandbox
 
 UNSAFE = "none (unsafe)"
 NAMES = ("own+ns", "own")
@@ -64,27 +67,16 @@ class Mechanism:
         self, profile: str, *, packages: Sequence[str], preload: Sequence[str], read: Sequence[str]
     ) -> dict[str, Any]:
         """What a server is told."""
-        from evolvent.sandbox import settings
-
         if not self.confines:
             return settings.unconfined(preload, packages)
         return settings.settings(
             profile, namespaces=self.namespaces, landlock=self.landlock, packages=packages, preload=preload, read=read
         )
 
-    def describe(self, profile: str) -> Confinement:
-        """What is covered and what is not."""
-        from evolvent.sandbox.described import described
-
-        return described(self, profile)
-
 
 @cache
 def problem(mechanism: Mechanism, profile: str) -> str:
     """Why a mechanism cannot be used here, after trying it; empty where it keeps everything inside that it must."""
-    from evolvent.sandbox.process import SandboxError
-    from evolvent.sandbox.sandbox import Sandbox
-
     if mechanism.landlock == 0 and not mechanism.namespaces:
         return "this kernel has no Landlock (Linux 5.13 or newer, and not switched off)"
     with tempfile.TemporaryDirectory(prefix="evolvent-probe-") as folder:
@@ -102,32 +94,43 @@ def problem(mechanism: Mechanism, profile: str) -> str:
         code = "".join(f"{name} = {value!r}\n" for name, value in given.items()) + _PROBE
         os.environ["EVOLVENT_PROBE"] = "1"
         try:
-            with Sandbox._of(mechanism, profile) as sandbox:
-                result = sandbox.run({}, ["python", "-c", code], Limits(wall=30.0, cpu=20.0))
+            program = _trial(mechanism, profile, code)
         except SandboxError as error:
             return " ".join(str(error.got or error).split())
         finally:
             del os.environ["EVOLVENT_PROBE"]
-    if result.status == "harness":
-        return result.error
-    *escaped, end = result.stdout.splitlines() or [""]
+    if program.error or not program.end:
+        return program.error or "the trial program did not end"
+    *escaped, end = program.out.decode().splitlines() or [""]
     root = end == "end 0"
     if escaped or not end.startswith("end ") or (root and os.geteuid() == 0):
-        wrong = escaped or (["it stays root"] if root else [result.stderr[-300:]])
+        wrong = escaped or (["it stays root"] if root else [program.err.decode("utf-8", "replace")[-300:]])
         return f"a trial program was not kept inside: {', '.join(wrong)}"
     return ""
+
+
+def _trial(mechanism: Mechanism, profile: str, code: str) -> Program:
+    server = Server(mechanism.settings(profile, packages=(), preload=(), read=()))
+    try:
+        program = Program(server.slot(), Limits(wall=30.0, cpu=20.0), {})
+        try:
+            program.start({"kind": "code", "argv": ["-c"], "code": code}, b"")
+            program.wait()
+        finally:
+            program.error = program.finish()
+        return program
+    finally:
+        server.close()
 
 
 def candidates(landlock_abi: int | None = None) -> list[Mechanism]:
     """What could be used on this kind of machine, strongest first."""
     if not sys.platform.startswith("linux"):
         return []
-    from evolvent.sandbox.jail import kernel
-    from evolvent.sandbox.settings import landlock_abi as newest
-
     if not kernel.NUMBERS:
         return []
-    abi = newest() if landlock_abi is None else min(landlock_abi, newest())
+    newest = settings.landlock_abi()
+    abi = newest if landlock_abi is None else min(landlock_abi, newest)
     return [Mechanism("own+ns", namespaces=True, landlock=abi), Mechanism("own", landlock=abi)]
 
 

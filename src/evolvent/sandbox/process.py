@@ -8,6 +8,7 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from evolvent.sandbox.settings import ENVIRONMENT, command
 _START_S, _READY_S, _GRACE_S = 60.0, 60.0, 20.0
 _SEALS = 0x000F  # no write, no growth, no shrinking, no other seals
 _F_ADD_SEALS = 1033
+_STATUS = {"wall": "time", "cpu": "time", "threads": "processes", "inodes": "disk", "file": "disk"}
 
 
 class SandboxError(EvolventError, RuntimeError):
@@ -187,15 +189,15 @@ class Program:
                 selector.register(fd, selectors.EVENT_READ)
             while not self.end and not self.error:
                 left = 1.0 if until is None else min(1.0, until - time.monotonic())
-                if left <= 0:
-                    return
-                for key, _ in selector.select(left):
+                for key, _ in selector.select(max(0.0, left)):
                     if key.fd == also:
                         return
                     if key.fd == self.slot.link.fileno():
                         self._message()
                     elif not self._read(key.fd):
                         selector.unregister(key.fd)
+                if left <= 0:
+                    return
                 wall = self.limits.wall if until is None else float("inf")
                 if time.monotonic() - self.started > wall + _GRACE_S:
                     self.error = "the slot did not end the program in time"
@@ -246,3 +248,28 @@ def _sealed(content: bytes) -> int:
     fcntl.fcntl(fd, _F_ADD_SEALS, _SEALS)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def verdict(program: Program, code: int | None, number: int | None, err: str, full: bool) -> tuple[str, str]:
+    """Status of a program that has ended, and the limit that was passed."""
+    end, limits = program.end, program.limits
+    if program.limit:
+        return program.limit, program.limit
+    if end["limit"] == "stop" or program.stopped.is_set():
+        return "stopped", ""
+    limit = end["limit"] or ""
+    if (not limit and number == signal.SIGXCPU) or (number == signal.SIGKILL and end["cpu"] >= limits.cpu):
+        limit = "cpu"
+    elif not limit and number == signal.SIGXFSZ:
+        limit = "file"
+    elif not limit and code != 0:
+        last = err.rstrip().rpartition("\n")[2]
+        if full:
+            limit = "disk"
+        elif last.startswith("MemoryError") or "std::bad_alloc" in last:
+            limit = "memory"
+        elif "File too large" in last:
+            limit = "file"
+    if limit:
+        return _STATUS.get(limit, limit), limit
+    return ("crashed" if number else "ok" if code == 0 else "failed"), ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
 import weakref
 from collections import deque
@@ -12,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.sandbox.calls import Guest
+from evolvent.sandbox.described import described
+from evolvent.sandbox.jail import tree
 from evolvent.sandbox.mechanisms import UNSAFE, Mechanism, choose
-from evolvent.sandbox.process import Program, SandboxError, Server, Slot
+from evolvent.sandbox.process import Program, SandboxError, Server, Slot, verdict
 from evolvent.sandbox.result import Confinement, Limits, Result
 from evolvent.sandbox.settings import PROFILES
 
 _FILES = 2000
-_STATUS = {"wall": "time", "cpu": "time", "threads": "processes", "inodes": "disk", "file": "disk"}
 _OPEN: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 _DEFAULT = Limits()
 
@@ -62,22 +63,14 @@ class Sandbox:
         if isinstance(packages, str) or isinstance(preload, str) or isinstance(read, str):
             raise BadInput("a text where a list is wanted", expected='e.g. ("numpy",)', where="Sandbox")
         chosen = choose(UNSAFE if unsafe_no_sandbox else mechanism, profile, landlock_abi)
-        self._set(chosen, profile, max(0, warm), {"packages": packages, "preload": preload, "read": read})
-
-    def _set(self, mechanism: Mechanism, profile: str, warm: int, given: dict[str, Any]) -> None:
-        self.mechanism, self.profile, self.warm, self._given = mechanism, profile, warm, given
+        self.mechanism: Mechanism = chosen
+        self.profile, self.warm = profile, max(0, warm)
+        self._given: dict[str, Any] = {"packages": packages, "preload": preload, "read": read}
         self._lock = threading.Lock()
         self._ready: deque[Slot] = deque()
         self._server: Server | None = None
         self._closed = False
         _OPEN.add(self)
-
-    @classmethod
-    def _of(cls, mechanism: Mechanism, profile: str) -> Sandbox:
-        """One whose mechanism was not tried yet: to try it."""
-        sandbox = cls.__new__(cls)
-        sandbox._set(mechanism, profile, 0, {"packages": (), "preload": (), "read": ()})
-        return sandbox
 
     def run(
         self,
@@ -125,9 +118,23 @@ class Sandbox:
             await asyncio.wait([work])
             raise
 
+    def open(
+        self, files: Mapping[str, str | bytes], module: str, limits: Limits = _DEFAULT, shared: Sequence[int] = ()
+    ) -> Guest:
+        """A confined process that imports ``module`` of ``files``, whose functions can be called; close it.
+
+        ``limits.wall`` holds for each call, the others for its whole life. ``shared``: open files (sealed memory) that
+        it finds as descriptors 4, 5, …
+
+        Raises:
+            GuestError: the module cannot be imported.
+            BadInput, NoSandbox: as ``run``.
+        """
+        return Guest(self.program(files, limits), module, shared)
+
     def describe(self) -> Confinement:
         """What keeps programs inside here, and what is not covered."""
-        return self.mechanism.describe(self.profile)
+        return described(self.mechanism, self.profile)
 
     def close(self) -> None:
         """End what runs, and the fork server."""
@@ -202,7 +209,7 @@ class Sandbox:
         else:
             code = os.waitstatus_to_exitcode(end["end"])
             code, number = (code, None) if code >= 0 else (None, -code)
-            status, limit = _verdict(program, code, number, err, full)
+            status, limit = verdict(program, code, number, err, full)
         return Result(
             status,
             code,
@@ -314,8 +321,6 @@ def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, byte
 
 def collected(program: Program, patterns: Sequence[str], limits: Limits) -> tuple[dict[str, bytes], list[str]]:
     """Files of a program that has ended."""
-    from evolvent.sandbox.jail import tree
-
     return tree.take(program.slot.work, patterns, limits.disk, min(limits.inodes, _FILES)) if patterns else ({}, [])
 
 
@@ -323,31 +328,6 @@ def _full(work: int, limits: Limits) -> bool:
     """Whether a work folder in memory has no room left."""
     space = os.statvfs(work)
     return space.f_blocks * space.f_frsize <= 2 * limits.disk and (space.f_bavail == 0 or space.f_ffree == 0)
-
-
-def _verdict(program: Program, code: int | None, number: int | None, err: str, full: bool) -> tuple[str, str]:
-    """Status, and the limit that was passed."""
-    end, limits = program.end, program.limits
-    if program.limit:
-        return program.limit, program.limit
-    if end["limit"] == "stop" or program.stopped.is_set():
-        return "stopped", ""
-    limit = end["limit"] or ""
-    if (not limit and number == signal.SIGXCPU) or (number == signal.SIGKILL and end["cpu"] >= limits.cpu):
-        limit = "cpu"
-    elif not limit and number == signal.SIGXFSZ:
-        limit = "file"
-    elif not limit and code != 0:
-        last = err.rstrip().rpartition("\n")[2]
-        if full:
-            limit = "disk"
-        elif last.startswith("MemoryError") or "std::bad_alloc" in last:
-            limit = "memory"
-        elif "File too large" in last:
-            limit = "file"
-    if limit:
-        return _STATUS.get(limit, limit), limit
-    return ("crashed" if number else "ok" if code == 0 else "failed"), ""
 
 
 def _after_fork() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _sitebuiltins
 import atexit
 import builtins
 import importlib
@@ -27,6 +28,8 @@ def start(config: dict[str, Any]) -> None:
         if config["kind"] == "exec":
             _exec(config["argv"])
         sys.path.insert(0, os.getcwd())
+        for name in ("exit", "quit"):  # the fork server goes without site, which adds them
+            setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
         sys.argv = list(config["argv"])
         if config["kind"] == "serve":
             _serve(config["module"])

@@ -66,7 +66,7 @@ class Slot:
     def serve(self) -> None:
         """Wait for a program, run it, report, and clean up."""
         data, fds, _, _ = socket.recv_fds(self.link, 1 << 16, 64)
-        if data:
+        if data == b"go":
             config = json.loads(os.pread(fds[0], os.fstat(fds[0]).st_size, 0))
             self._run(config, fds[1:])
             while self.link.recv(1 << 16):

@@ -58,6 +58,8 @@ def same(a: object, b: object, tolerance: float = 0.0) -> bool:
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
         return a == b or (math.isfinite(a) and abs(a - b) <= tolerance * max(1.0, abs(b)))
+    if isinstance(a, complex) and isinstance(b, complex):
+        return same(a.real, b.real, tolerance) and same(a.imag, b.imag, tolerance)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
