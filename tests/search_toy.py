@@ -45,14 +45,16 @@ class Written:
         ]
 
     def state(self, node):
-        names = [self.names[n] for n in self.tree.path(node)]
-        return State(node, int(self.tree.task[node]), "root", tuple(names[1:]))
+        names, ended = [self.names[n] for n in self.tree.path(node)], bool(self.tree.terminal[node])
+        return State(
+            node, int(self.tree.task[node]), "root", tuple(names[1:]), (), ended, float(self.tree.reward[node])
+        )
 
     def key(self, node):
         return self.keys.get(self.names[node])
 
 
-def search_of(space, tasks=1, *, value=None, widths=(99,), budget=Budget(), sees_reward=False, virtual_loss=1.0):
+def search_of(space, tasks=1, *, value=None, widths=(99,), budget=Budget(), verifier=None, virtual_loss=1.0):
     tree = Tree(tasks, virtual_loss=virtual_loss)
     space.tree = tree
 
@@ -60,7 +62,7 @@ def search_of(space, tasks=1, *, value=None, widths=(99,), budget=Budget(), sees
         return [space.values[space.names[s.node]] for s in states]
 
     written.__name__ = "written"
-    return Search(tree, space, value or written, widths=widths, budget=budget, sees_reward=sees_reward)
+    return Search(tree, space, value or written, widths=widths, budget=budget, verifier=verifier)
 
 
 def named(search, name):

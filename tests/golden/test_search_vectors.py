@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evolvent.formulas.returns import lambda_returns
-from evolvent.formulas.selection import puct, puct_constant, uct, visit_policy
+from evolvent.formulas.selection import annealed, mean_likelihoods, puct, puct_constant, uct, visit_policy
 from evolvent.search import aggregate, bfs_v, dfs_v, rap
 from evolvent.search.simulate import Puct, simulate
 from search_toy import Written, named, search_of
@@ -28,6 +28,17 @@ def test_puct_with_a_constant_that_grows(n, prior, v, init, want):
 
 def test_uct_of_medss():
     assert uct([0.6, 0.1], [3, 0], 10, weight=2.0, fresh=5.0).tolist() == pytest.approx([2.352174, 5.0], abs=1e-6)
+
+
+def test_priors_are_likelihoods_a_token():
+    got = mean_likelihoods([[-0.1, -0.2, -0.3], [-1, -0.5], [-0.05]])
+    assert got.tolist() == pytest.approx([0.365126, 0.210659, 0.424215], abs=1e-6)
+
+
+def test_schedules_of_exploration():
+    assert [annealed(2.0, 0.2, x, "exponential") for x in (0.0, 0.5, 1.0)] == pytest.approx([2.0, 0.4**0.5, 0.2])
+    assert [annealed(2.0, 0.2, x) for x in (0.0, 0.5, 2.0)] == pytest.approx([2.0, 1.1, 0.2])
+    assert annealed(2.0, 0.2, 0.7, "constant") == 2.0
 
 
 def test_a_trace_of_six_simulations():

@@ -174,9 +174,10 @@ class Completion:
     """The answer to a request, with its tokens *as sampled*.
 
     ``token_ids`` int32 ``[K]`` and ``logp`` float32 ``[K]`` (natural log, under the sampling distribution at
-    temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error". ``notes``
-    are further numbers a token, for ``Episode.note``. Of a choice, ``choice`` is its index and ``scores_N`` the
-    log-probability of each allowed action, float64 ``[N]``, where the engine knows them.
+    temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error";
+    ``stopped`` the stop string that ended it, "" where none did (its end token, a limit), ``None`` where nobody says.
+    ``notes`` are further numbers a token, for ``Episode.note``. Of a choice, ``choice`` is its index and ``scores_N``
+    the log-probability of each allowed action, float64 ``[N]``, where the engine knows them.
     """
 
     text: str
@@ -186,9 +187,17 @@ class Completion:
     cached_tokens: int = 0
     seconds: float = 0.0
     finish: str = "stop"
+    stopped: str | None = None
     choice: int = -1
     scores_N: np.ndarray | None = None
     notes: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+
+
+def cut(text: str, stop: Sequence[str]) -> tuple[str, str]:
+    """``text`` before the first occurrence of any ``stop`` string, and that string, "" where there is none."""
+    found = [(at, s) for s in stop if s and (at := text.find(s)) >= 0]
+    at, which = min(found, default=(len(text), ""), key=lambda pair: pair[0])
+    return text[:at], which
 
 
 class Engine(Protocol):

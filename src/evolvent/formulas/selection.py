@@ -156,6 +156,16 @@ def annealed(start: float, end: float, progress: float, how: str = "linear") -> 
     return start if how == "constant" else start + (end - start) * x
 
 
+def mean_likelihoods(logps: Sequence[ArrayLike]) -> np.ndarray:
+    """Priors ``exp(mean log-probability a token)`` of candidates, normalised (TS-LLM): float64 ``[N]``.
+
+    Raises:
+        BadInput: a candidate without tokens, or with one whose log-probability is not known.
+    """
+    means = [float(np.mean(_vector(logp, "mean_likelihoods"))) if np.size(logp) else math.nan for logp in logps]
+    return softmax(_vector(means, "mean_likelihoods")) if means else np.zeros(0)
+
+
 def visit_policy(n_N: ArrayLike, temperature: float = 1.0) -> np.ndarray:
     """Move probabilities ``n^(1/temperature)``, normalised: the policy of a finished search, float64 ``[..., N]``."""
     return softmax(np.log(np.asarray(n_N, dtype=np.float64) + 1e-10), temperature)

@@ -43,4 +43,4 @@ def descend(search: Search, score: Score, paths: int, parallel: int) -> None:
         for path in simulate(search, todo, score, parallel=parallel, to_end=True):
             end = int(tree.state[path[-1]])
             if tree.terminal[end] and not tree.dead[end]:
-                search.reach(path[-1], float(tree.value[end]) if not search.sees_reward else None)
+                search.reach(path[-1])

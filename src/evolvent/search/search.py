@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evolvent.core.errors import BadInput, EnvError, EvolventError
+from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.protocols import Prompt
 from evolvent.search.budget import Budget, Meter
 from evolvent.search.tree import Tree
 
@@ -31,7 +32,8 @@ class State:
     """A node as a value judges it.
 
     ``steps`` are the moves from the root as text, ``logps`` their mean log-probabilities a token (NaN = not known);
-    ``ended`` and ``reward`` are what is known of the end, ``reward`` only where searches may see it.
+    ``ended`` and ``reward`` are what is known of the end once a state was entered; a value that reads the reward is an
+    oracle. ``context`` is what the model would read next, for learned heads; ``None`` where there is no such thing.
     """
 
     node: int
@@ -41,6 +43,7 @@ class State:
     logps: tuple[float, ...] = ()
     ended: bool = False
     reward: float = math.nan
+    context: Prompt | None = None
 
 
 class Space(Protocol):
@@ -76,7 +79,7 @@ class Space(Protocol):
 
 Value = Callable[[Sequence[State]], ArrayLike]
 """What states are worth, ``[N]``: a learned head, a process reward model, rollouts, a verifier, memory values, ….
-``search.values`` has some, and makes one of several."""
+``search.values`` has some, and makes one of several. One with a method ``begin(search)`` is told what it judges in."""
 
 
 def flat(states: Sequence[State]) -> np.ndarray:
@@ -114,9 +117,9 @@ class Search:
     widths: tuple[int, ...] = (8,)
     """Moves that are asked for at each depth; the last number holds for all below."""
     budget: Budget = field(default_factory=Budget)
-    sees_reward: bool = False
-    """Whether a finished attempt is worth its reward. Otherwise it is worth what ``value`` says: to use the reward
-    while looking for the answer is to use an oracle."""
+    verifier: Value | None = None
+    """What attempts that have ended are worth; ``None`` leaves them what ``value`` said. The environment's own reward
+    (``values.reward``) is an oracle to whoever looks for the answer."""
 
     meter: Meter = field(init=False)
     paths: list[Path] = field(default_factory=list[Path], init=False)
@@ -128,9 +131,10 @@ class Search:
         if not self.widths or min(self.widths) < 1:
             raise BadInput("no moves are asked for", got=self.widths, expected="numbers of at least 1", where="widths")
         self.meter = Meter(len(self.tree.roots), self.budget)
-        roots = self.tree.roots.tolist()
-        self.enter(roots)
-        self._judge(np.array(roots))
+        begin = getattr(self.value, "begin", None)
+        if begin is not None:
+            begin(self)
+        self.enter(self.tree.roots.tolist())
 
     # ------------------------------------------------------------------------------------------------ growing
     def open(self, node: int) -> bool:
@@ -145,8 +149,8 @@ class Search:
             if reward is not None:
                 self.tree.terminal[node], self.tree.reward[node] = True, reward
         ended = [n for n in new if self.tree.terminal[n]]
-        if ended and self.sees_reward:
-            self.tree.value[ended] = self._rewards(ended)
+        if ended and self.verifier:
+            self._judge(np.array(ended), self.verifier)
         for node in new:
             self._compare(node)
 
@@ -179,7 +183,7 @@ class Search:
                 tree.reward[node] = tree.value[node] = 0.0
                 self.note("a state from which the model made no move counts as lost")
         if judge:
-            self._judge(new)
+            self._judge(new, self.value)
 
     def again(self, nodes: Sequence[int]) -> list[int]:
         """New nodes that stand where these do: to try from there once more."""
@@ -190,21 +194,14 @@ class Search:
             self.tree.terminal[other], self.tree.reward[other] = self.tree.terminal[node], self.tree.reward[node]
         return new
 
-    def reach(self, node: int, worth: float | None = None) -> None:
-        """Note that a path has come to an end at ``node``; ``worth`` is by default its value."""
+    def reach(self, node: int) -> None:
+        """Note that a path has come to an end at ``node``."""
         task = int(self.tree.task[node])
-        value = self.worth(node) if worth is None else worth
-        self.paths.append(Path(task, int(node), value, int(self.meter.tokens[task])))
+        self.paths.append(Path(task, int(node), self.worth(node), int(self.meter.tokens[task])))
 
     def worth(self, node: int) -> float:
-        """What it is worth to stop at ``node``: its reward where that may be seen, else its value."""
-        at = int(self.tree.state[node])
-        if not self.tree.terminal[at]:
-            return float(self.tree.value[at])
-        if self.sees_reward:
-            return float(self.tree.reward[at])
-        visits = self.tree.visits[at]
-        return float(self.tree.total[at] / visits if visits else self.tree.value[at])
+        """What it is worth to stop at ``node``."""
+        return float(self.tree.value[self.tree.state[node]])
 
     def note(self, text: str) -> None:
         """Say something once."""
@@ -229,24 +226,15 @@ class Search:
         return [Path(task, best, float(tree.q(best)), int(self.meter.tokens[task]), ended=bool(len(ends)))]
 
     # ------------------------------------------------------------------------------------------------ inside
-    def _judge(self, nodes: np.ndarray) -> None:
+    def _judge(self, nodes: np.ndarray, value: Value) -> None:
         if not len(nodes):
             return
         started = self.meter.elapsed
         states = [self.space.state(int(node)) for node in nodes]
-        worth = judged(self.value, states)
+        worth = judged(value, states)
         self.meter.value_s += self.meter.elapsed - started
         np.add.at(self.meter.judged, self.tree.task[nodes], 1)
         self.tree.value[nodes] = worth
-
-    def _rewards(self, nodes: Sequence[int]) -> np.ndarray:
-        reward = self.tree.reward[nodes]
-        if np.isnan(reward).any():
-            raise EnvError(
-                "no reward is known at the end of an attempt", where="search",
-                do="search without it (sees_reward=False)",
-            )  # fmt: skip
-        return reward
 
     def _compare(self, node: int) -> None:
         """Join a node to one that stands for the same state."""

@@ -7,10 +7,11 @@ import pytest
 
 from evolvent import models
 from evolvent.core.errors import BadInput, ModelError
+from evolvent.core.protocols import cut
 from evolvent.models.sampling import log_normaliser, sample
 from evolvent.models.served.context import choose, common_prefix
 from evolvent.models.served.grammar import schema_grammar
-from evolvent.models.served.scripted import Scripted, cut
+from evolvent.models.served.scripted import Scripted
 from evolvent.models.served.trie import Trie
 from evolvent.testing.model import check_model
 
@@ -44,7 +45,8 @@ def test_scores_uniform_by_table_and_by_function():
 
 
 def test_cut_takes_the_first_stop():
-    assert cut("a;b\nc", ["\n", ";", ""]) == "a"
+    assert cut("a;b\nc", ["\n", ";", ""]) == ("a", ";")
+    assert cut("a", [";"]) == ("a", "")
 
 
 # ------------------------------------------------------------------------------------------------ load

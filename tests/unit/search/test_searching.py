@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.search import aggregate, beam, bfs_v, cot_sc_tree, mcts_alpha, mcts_rollout, rap
+from evolvent.search import aggregate, beam, bfs_v, cot_sc_tree, mcts_alpha, mcts_rollout, rap, values
 from evolvent.search.budget import Budget, Meter
 from evolvent.search.search import judged
 from evolvent.search.simulate import Puct, simulate
@@ -30,7 +30,7 @@ def test_simulations_see_what_a_greedy_value_does_not():
 def test_a_reward_is_seen_only_by_those_that_may():
     rewards = {"near2": 1.0, "far2": 0.0}
     blind = search_of(Written(DEEP, rewards))
-    oracle = search_of(Written(DEEP, rewards), sees_reward=True)
+    oracle = search_of(Written(DEEP, rewards), verifier=values.reward)
     for search in (blind, oracle):
         rap.run(search, rap.Config(paths=4))
     assert {(blind.space.names[p.leaf], p.value) for p in blind.paths} == {("near2", 0.0), ("far2", 1.0)}
@@ -39,7 +39,7 @@ def test_a_reward_is_seen_only_by_those_that_may():
 
 def test_an_oracle_without_a_reward_is_refused():
     with pytest.raises(EnvError, match="no reward is known"):
-        rap.run(search_of(Written(DEEP), sees_reward=True))
+        rap.run(search_of(Written(DEEP), verifier=values.reward))
 
 
 def test_virtual_loss_sends_simulations_apart():
@@ -97,7 +97,7 @@ def test_time_is_a_budget_too():
 )
 def test_values_that_are_none(value, error):
     with pytest.raises(BadInput, match=error):
-        search_of(Written(DEEP), value=value)
+        search_of(Written(DEEP), value=value).expand([0])
 
 
 def test_judged_says_which_state():

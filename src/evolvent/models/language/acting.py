@@ -90,7 +90,17 @@ class Acting:
             taken = [i for i, ids in enumerate(request.choice_tokens) if np.array_equal(ids, one.token_ids)]
             notes = {"entropy": one.entropy}
             choice = taken[0] if taken else -1
-            out.append(Completion(one.text, one.token_ids, one.logp, finish=one.finish, choice=choice, notes=notes))
+            out.append(
+                Completion(
+                    one.text,
+                    one.token_ids,
+                    one.logp,
+                    finish=one.finish,
+                    stopped=one.stopped,
+                    choice=choice,
+                    notes=notes,
+                )
+            )
         return out
 
     def _walk(self, requests: Sequence[Request]) -> list[Completion]:

@@ -347,7 +347,7 @@ class LanguageModel:
         started, ids = time.perf_counter(), self.encode(prompt, start=True)
         (done,) = self._sample([ids], 1, [how.seed], settings, self.adapters[0], None)
         seconds = time.perf_counter() - started
-        return Completion(done.text, done.token_ids, done.logp, len(ids), 0, seconds, done.finish)
+        return Completion(done.text, done.token_ids, done.logp, len(ids), 0, seconds, done.finish, done.stopped)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:
         """Summed log-probability of each continuation given the prompt: float64 ``[N]``, nats."""

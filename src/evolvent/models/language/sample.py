@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evolvent.core.protocols import cut
 from evolvent.models.language.attention import Packed, Shared
 from evolvent.models.language.choices import Choices
 from evolvent.models.language.logprobs import Head
@@ -28,7 +29,7 @@ class Sampled:
     ``token_ids`` int32 ``[K]``, the end token and the tokens of a stop string included; ``logp`` float32 ``[K]`` under
     the distribution they were drawn from (at temperature 0: under the model's own at temperature 1) and its
     ``entropy`` float32 ``[K]``, nats; ``text`` ends before the end token or the stop string; ``finish`` is "stop"
-    (end token, stop string, or a choice is complete) or "length".
+    (end token, stop string, or a choice is complete) or "length"; ``stopped`` is that stop string, if one was met.
     """
 
     token_ids: np.ndarray
@@ -36,6 +37,7 @@ class Sampled:
     entropy: np.ndarray
     text: str
     finish: str
+    stopped: str = ""
 
 
 @dataclass(frozen=True)
@@ -278,10 +280,9 @@ def _finished(one: _Writing, settings: SamplingParams, decode: Callable[[Sequenc
     if one.tree is None and ids[-1] in settings.end_ids:
         ids = ids[:-1]
     text = decode(ids)
-    cuts = [at for s in settings.stop if (at := text.find(s)) >= 0] if one.tree is None else []
-    text = text[: min(cuts)] if cuts else text
+    text, stopped = cut(text, settings.stop if one.tree is None else ())
     numbers = (np.array(one.ids, np.int32), np.array(one.logp, np.float32), np.array(one.entropy, np.float32))
-    return Sampled(*numbers, text, one.finish)
+    return Sampled(*numbers, text, one.finish, stopped)
 
 
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.protocols import cut
 from evolvent.models.language.load import source
 from evolvent.models.language.model import LanguageModel
 from evolvent.models.language.sample import Sampled, SamplingParams
@@ -134,6 +135,5 @@ class VllmSampler:
         )
         ended = len(ids) and int(ids[-1]) in self._model.end_ids
         text = self._model.decode(ids[:-1] if ended else ids)
-        cuts = [at for s in stop if s and (at := text.find(s)) >= 0]
-        text = text[: min(cuts)] if cuts else text
-        return Sampled(ids, logp, np.full(len(ids), np.nan, np.float32), text, output.finish_reason)
+        text, stopped = cut(text, stop)
+        return Sampled(ids, logp, np.full(len(ids), np.nan, np.float32), text, output.finish_reason, stopped)

@@ -166,7 +166,7 @@ class Llama:
                 context, cached, logits = self._prefill(tokens, 1)
                 rng = np.random.default_rng(how.seed) if how.temperature else None
                 chooser, stop = (how.temperature, how.top_p, rng, constraint), [s.encode() for s in how.stop if s]
-                ids, logp, raw, finish = self._continue(context, logits, limit, chooser, stop)
+                ids, logp, raw, (finish, stopped) = self._continue(context, logits, limit, chooser, stop)
             finally:
                 if constraint:
                     constraint.close()
@@ -181,6 +181,7 @@ class Llama:
             cached_tokens=cached,
             seconds=seconds,
             finish=finish,
+            stopped=stopped,
         )
 
     def _continue(
@@ -190,7 +191,7 @@ class Llama:
         limit: int,
         chooser: tuple[float, float, Any, Constraint | None],
         stop: list[bytes],
-    ) -> tuple[list[int], list[float], bytes, str]:
+    ) -> tuple[list[int], list[float], bytes, tuple[str, str]]:
         """Sample until end of text, a stop string or ``limit`` tokens: ids, log-probabilities, bytes, why it ended."""
         ids: list[int] = []
         logp: list[float] = []
@@ -200,17 +201,18 @@ class Llama:
             ids.append(token)
             logp.append(float(logits[token]) - log_normaliser(logits, self._scratch))
             if is_eog(self._vocab, token):
-                return ids, logp, bytes(raw), "stop"
+                return ids, logp, bytes(raw), ("stop", "")
             before = len(raw)
             raw += self._piece(token)
-            ends = [at for s in stop if (at := raw.find(s, max(0, before - len(s) + 1))) >= 0]
+            ends = [(at, s) for s in stop if (at := raw.find(s, max(0, before - len(s) + 1))) >= 0]
             if ends:
-                return ids, logp, bytes(raw[: min(ends)]), "stop"
+                at, which = min(ends)
+                return ids, logp, bytes(raw[:at]), ("stop", which.decode())
             if len(ids) == limit:
                 break
             context.step(token, position)
             position, logits = position + 1, context.row(0)
-        return ids, logp, bytes(raw), "length"
+        return ids, logp, bytes(raw), ("length", "")
 
     def _choose(
         self, logits: np.ndarray, temperature: float, top_p: float, rng: Any, constraint: Constraint | None

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError, missing_extra
-from evolvent.core.protocols import Completion, Sampling
+from evolvent.core.protocols import Completion, Sampling, cut
 from evolvent.models.sampling import Counters
-from evolvent.models.served.scripted import cut
 
 KEY_VARIABLES = ("EVOLVENT_API_KEY", "OPENAI_API_KEY")
 _MAX_STOP = 4  # what the API allows; further ones are applied here
@@ -94,7 +93,8 @@ class Remote:
         count.seconds += (seconds := time.perf_counter() - started)
         finish = {"length": "length", "stop": "stop"}.get(choice.finish_reason or "stop", "stop")
         prompt_tokens = usage.prompt_tokens if usage else 0
-        return Completion(cut(text, how.stop), ids, logp, prompt_tokens, cached, seconds, finish)
+        said, stopped = cut(text, how.stop)  # endpoints leave the stop string out, and do not say which it was
+        return Completion(said, ids, logp, prompt_tokens, cached, seconds, finish, stopped or None)
 
     def _ask(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
         """``/completions``, or chat where there is none."""

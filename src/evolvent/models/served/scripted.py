@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError
-from evolvent.core.protocols import Completion, Sampling
+from evolvent.core.protocols import Completion, Sampling, cut
 
 Replies = Sequence[str] | Mapping[str, str] | Callable[[str], str]
 Scores = Mapping[str, float] | Callable[[str, str], float]
@@ -54,7 +54,8 @@ class Scripted:
         """
         stop, text = Sampling(**sampling).checked(self.name).stop, self._reply(prompt)
         self.prompts.append(prompt)
-        return Completion(cut(text, stop), np.zeros(0, np.int32), np.zeros(0, np.float32), finish="stop")
+        said, stopped = cut(text, stop)
+        return Completion(said, np.zeros(0, np.int32), np.zeros(0, np.float32), finish="stop", stopped=stopped)
 
     def _reply(self, prompt: str) -> str:
         if callable(self._replies):
@@ -84,9 +85,3 @@ class Scripted:
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def cut(text: str, stop: Sequence[str]) -> str:
-    """``text`` before the first occurrence of any ``stop`` string."""
-    ends = [at for s in stop if s and (at := text.find(s)) >= 0]
-    return text[: min(ends)] if ends else text

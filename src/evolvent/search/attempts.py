@@ -1,0 +1,349 @@
+"""Trees over attempts: whatever plays one (an environment, memory, tools, several agents) is played in many ways.
+
+A player (``play.attempt``) asks for decisions one by one. Here each is answered by many completions, or in pieces: a
+move is a whole answer or action, a line of it, or a token. To go on from the middle, a player is brought there by the
+same answers from the same seed; it has to ask the same. All that is asked for at once is one batch for the engine; an
+engine that keeps prompts evaluates of a child what its parent had not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.protocols import Completion, Engine, Prompt, Request, cut
+from evolvent.core.seeding import seed_tree
+from evolvent.formulas.selection import mean_likelihoods, softmax
+from evolvent.search.budget import Meter
+from evolvent.search.search import Moves, State
+from evolvent.search.tree import Tree
+
+Unit = Literal["answer", "line", "token"]
+Player = Generator[Request, Completion, Episode]
+Start = Callable[[int], Player]
+"""Begins an attempt, the same each time, and may break off the one begun before (one world is enough for a task); the
+number limits its decisions, 0 = not."""
+Decode = Callable[[np.ndarray], str]
+
+
+@dataclass
+class _Place:
+    """What is known of a node: the move to it, and once it was entered what is asked there, or how it ended."""
+
+    said: Completion | None = None
+    seed: int = 0
+    asks: Request | None = None
+    begun: int = -1
+    """The node at which the present answer began."""
+    episode: Episode | None = None
+    tries: int = 0
+
+
+class Attempts:
+    """The space of attempts at some tasks, implementing ``search.search.Space``.
+
+    Args:
+        tree: its tasks are in the order of ``starts``.
+        starts: of each task.
+        engine: answers.
+        questions: of each task, for values and reports.
+        unit: what a move is.
+        longest: tokens of one move, at most.
+        decode: text of tokens, for actions on a list where prompts are tokens.
+        comparable: equal prompts are equal states, so that what follows is searched once; not where a world hides more
+            than it shows.
+    """
+
+    def __init__(
+        self, tree: Tree, starts: Sequence[Start], engine: Engine, questions: Sequence[str], *, unit: Unit = "line",
+        longest: int = 64, decode: Decode | None = None, comparable: bool = False,
+    ) -> None:  # fmt: skip
+        if longest < 1 or unit not in ("answer", "line", "token"):
+            raise BadInput("unit or length of a move", got=(unit, longest), where="search.attempts")
+        if not len(tree.roots) == len(starts) == len(questions):
+            got = (len(tree.roots), len(starts), len(questions))
+            raise BadInput("a start and a question for each task", got=got, where="search.attempts")
+        self.tree, self.starts, self.engine, self.questions = tree, starts, engine, questions
+        self.unit, self.longest = unit, 1 if unit == "token" else longest
+        self._decode, self.comparable = decode, comparable
+        self.notes: list[str] = []
+        self._places: dict[int, _Place] = {int(root): _Place() for root in tree.roots}
+        self._made: dict[int, list[tuple[Completion, int]]] = {}
+        self._live: dict[int, tuple[int, Player]] = {}  # by task: the newest player, and the node where it waits
+
+    # ------------------------------------------------------------------------------------------------ the space
+    def propose(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[Moves | None]:
+        """See ``Space``: one batch of requests for all nodes."""
+        asked = self._requests(nodes, widths, meter)
+        answers = self.engine([request for _, requests in asked for request in requests])
+        meter.batches += bool(answers)
+        at, width, out = 0, dict(zip(nodes, widths, strict=True)), dict[int, Moves | None].fromkeys(nodes)
+        for node, requests in asked:
+            mine = answers[at : at + len(requests)]
+            at += len(requests)
+            task = int(self.tree.task[node])
+            meter.calls[task] += len(mine)
+            meter.tokens[task] += sum(map(self._n_tokens, mine))
+            meter.prompt += sum(a.prompt_tokens or len(r.prompt) for a, r in zip(mine, requests, strict=True))
+            meter.cached += sum(a.cached_tokens for a in mine)
+            if requests and requests[0].choices:
+                out[node] = self._listed(node, mine[0], width[node])
+            elif requests:
+                out[node] = self._written(node, list(zip(requests, mine, strict=True)), meter)
+        return [out[node] for node in nodes]
+
+    def made(self, parent: int, children: np.ndarray) -> None:
+        """See ``Space``."""
+        for child, (said, seed) in zip(children.tolist(), self._made.pop(parent), strict=True):
+            self._places[child] = _Place(said, seed)
+
+    def twin(self, node: int, new: int) -> None:
+        """See ``Space``; it draws from another seed."""
+        place = self._places[node]
+        place.tries += 1
+        seed = seed_tree(place.seed, "again", place.tries)
+        self._places[new] = replace(place, seed=seed, tries=0)
+        if place.begun == node:
+            self._places[new].begun = new
+
+    def enter(self, nodes: Sequence[int]) -> list[float | None]:
+        """See ``Space``."""
+        return [self._enter(node) for node in nodes]
+
+    def state(self, node: int) -> State:
+        """See ``Space``."""
+        path = [self._said(n) for n in self.tree.path(node)[1:]]
+        logps = tuple(float(np.mean(said.logp)) if _known(said) else np.nan for said in path)
+        task, place = int(self.tree.task[node]), self._places[node]
+        above = self._places[int(self.tree.parent[node])] if path else place
+        context = None if above.asks is None else above.asks.prompt
+        if path and context is not None:
+            context = self._joined(context, self._said(node))
+        texts = tuple(said.text for said in path)
+        ended, reward = place.episode is not None, place.episode.total_reward if place.episode else np.nan
+        return State(node, task, self.questions[task], texts, logps, ended, reward, context)
+
+    def key(self, node: int) -> str | None:
+        """See ``Space``: the prompt, where an answer begins and prompts say all."""
+        place = self._places[node]
+        if not self.comparable or place.asks is None or place.begun != node:
+            return None
+        parts = [place.asks.prompt, *place.asks.choices]
+        return repr([part if isinstance(part, str) else part.tobytes() for part in parts])
+
+    # ------------------------------------------------------------------------------------------------ of paths
+    def answers(self, node: int) -> list[list[Completion]]:
+        """The moves on the way to ``node``, decision by decision; the last one may be unfinished."""
+        out: list[list[Completion]] = []
+        path = self.tree.path(node)
+        for above, n in pairwise(path):
+            if self._places[above].begun == above:
+                out.append([])
+            out[-1].append(self._said(n))
+        return out
+
+    def episode(self, node: int) -> Episode | None:
+        """The attempt that leads to ``node``; an unfinished one is cut off there. ``None`` where nothing was said."""
+        done = self._places[node].episode
+        if done is not None:
+            return done
+        answers = self.answers(node)
+        self._live.pop(int(self.tree.task[node]), None)
+        return self._replayed(node, answers, limit=len(answers))[1] if answers else None
+
+    # ------------------------------------------------------------------------------------------------ inside
+    def _said(self, node: int) -> Completion:
+        said = self._places[node].said
+        if said is None:
+            raise BadInput("a root was not reached by a move", got=node, where="search.attempts")
+        return said
+
+    def _requests(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[tuple[int, list[Request]]]:
+        """What each node asks for, within the budget of its task."""
+        wanted: dict[int, list[tuple[int, Request, int]]] = {}
+        for node, width in zip(nodes, widths, strict=True):
+            ask = self._places[node].asks
+            if ask is None:
+                raise BadInput("nothing is asked at this node", got=node, where="search.attempts", do="enter it first")
+            wanted.setdefault(int(self.tree.task[node]), []).append((node, ask, 1 if ask.choices else width))
+        out: list[tuple[int, list[Request]]] = []
+        for task, some in wanted.items():
+            most = max(self._most(ask) for _, ask, _ in some)
+            left, room = meter.share(task, sum(width for *_, width in some), most)
+            for node, ask, width in some:
+                count, seed = min(width, left), self._places[node].seed or ask.seed
+                left -= count
+                if ask.choices:
+                    fits = count and room >= self._most(ask)
+                    out.append((node, [replace(ask, seed=seed_tree(seed, "move", 0))] if fits else []))
+                    continue
+                stop = ask.stop if self.unit != "line" or "\n" in ask.stop else (*ask.stop, "\n")
+                limit = min(self._most(ask), room)
+                seeds = [seed_tree(seed, "move", k) for k in range(count)]
+                out.append((node, [replace(ask, max_tokens=limit, stop=stop, seed=s) for s in seeds]))
+        return out
+
+    def _written(self, node: int, answers: Sequence[tuple[Request, Completion]], meter: Meter) -> Moves | None:
+        """Free text: what is new and not empty, with its likelihood as prior."""
+        ask, found, short = self._places[node].asks, dict[tuple[str, bool], tuple[Completion, int]](), 0
+        for request, said in answers:
+            assert ask is not None
+            if said.finish == "length" and request.max_tokens < self._most(ask):
+                short += 1  # by the budget alone: not a move
+                continue
+            meter.longest = max(meter.longest, self._n_tokens(said))
+            ends = self._ends(node, said)
+            says = said.text if self.unit == "token" else said.text.strip()
+            if says or (ends and self._places[node].begun != node):
+                found.setdefault((said.text, ends), (said, request.seed))
+        if not found and short:
+            return None
+        moves = list(found.values())
+        self._made[node] = moves
+        if not all(_known(said) for said, _ in moves):
+            self._note("the model gives no log-probabilities: priors are uniform")
+            prior = np.full(len(moves), 1.0 / max(len(moves), 1))
+        else:
+            prior = mean_likelihoods([said.logp for said, _ in moves])
+        return Moves(prior, np.array([self._n_tokens(said) for said, _ in moves], np.int64))
+
+    def _listed(self, node: int, answer: Completion, width: int) -> Moves:
+        """Actions on a list: the ``width`` most likely ones."""
+        place = self._places[node]
+        assert place.asks is not None
+        choices = place.asks.choices
+        if answer.scores_N is None:
+            self._note("the model gives no log-probabilities: priors are uniform")
+        scores = np.zeros(len(choices)) if answer.scores_N is None else answer.scores_N
+        kept = np.sort(np.argsort(-scores, kind="stable")[:width])
+        moves: list[tuple[Completion, int]] = []
+        for k in kept.tolist():
+            text, ids = self._text(choices[k]), choices[k]
+            if k == answer.choice:
+                said = replace(answer, text=text)
+            else:  # it was not sampled: no log-probabilities
+                tokens = np.zeros(0, np.int32) if isinstance(ids, str) else ids
+                said = Completion(text, tokens, np.zeros(0, np.float32), choice=k, scores_N=scores)
+            moves.append((said, seed_tree(place.seed or place.asks.seed, "move", k)))
+        self._made[node] = moves
+        return Moves(softmax(scores[kept]), np.array([self._n_tokens(said) for said, _ in moves], np.int64))
+
+    def _text(self, choice: Prompt) -> str:
+        if isinstance(choice, str):
+            return choice.strip()
+        return self._decode(choice).strip() if self._decode else f"action {choice.tolist()}"
+
+    def _most(self, ask: Request) -> int:
+        """Tokens that a move can have."""
+        if ask.choices:
+            return max(_size(choice) for choice in ask.choices)
+        return ask.max_tokens if self.unit == "answer" else min(ask.max_tokens, self.longest)
+
+    def _n_tokens(self, said: Completion) -> int:
+        if len(said.token_ids) or not said.text:
+            return len(said.token_ids)
+        self._note("the model does not say its tokens: one is counted for every four bytes")
+        return _size(said.text)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _ends(self, node: int, said: Completion) -> bool:
+        """Whether a piece that follows ``node`` is the last one of its answer."""
+        ask = self._places[node].asks
+        assert ask is not None
+        if ask.choices or self.unit == "answer" or self._n_tokens(said) >= ask.max_tokens or not said.text:
+            return True
+        if self.unit == "token":  # a stop string may have been said token by token
+            before = self.answers(node)[-1] if self._places[node].begun != node else []
+            return said.finish == "stop" or bool(cut("".join(p.text for p in (*before, said)), ask.stop)[1])
+        if said.finish == "length":
+            return False
+        return "\n" in ask.stop or said.stopped not in (None, "\n")
+
+    def _enter(self, node: int) -> float | None:
+        place, above = self._places[node], int(self.tree.parent[node])
+        if place.episode is not None:
+            return place.episode.total_reward
+        if place.asks is not None:
+            return None
+        if above < 0:
+            player = self.starts[int(self.tree.task[node])](0)
+            return self._went(node, player, _next(player, None))
+        origin, said = self._places[above], self._said(node)
+        assert origin.asks is not None
+        if not self._ends(above, said):
+            left = origin.asks.max_tokens - self._n_tokens(said)
+            place.asks = replace(origin.asks, prompt=self._joined(origin.asks.prompt, said), max_tokens=left)
+            place.begun = origin.begun
+            return None
+        answers = self.answers(node)
+        waits, player = self._live.pop(int(self.tree.task[node]), (-1, None))
+        if player is None or waits != origin.begun:
+            return self._went(node, *self._replayed(node, answers))
+        return self._went(node, player, _next(player, self._whole(answers[-1], origin.asks.stop)))
+
+    def _replayed(self, node: int, answers: Sequence[Sequence[Completion]], limit: int = 0) -> tuple[Player, Any]:
+        """A player after these answers, and what it asks then, or its episode."""
+        player = self.starts[int(self.tree.task[node])](limit)
+        outcome = _next(player, None)
+        for answer in answers:
+            if isinstance(outcome, Episode):
+                raise EnvError(
+                    "the same answers led elsewhere", got="an attempt that ended", where="search",
+                    do="search where the world depends on the task and its seed alone",
+                )  # fmt: skip
+            outcome = _next(player, self._whole(answer, outcome.stop))
+        return player, outcome
+
+    def _went(self, node: int, player: Player, outcome: Request | Episode) -> float | None:
+        place = self._places[node]
+        if isinstance(outcome, Episode):
+            place.episode = outcome
+            return outcome.total_reward
+        place.asks, place.begun = outcome, node
+        self._live[int(self.tree.task[node])] = node, player
+        place.seed = place.seed or outcome.seed
+        return None
+
+    def _whole(self, pieces: Sequence[Completion], stop: Sequence[str]) -> Completion:
+        """One completion of its pieces."""
+        if len(pieces) == 1:
+            return pieces[0]
+        text = "".join(piece.text + self._glue(piece) for piece in pieces[:-1]) + pieces[-1].text
+        ids, logp = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("token_ids", "logp"))
+        names = set[str].intersection(*(set(piece.notes) for piece in pieces))
+        notes = {name: np.concatenate([piece.notes[name] for piece in pieces]) for name in names}
+        return replace(pieces[-1], text=cut(text, stop)[0], token_ids=ids, logp=logp, notes=notes)
+
+    def _joined(self, prompt: Prompt, said: Completion) -> Prompt:
+        if isinstance(prompt, str):
+            return prompt + said.text + self._glue(said)
+        return np.concatenate([prompt, np.asarray(said.token_ids, np.int32)])
+
+    def _glue(self, said: Completion) -> str:
+        """What stopped a piece; where nobody says, the end of its line."""
+        known = said.stopped is not None or self.unit != "line" or said.finish != "stop"
+        return said.stopped or "" if known else "\n"
+
+
+def _size(prompt: Prompt) -> int:
+    return -(-len(prompt.encode()) // 4) if isinstance(prompt, str) else len(prompt)
+
+
+def _next(player: Player, said: Completion | None) -> Request | Episode:
+    try:
+        return next(player) if said is None else player.send(said)
+    except StopIteration as done:
+        return done.value
+
+
+def _known(said: Completion) -> bool:
+    return len(said.logp) > 0 and bool(np.isfinite(said.logp).all())

@@ -1,0 +1,154 @@
+"""What states are worth, for any search: likelihood, a process reward model, a verifier, the model's word, rollouts.
+
+Each is a function of states (``search.search.Value``) that one can write oneself; ``mixture`` adds some up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evolvent.core.errors import BadInput, EnvError, EvolventError
+from evolvent.core.protocols import Engine, Prompt, Request
+from evolvent.core.seeding import seed_tree
+from evolvent.formulas.selection import softmax
+from evolvent.search.best_of_n import chains
+from evolvent.search.search import Search, State, Value, judged
+
+
+def likelihood(states: Sequence[State]) -> np.ndarray:
+    """``exp`` of the mean log-probability a token, every move counted once, float64 ``[N]`` in 0..1.
+
+    Raises:
+        BadInput: the model gives no log-probabilities.
+    """
+    means = np.array([np.mean(s.logps) if s.logps else 0.0 for s in states])
+    if np.isnan(means).any():
+        raise BadInput(
+            "the model gives no log-probabilities", where="value likelihood",
+            do="take another value (--value judge, --value flat), or a model in this process",
+        )  # fmt: skip
+    return np.exp(means)
+
+
+def reward(states: Sequence[State]) -> np.ndarray:
+    """The environment's own reward of attempts that have ended: as a verifier of a search an oracle.
+
+    Raises:
+        EnvError: none is known.
+    """
+    paid = np.array([s.reward for s in states], np.float64)
+    if np.isnan(paid).any():
+        raise EnvError("no reward is known at the end of an attempt", where="search.values.reward")
+    return paid
+
+
+def process(scores: Callable[[str, Sequence[str]], ArrayLike]) -> Value:
+    """A process reward model: ``scores(question, steps)`` is one number a step, of which the last counts.
+
+    Aggregators see the scores of all steps of a path: each was the last one once.
+
+    Raises:
+        BadInput: another number of scores than steps.
+    """
+
+    def value(states: Sequence[State]) -> np.ndarray:
+        out = np.zeros(len(states))
+        for i, state in enumerate(states):
+            told = np.asarray(scores(state.question, state.steps), np.float64)
+            if told.shape != (len(state.steps),):
+                raise BadInput(
+                    "a process reward model must score every step", got=f"{told.shape} scores",
+                    expected=f"{len(state.steps)} steps", where=getattr(scores, "__name__", "process"),
+                )  # fmt: skip
+            out[i] = told[-1] if len(told) else 0.0
+        return out
+
+    value.__name__ = f"process({getattr(scores, '__name__', 'model')})"
+    return value
+
+
+def verifier(check: Callable[[str, str], float]) -> Value:
+    """``check(question, text)``, for ``Search.verifier``."""
+
+    def value(states: Sequence[State]) -> np.ndarray:
+        return np.array([_checked(check, s) for s in states], np.float64)
+
+    value.__name__ = f"verifier({getattr(check, '__name__', 'check')})"
+    return value
+
+
+def _checked(check: Callable[[str, str], float], state: State) -> float:
+    try:
+        return float(check(state.question, "\n".join(state.steps)))
+    except EvolventError:
+        raise
+    except Exception as error:
+        raise EnvError(
+            "the verifier failed", got=f"{type(error).__name__}: {error}", where=f"on {' '.join(state.steps)[-80:]!r}",
+            do="a verifier returns a number for any text, 0 for one that it cannot read",
+        ) from error  # fmt: skip
+
+
+@dataclass
+class Judge:
+    """The model's own word: the probability of "yes" against "no" behind a question about each state.
+
+    What it reads counts as calls of the judge (``tokens``), not as tokens of the search.
+    """
+
+    engine: Engine
+    plain: Callable[[str], Prompt]
+    """A text as a prompt (``Renderer.plain``)."""
+    command: Callable[[str], Prompt]
+    """A word as a continuation (``Renderer.command``)."""
+    words: str = "{question}\n{steps}\nIs everything up to here right, and on the way to the answer? Answer yes or no:"
+    tokens: int = field(default=0, init=False)
+
+    def __call__(self, states: Sequence[State]) -> np.ndarray:
+        """Float64 ``[N]`` in 0..1."""
+        choices = (self.command("yes"), self.command("no"))
+        room = max(len(c) for c in choices)
+        texts = [self.words.format(question=s.question, steps="\n".join(s.steps)) for s in states]
+        requests = [Request(self.plain(text), seed_tree(0, "judge"), room, choices=choices) for text in texts]
+        answers = self.engine(requests)
+        self.tokens += sum(len(r.prompt) for r in requests)
+        scores = [a.scores_N for a in answers]
+        if any(s is None for s in scores):
+            raise BadInput("the model cannot score words", where="value judge", do="take another value")
+        return softmax(np.array(scores), axis=-1)[:, 0]
+
+
+@dataclass
+class Rollouts:
+    """The mean reward of ``n`` samples from each state to the end: an oracle, for labels and for measuring others."""
+
+    n: int = 4
+    search: Search | None = field(default=None, init=False)
+
+    def begin(self, search: Search) -> None:
+        """What it samples in; the samples count as the search's tokens."""
+        self.search = search
+
+    def __call__(self, states: Sequence[State]) -> np.ndarray:
+        """Float64 ``[N]``; a sample that the budget cuts off earns 0."""
+        search = self.search
+        if search is None:
+            raise BadInput("rollouts without a search", where="search.values.Rollouts", do="give it to Search(value=…)")
+        nodes = [s.node for s in states for _ in range(self.n)]
+        ends = chains(search, nodes, judge=False)
+        paid = [search.tree.reward[end] if end >= 0 else 0.0 for end in ends]
+        return np.array(paid).reshape(len(states), self.n).mean(1) if states else np.zeros(0)
+
+
+def mixture(*parts: tuple[float, Value]) -> Value:
+    """A weighted sum of values."""
+
+    def value(states: Sequence[State]) -> np.ndarray:
+        return np.sum([weight * judged(part, states) for weight, part in parts], axis=0)
+
+    value.__name__ = " + ".join(f"{weight:g} {getattr(v, '__name__', type(v).__name__)}" for weight, v in parts)
+    return value
