@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import far
 import numpy as np
 import thompson
 from text_baselines import filled
@@ -39,9 +40,11 @@ ABLATIONS: dict[str, tuple[dict[str, Any], dict[str, bool]]] = {
     "nothing withheld": ({"omit_harmful": 0.0}, {}),
     "no sources": ({"strength": 1e9}, {}),
     "no use": ({}, {"use": False}),
-    "weight .7": ({"weight": 0.7}, {}),
+    "no boost": ({"boost": 0.0}, {}),
+    "no nearness": ({}, {}),
 }
-ABLATED = ("t base .05", "t base .4", "t harmful companion", "t advice, 30 % wrong", "t advice, drift, 30 % wrong")
+ABLATED = ("t base .05", "t base .4", "t nearer", "t harmful companion", "t k = 1", "t many kinds",
+           "t many kinds, 30 % wrong", "t advice, 30 % wrong", "t advice, drift, 30 % wrong")  # fmt: skip
 _SAME = ("gate", "pool", "relevance", "margin")
 _STREAM = {"base": 0.2, "gain": 0.6, "loss": 0.15, "follows": "one"}
 # without advice little succeeds, and the first advice there is belongs to other tasks
@@ -100,6 +103,8 @@ PARTS = {"judgement": (JUDGEMENT, 0), "tuning": (TUNING, 1000)}  # with the firs
 
 def policy_of(arm: str, k: int) -> Policy:
     """The policy of an arm: the shipped default as it is, the others among its candidates."""
+    if arm == "no nearness":
+        return far.Config(k=k)
     default = preset("memlift", k=k, **ABLATIONS.get(arm, ({},))[0])
     if arm == "memlift" or arm in ABLATIONS:
         return default
@@ -168,9 +173,7 @@ def page(rows: list[dict[str, Any]]) -> str:
         "mean shortfall, in the last third, of the probability of success to what the best advice in the store would",
         "have given. Lower is better; the oracle has 0. `memlift` is the default as it ships; differences are paired",
         "by seed, with a 95 % bootstrap interval over seeds (bold: without 0). *Before*: with credit of ancestors, and",
-        "all answers to a question beside each other. Run before words told the nearest keys apart in another way and",
-        "before the gate belonged to the embedder; the candidates of these worlds are the same in kind. Six rows of",
-        "the ablation in worlds of advice come from an edited working copy, and are to be repeated.",
+        "all answers to a question beside each other (commit ad47909).",
         "",
     ]
     for part, says in (

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
+from evolvent.formulas.values import ema
+from evolvent.memory import lift
 from evolvent.memory.embedders import Function
-from evolvent.memory.events import Value
+from evolvent.memory.events import Loaded, Value
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.memory.rule import Candidates
+from evolvent.memory.rules import memlift
 
 # unit vectors in a plane; a task has the cosine of its name with the lesson's own question
 ANGLES = {"own question": 1.0, "near question": 0.8, "strange question": 0.4}
@@ -70,3 +74,22 @@ def test_share_by_hand():
     for arm, part in zip(v.arms, v.share(0.25, 1.0).arms, strict=True):
         assert part.size == pytest.approx(0.25 * arm.size)
         assert part.reward / part.weight == pytest.approx(arm.reward / arm.weight)
+
+
+@pytest.mark.parametrize(("outcomes", "weight"), [((), 0.5), ((1.0,) * 4, 0.5), ((0.0,), 0.625), ((0.0,) * 40, 0.75)])
+def test_the_weight_of_the_value_grows_as_the_nearest_fails(outcomes, weight):
+    q, carry = 1.0, 1.0
+    for n, reward in enumerate(outcomes):
+        step = lift.step_size(n, 0.3)
+        q, carry = ema(q, reward, step), carry * (1.0 - step)
+    near = Loaded(Value(q, carry, len(outcomes), sum(outcomes)), 1.0, True, "agent")
+    far = Loaded(Value(0.6), 0.6, True, "agent")
+    pool = Candidates([1, 2], np.array([0.9, 0.8]), np.array([q, 0.6]), [near, far], {}, (0.0, 1.0), 2, False)
+    config = memlift.Config(gate=0.2)
+    told = memlift.rank(config, pool)
+    by_hand = (1.0 - weight) * told.z_sim + weight * told.z_value
+    np.testing.assert_allclose(told.score, by_hand, atol=1e-6)
+    plain = memlift.rank(memlift.Config(gate=0.2, boost=0.0), pool)
+    np.testing.assert_allclose(plain.score, 0.5 * told.z_sim + 0.5 * told.z_value)
+    none = memlift.rank(memlift.Config(gate=0.2, weight=0.0), pool)
+    np.testing.assert_allclose(none.score, told.z_sim)

@@ -1,7 +1,10 @@
 """memlift, our own and the default: ranked by relevance and measured effect; credit by use and by omission.
 
-    score(m) = (1 - weight) z(relevance) + weight z(c lift + (1 - c) (value - mean value))
+    score(m) = (1 - w) z(relevance) + w z(c lift + (1 - c) (value - mean value))
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
+
+The weight w of the value grows as the most relevant memory fails. Outcomes count by how near a memory was where they
+came from, compared with how near it is now.
 
 Of answers to one question, one is shown: a memory written under the key and kind of one that had been tried is another
 answer, and the higher value counts, on a tie the newer. So a correction takes the place of what failed, and gives it
@@ -47,6 +50,8 @@ class Config(Policy):
     q_init: float | Literal["low", "middle", "high"] = "high"
     weight: float = 0.5
     """Weight of the value in the score: 0 = relevance only, 1 = value only."""
+    boost: float = 0.5
+    """Share by which that weight grows as the most relevant memory fails: relevance is trusted until then."""
     alpha: float = 0.3
     """Least learning rate of the value."""
     omit: float = 0.2
@@ -66,7 +71,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "weight", "alpha", "omit", "omit_harmful", "decay")
+        within(self, 0.0, 1.0, "weight", "boost", "alpha", "omit", "omit_harmful", "decay")
         within(self, 0.0, np.inf, "omit_n0", "strength", "spread_floor", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
@@ -80,7 +85,7 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     judged = _judge(config, pool)
     value_N, effects = np.array([j.value for j in judged]), [j.effect for j in judged]
     parts = lift.rank(
-        pool.relevance, value_N, effects, weight=config.weight, reward_range=pool.reward_range,
+        pool.relevance, value_N, effects, weight=_weight(config, pool), reward_range=pool.reward_range,
         spread_floor=config.spread_floor,
     )  # fmt: skip
     # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
@@ -107,6 +112,14 @@ def bars(config: Config, pool: Candidates) -> np.ndarray:
         j.harmful or j.leans or lift.fails(j.value, n, pool.reward_range)
         for j, n in zip(_judge(config, pool), tried, strict=True)
     ])  # fmt: skip
+
+
+def _weight(config: Config, pool: Candidates) -> float:
+    """Of the value: relevance is trusted until the most relevant memory has failed."""
+    (lo, hi), (v, q_init, _, _) = pool.reward_range, _here(config, pool)[0]
+    # by how much outcomes have pulled its value below that of success
+    failed = ((1.0 - v.carry) * hi - (v.q - v.carry * q_init)) / (hi - lo)
+    return min(1.0, config.weight * (1.0 + config.boost * min(1.0, max(0.0, failed))))
 
 
 def _omission(config: Config, pool: Candidates, i: int, judged: _Judged, rate: float) -> float:
