@@ -10,7 +10,7 @@ from evolvent.cli import main
 
 def test_every_system_stands_under_one_kind():
     groups = catalogue.by_kind()
-    assert [title.partition(":")[0] for title in groups] == ["memory", "language", "team"]
+    assert [title.partition(":")[0] for title in groups] == ["memory", "language", "team", "search"]
     names = [entry.name for group in groups.values() for entry in group]
     assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
     memory, language, team = ({entry.name for entry in group} for group in groups.values())
