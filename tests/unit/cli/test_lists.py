@@ -13,14 +13,15 @@ def test_every_system_stands_under_one_kind():
     assert [title.partition(":")[0] for title in groups] == ["memory", "language", "team", "search"]
     names = [entry.name for group in groups.values() for entry in group]
     assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
-    memory, language, team = ({entry.name for entry in group} for group in groups.values())
+    memory, language, team, search = ({entry.name for entry in group} for group in groups.values())
     assert "memlift" in memory and {"grpo", "marft"} <= language and {"mat", "coma"} <= team
+    assert search == {"search"}
 
 
 def test_the_kind_of_a_system_in_a_file_is_its_own(monkeypatch):
     entry = catalogue.Entry("mine", "A system of mine", {})
-    monkeypatch.setattr(catalogue, "settings_of", lambda name: type("Config", (), {"KIND": "search"}))
-    assert catalogue.by_kind([entry])["search"][-1] is entry
+    monkeypatch.setattr(catalogue, "settings_of", lambda name: type("Config", (), {"KIND": "game"}))
+    assert catalogue.by_kind([entry])["game"][-1] is entry
 
 
 def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
