@@ -1,9 +1,7 @@
-"""Game of 24 with SmolLM2-135M: searches at equal tokens. Two parts: a policy that knows the form, then the comparison.
+"""A policy for the game of 24: SmolLM2-135M is shown solutions of training puzzles, one pass, LoRA on attention.
 
-    python benchmarks/search_game24.py warm MODEL_DIR                     # about ten minutes of one core
-    python benchmarks/search_game24.py compare MODEL_DIR --json benchmarks/results/search_game24.json
-
-The first shows the model solutions of training puzzles (one pass, LoRA) and writes a folder that ``--model`` takes.
+    python benchmarks/search_game24.py MODEL_DIR            # about ten minutes of an idle core
+    evolvent run search --env game24 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
 """
 
 import argparse
@@ -58,11 +56,9 @@ def warm(folder, n, batch, lr):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("warm", "compare"))
     parser.add_argument("folder")
     parser.add_argument("--examples", type=int, default=1600)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--lr", type=float, default=1e-3)
     args = parser.parse_args()
-    if args.part == "warm":
-        warm(args.folder, args.examples, args.batch, args.lr)
+    warm(args.folder, args.examples, args.batch, args.lr)
