@@ -1,7 +1,7 @@
 """A policy for the game of 24: SmolLM2-135M is shown solutions of training puzzles, one pass, LoRA on attention.
 
-    python benchmarks/search_game24.py MODEL_DIR            # about ten minutes of an idle core
-    evolvent run search --env game24 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
+python benchmarks/search_game24.py MODEL_DIR            # about ten minutes of an idle core
+evolvent run search --env game24 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
 """
 
 import argparse

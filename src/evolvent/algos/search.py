@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.runs.search.config import SearchConfig
-from evolvent.runs.search.run import run as run
+from evolvent.runs.search.run import run as search_tasks
 
 PAPER = "arXiv 2309.17179"
 LEVELS = ("step",)
@@ -23,3 +23,6 @@ STATUS = "tested"
 @dataclass(frozen=True)
 class Config(SearchConfig):
     """Settings of a search run."""
+
+
+run = search_tasks
