@@ -168,6 +168,7 @@ class Memory:
         action: str | None = None,
         child: str | None = None,
         weight: float = 1.0,
+        parts: Sequence[tuple[str, float]] | None = None,
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown, under memq to its ancestors too. No model, no embedder.
 
@@ -184,13 +185,15 @@ class Memory:
             action: what the agent did, as text; memlift credits shown memories by how much of them it used.
             child: the memory written from this attempt; its value enters the target of memq.
             weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
+            parts: parts of the answer as text, each with a reward; instead of action. A shown memory earns the rewards
+                of the parts that took after it. ``reward`` is that of the whole; None: their mean.
 
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
-            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight,
+            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight, "parts": parts,
         }  # fmt: skip
         return self.settle_many([row])[0]
 
@@ -211,7 +214,7 @@ class Memory:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
-        of ``settle`` (``more``: action, child, idempotency_key, weight); the receipt must be settled.
+        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled.
         """
         row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
         return revise.revise(self.bank, row, reason, dry_run=dry_run)
