@@ -29,6 +29,11 @@ def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
         assert written == module.filled(written, module.parts_of(page.stem)), f"run benchmarks/algo_pages.py: {page}"
 
 
+def test_the_table_of_definitions_is_that_of_the_questions():
+    written = (ROOT / "docs" / "analyst.md").read_text("utf-8")
+    assert importlib.import_module("analyst_page").table() in written, "paste what benchmarks/analyst_page.py prints"
+
+
 def test_the_table_of_text_worlds_is_that_of_its_result_file():
     module = importlib.import_module("text_baselines")
     written = module.PAGE.read_text("utf-8")

@@ -1,0 +1,124 @@
+"""What runs in the confined process: a Python program, another program, or a module whose functions are called."""
+
+from __future__ import annotations
+
+import _sitebuiltins
+import atexit
+import builtins
+import importlib
+import os
+import sys
+import threading
+import traceback
+import types
+from typing import Any
+
+from . import values
+
+CHANNEL = 3
+"""File descriptor of the calls and answers of ``serve``; files of the host that were shared come after it."""
+
+
+def start(config: dict[str, Any]) -> None:
+    """Run what ``config`` says; never returns."""
+    os.environ.clear()
+    os.environ.update(config["env"])
+    code = 1
+    try:
+        if config["kind"] == "exec":
+            _exec(config["argv"])
+        sys.path.insert(0, os.getcwd())
+        for name in ("exit", "quit"):  # the fork server goes without site, which adds them
+            setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
+        sys.argv = list(config["argv"])
+        if config["kind"] == "serve":
+            _serve(config["module"])
+        elif config["kind"] == "code":
+            _main(compile(config["code"], "<string>", "exec"), None)
+        else:
+            path = config["argv"][0]
+            with open(path, "rb") as file:
+                _main(compile(file.read(), path, "exec"), path)
+        code = 0
+    except SystemExit as error:
+        code = _exit_code(error)
+    except BaseException as error:  # noqa: BLE001 - the program's own; shown as Python shows it
+        _show(error)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except BaseException as error:  # noqa: BLE001
+        _show(error)
+        code = code or 1
+    os._exit(code)
+
+
+def _main(code: types.CodeType, path: str | None) -> None:
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __file__=path)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+
+
+def _exec(argv: list[str]) -> None:
+    try:
+        os.execvpe(argv[0], argv, os.environ)
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        os._exit(126 if isinstance(error, PermissionError) else 127)
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """The traceback without our own frames."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+
+
+def _serve(name: str) -> None:
+    """Import the module, say so, and answer calls until the channel is closed."""
+    write, read = os.write, os.read
+    dumps, loads, format_exception = values.dumps, values.loads, traceback.format_exception_only
+
+    def send(line: bytes) -> None:
+        view = memoryview(line + b"\n")
+        while view:
+            view = view[write(CHANNEL, view) :]
+
+    def failure(ticket: str, error: BaseException) -> bytes:
+        text = "".join(format_exception(type(error), error))[:2000]
+        return dumps({"id": ticket, "error": [type(error).__name__, text]})
+
+    try:
+        module = importlib.import_module(name)
+    except BaseException as error:
+        send(failure("import", error))
+        raise
+    send(dumps({"id": "import", "value": None}))
+    buffer = b""
+    while True:
+        line, found, rest = buffer.partition(b"\n")
+        if not found:
+            more = read(CHANNEL, 1 << 16)
+            if not more:
+                return
+            buffer += more
+            continue
+        buffer = rest
+        call = loads(line)
+        try:
+            found_value = getattr(module, call["fn"])(*call["args"], **call["kwargs"])
+            answer = dumps({"id": call["id"], "value": found_value})
+        except Exception as error:  # noqa: BLE001 - the program's own error is the answer
+            answer = failure(call["id"], error)
+        send(answer)

@@ -1,0 +1,118 @@
+"""A kernel's own view for one program: processes, network, mounts, names and messages, and a work folder in memory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import struct
+from collections.abc import Iterable
+
+from .kernel import LIBC, JailError, syscall
+
+WORK = "/w"
+_NS, _CGROUP, _UTS, _IPC, _USER, _PID, _NET = (
+    0x20000,
+    0x2000000,
+    0x4000000,
+    0x8000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE, _REMOUNT = 1, 2, 4, 8, 4096, 16384, 1 << 18, 32
+_RECURSIVE, _AT_FDCWD, _DETACH = 0x8000, -100, 2
+
+
+def fork() -> int:
+    """A child in namespaces of its own (0 in it, process 1 there); for an ordinary user also a user namespace.
+
+    Raises:
+        JailError: the kernel refused.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    flags = _NS | _CGROUP | _UTS | _IPC | _PID | _NET | (0 if uid == 0 else _USER)
+    pid = syscall("clone", flags | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid == 0 and uid != 0:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    return pid
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    words = [None if word is None else word.encode() for word in (source, target, kind)]
+    if LIBC.mount(*words, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
+        error = ctypes.get_errno()
+        raise JailError(error, f"mount {source} on {target}: {os.strerror(error)}")
+
+
+def _harden(path: str, attributes: int, *, recursive: bool) -> None:
+    wanted = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    syscall("mount_setattr", _AT_FDCWD, path.encode(), _RECURSIVE if recursive else 0, wanted, len(wanted))
+
+
+def build(place: str, visible: Iterable[str], hidden: Iterable[str], size: int, inodes: int) -> tuple[int, int, int]:
+    """A root of ``visible`` paths, read-only, over the empty folder ``place``; ``hidden`` folders in them look empty.
+
+    Returns:
+        Three open folders: the work folder, a /proc of these processes only (the machine's where the kernel refuses a
+        new one), and the machine's /proc. The program sees neither.
+
+    Raises:
+        JailError: the kernel refused a step.
+    """
+    _mount(None, "/", None, _REC | _PRIVATE)
+    proc = outer = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _mount("tmpfs", place, "tmpfs", _NOSUID | _NODEV, "size=256k,nr_inodes=1000,mode=755")
+    for path in visible:
+        _show(place, path)
+    for path in hidden:
+        if os.path.isdir(place + path):
+            _mount("tmpfs", place + path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "size=4k,nr_inodes=2,mode=555")
+    if not os.path.lexists(place + "/tmp"):  # else something below it is shown
+        os.symlink(WORK[1:], place + "/tmp")
+    work = place + WORK
+    os.mkdir(work)
+    _mount("tmpfs", work, "tmpfs", _NOSUID | _NODEV, f"size={size},nr_inodes={inodes},mode=700")
+    os.chdir(place)
+    syscall("pivot_root", b".", b".")
+    if LIBC.umount2(b".", _DETACH) != 0:
+        raise JailError(ctypes.get_errno(), "the old root stays mounted")
+    os.mkdir("/proc")
+    try:
+        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    except JailError:
+        pass  # a container that masks its /proc: the outer one serves, which knows more processes
+    else:
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if LIBC.umount2(b"/proc", _DETACH) != 0:
+            raise JailError(ctypes.get_errno(), "/proc stays mounted")
+    os.rmdir("/proc")
+    _harden("/", _RDONLY | _NOSUID | _NODEV, recursive=False)
+    LIBC.sethostname(b"sandbox", ctypes.c_size_t(7))
+    os.chdir(WORK)
+    return os.open(WORK, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), proc, outer
+
+
+def resize(size: int, inodes: int) -> None:
+    """The work folder for a program with other limits than the slot was made for."""
+    _mount("tmpfs", WORK, "tmpfs", _REMOUNT | _NOSUID | _NODEV, f"size={size},nr_inodes={inodes}")
+
+
+def _show(place: str, path: str) -> None:
+    target = place + path
+    if os.path.lexists(target):
+        return  # below one that is shown already
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), target)
+        return
+    if os.path.isdir(path):
+        os.mkdir(target)
+    elif os.path.exists(path):
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    else:
+        return
+    _mount(path, target, None, _BIND | _REC)
+    _harden(target, _RDONLY | _NOSUID | (0 if path.startswith("/dev/") else _NODEV), recursive=True)

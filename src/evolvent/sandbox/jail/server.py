@@ -1,0 +1,111 @@
+"""The fork server: a warm interpreter that holds nothing, and makes a slot for each message.
+
+It is started with a clean environment, and learns neither programs nor their inputs: those go to the slots. When the
+harness closes its end or dies, it waits for the slots and removes their folder.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+from . import namespaces, slot, tree
+from .confine import Rule
+
+
+def main() -> None:
+    """``argv``: the file descriptor of the socket, and the settings as JSON."""
+    link, settings = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2])
+    sys.argv[:] = [""]
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if hard > 0 else 4096, hard))
+    os.umask(0o022)
+    rules, keep = _rules(settings), _aliases(settings["aliases"])
+    sys.meta_path.append(_Named(settings["packages"], settings["path"]))
+    for name in settings["preload"]:
+        importlib.import_module(name)
+    sys.dont_write_bytecode = True
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots are reaped by the kernel
+    link.send(b"ready")
+    while True:
+        data, fds, _, _ = socket.recv_fds(link, 4096, 4)
+        if not data:
+            break
+        _slot(fds[0], link, settings, rules, keep)
+    link.close()
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        pass  # none is left
+    base = os.open(settings["base"], os.O_RDONLY | os.O_DIRECTORY)
+    tree.clear(base)
+    os.rmdir(settings["base"])
+
+
+class _Named:
+    """Finds the named packages in their folders; what lies beside them is not there."""
+
+    def __init__(self, names: list[str], folders: list[str]) -> None:
+        self.names, self.folders = frozenset(names), folders
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """The package's place; what is inside of it Python finds itself."""
+        if name not in self.names or path is not None:
+            return None
+        return PathFinder.find_spec(name, self.folders)
+
+
+def _slot(fd: int, link: socket.socket, settings: dict[str, Any], rules: list[Rule], keep: list[int]) -> None:
+    own = socket.socket(fileno=fd)
+    try:
+        pid = namespaces.fork() if settings["namespaces"] else os.fork()
+    except OSError as error:
+        own.send(json.dumps({"error": str(error)}).encode())
+        pid = -1
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        link.close()
+        slot.run(own, settings, rules, keep)
+    own.close()
+
+
+def _rules(settings: dict[str, Any]) -> list[Rule]:
+    """Open what the programs may read; a path that is not there is left out."""
+    found: list[Rule] = []
+    for path, mode in settings["rules"]:
+        try:
+            found.append((os.open(path, os.O_PATH | os.O_CLOEXEC), mode, os.path.isdir(path)))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _aliases(folders: list[str]) -> list[int]:
+    """Library folders that the program's user cannot reach by path (below /root): reached by an open folder instead."""
+    kept: list[int] = []
+    for folder in folders:
+        fd = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+        high = 200 + len(kept)
+        os.dup2(fd, high)
+        os.close(fd)
+        kept.append(high)
+        here = f"/proc/self/fd/{high}"
+        moved = [
+            sys.path,
+            *(m.__path__ for m in list(sys.modules.values()) if isinstance(getattr(m, "__path__", 0), list)),
+        ]
+        for paths in moved:
+            paths[:] = [here + p[len(folder) :] if p == folder or p.startswith(folder + "/") else p for p in paths]
+    sys.path_importer_cache.clear()
+    return kept

@@ -1,0 +1,162 @@
+"""A program's files from outside: put in, brought back, measured, removed. By file descriptor; no link is followed.
+
+Everything below the folder was made by a program that may be hostile: links, pipes, devices, trees of any depth and
+modes that nobody may read.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import stat
+from collections.abc import Mapping, Sequence
+
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEP = 32
+
+
+def put(root: int, files: Mapping[str, bytes], uid: int | None) -> None:
+    """Write ``files`` (relative name → content) below ``root``; they belong to ``uid`` and may be executed."""
+    for name, content in files.items():
+        *folders, last = name.split("/")
+        at = os.dup(root)
+        try:
+            for folder in folders:
+                if _is_missing(at, folder):
+                    os.mkdir(folder, 0o755, dir_fd=at)
+                inner = os.open(folder, _FOLDER, dir_fd=at)
+                os.close(at)
+                at = inner
+                _own(at, uid)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(last, flags, 0o755, dir_fd=at), "wb") as file:
+                file.write(content)
+                _own(file.fileno(), uid)
+        finally:
+            os.close(at)
+
+
+def take(root: int, patterns: Sequence[str], most_bytes: int, most_files: int) -> tuple[dict[str, bytes], list[str]]:
+    """Regular files below ``root`` whose relative name fits a pattern, and the names of those that were left behind.
+
+    Left behind: what is no regular file, has two links, cannot be read, or exceeds ``most_bytes`` or ``most_files``.
+    """
+    found: dict[str, bytes] = {}
+    left: list[str] = []
+    seen = total = 0
+    stack: list[tuple[str, int]] = [("", os.dup(root))]
+    while stack:
+        prefix, fd = stack.pop()
+        try:
+            # scandir of the inner folders reads a copy of fd, whose place it would share
+            names = sorted(os.listdir(fd))[:most_files] if patterns else []
+            for name in names:
+                path, seen = prefix + name, seen + 1
+                folder = _is_folder(fd, name)
+                if folder and path.count("/") < _DEEP and seen < 10 * most_files:
+                    try:
+                        stack.append((path + "/", os.open(name, _FOLDER, dir_fd=fd)))
+                    except OSError:
+                        left.append(path)
+                elif not folder and any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
+                    content = _content(fd, name, most_bytes - total) if len(found) < most_files else None
+                    if content is None:
+                        left.append(path)
+                    else:
+                        found[path] = content
+                        total += len(content)
+        except OSError:
+            left.append(prefix)
+        finally:
+            os.close(fd)
+    return found, left[:100]
+
+
+def size(root: int, most_bytes: int, most_files: int) -> tuple[int, int]:
+    """Bytes on disk and entries below ``root``; stops counting where either exceeds its maximum."""
+    total = count = 0
+    stack = [(os.dup(root), 0)]
+    while stack:
+        fd, depth = stack.pop()
+        try:
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    count, total = count + 1, total + status.st_blocks * 512
+                    if stat.S_ISDIR(status.st_mode):
+                        if depth > 2 * _DEEP:
+                            count = most_files + 1
+                        else:
+                            stack.append((os.open(entry.name, _FOLDER, dir_fd=fd), depth + 1))
+                    if count > most_files or total > most_bytes:
+                        break
+        except OSError:
+            pass  # gone or unreadable meanwhile: its bytes are bounded by the limit of one file
+        finally:
+            os.close(fd)
+        if count > most_files or total > most_bytes:
+            break
+    for fd, _ in stack:
+        os.close(fd)
+    return total, count
+
+
+def clear(root: int) -> None:
+    """Remove everything below ``root``. Inner folders are moved up first, so that depth costs nothing.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    names = os.listdir(root)
+    number = 0
+    while names:
+        name = names.pop()
+        if not _is_folder(root, name):
+            os.unlink(name, dir_fd=root)
+            continue
+        os.chmod(name, 0o700, dir_fd=root)  # the program is dead: nobody swaps the folder for a link
+        fd = os.open(name, _FOLDER, dir_fd=root)
+        try:
+            for inner in os.listdir(fd):
+                if _is_folder(fd, inner):
+                    os.chmod(inner, 0o700, dir_fd=fd)
+                    number += 1
+                    moved = f".cleared-{os.getpid()}-{number}-{os.urandom(6).hex()}"
+                    os.rename(inner, moved, src_dir_fd=fd, dst_dir_fd=root)
+                    names.append(moved)
+                else:
+                    os.unlink(inner, dir_fd=fd)
+        finally:
+            os.close(fd)
+        os.rmdir(name, dir_fd=root)
+
+
+def _is_missing(at: int, name: str) -> bool:
+    try:
+        os.lstat(name, dir_fd=at)
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _is_folder(at: int, name: str) -> bool:
+    return stat.S_ISDIR(os.lstat(name, dir_fd=at).st_mode)
+
+
+def _own(fd: int, uid: int | None) -> None:
+    if uid is not None:
+        os.fchown(fd, uid, uid)
+
+
+def _content(at: int, name: str, most: int) -> bytes | None:
+    try:
+        fd = os.open(name, _OPEN, dir_fd=at)
+    except OSError:
+        return None
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > most:
+            return None
+        content = file.read(most + 1)
+    return content if len(content) <= most else None

@@ -1,0 +1,207 @@
+"""Verdicts that the judged program cannot write: it sees inputs, and we compare what it answers.
+
+Expected answers and the comparison stay out here. What a program does inside (its exit code, patched built-ins, what it
+prints about success, an object that equals everything) decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.sandbox.calls import Guest, GuestError
+from evolvent.sandbox.jail.values import BadValue, dumps, loads, same
+from evolvent.sandbox.result import Limits
+from evolvent.sandbox.sandbox import Sandbox
+
+_DEFAULT = Limits()
+_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input and the answer that is expected."""
+
+    inputs: tuple[Any, ...]
+    """Arguments of the function; for a whole program one text, its standard input."""
+    expected: Any
+    """The value, or the text on standard output; or a function out here that says whether an answer is right."""
+    hidden: bool = False
+    """Not to be shown to whoever writes the program; ``Verdict.feedback`` leaves it out."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one case."""
+
+    case: Case
+    passed: bool
+    status: str
+    """``right``, ``wrong``, or why there was no answer: ``GuestError.kind``, ``Result.status``."""
+    got: Any = None
+    """The answer; its text is the program's word."""
+    detail: str = ""
+    """What the program or the sandbox said of an error."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcomes of all cases, in their order."""
+
+    outcomes: tuple[Outcome, ...]
+    mechanism: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case is right. False where there are none."""
+        return bool(self.outcomes) and all(outcome.passed for outcome in self.outcomes)
+
+    @property
+    def share(self) -> float:
+        """Right cases of all, 0 to 1."""
+        return sum(outcome.passed for outcome in self.outcomes) / max(1, len(self.outcomes))
+
+    @property
+    def valid(self) -> bool:
+        """False where the sandbox itself failed: nothing can be learned from it."""
+        return not any(outcome.status == "harness" for outcome in self.outcomes)
+
+    def feedback(self, most: int = 3) -> str:
+        """What may be told to whoever wrote the program: the first failures among the shown cases."""
+        lines = []
+        for outcome in self.outcomes:
+            if not outcome.passed and not outcome.case.hidden and len(lines) < most:
+                told = f"got {_short(outcome.got)}" if outcome.status == "wrong" else outcome.status
+                wanted = "" if callable(outcome.case.expected) else f", expected {_short(outcome.case.expected)}"
+                lines.append(f"input {_short(outcome.case.inputs)}: {told}{wanted} {outcome.detail[-_SHOWN:]}".rstrip())
+        return "\n".join(lines)
+
+
+def judge(
+    program: str | Mapping[str, str | bytes],
+    cases: Sequence[Case | tuple[Any, Any]],
+    *,
+    function: str | None = None,
+    sandbox: Sandbox | None = None,
+    limits: Limits = _DEFAULT,
+    tolerance: float = 0.0,
+    module: str = "solution",
+) -> Verdict:
+    """Run a program on every case, and compare out here.
+
+    With ``function`` each case calls it with ``inputs``; values and types must be equal (``1``, ``1.0`` and ``True``
+    are three), floats within ``tolerance`` × max(1, |expected|). A call that ends the process gets a new one for the
+    next case. Without ``function`` each case is a run of the whole program with ``inputs`` (a text) as standard input;
+    its output is compared word by word, and it must exit with 0.
+
+    Args:
+        program: source, or several files; the module to call or run is ``module``.
+        cases: ``Case`` or pairs (inputs, expected); inputs that are no tuple are one argument.
+        function: name in the module.
+        sandbox: one to use (profile ``python``); default: a new one.
+        limits: of a call, or of a run.
+        tolerance: of floats.
+        module: name of the file without ``.py``.
+
+    Raises:
+        BadInput: inputs or expected values that are not plain.
+        NoSandbox: nothing here confines a program.
+    """
+    files = {f"{module}.py": program} if isinstance(program, str) else dict(program)
+    if f"{module}.py" not in files:
+        raise BadInput("no such module", got=sorted(files), expected=f"{module}.py", where="judge")
+    checked = [_case(case, function) for case in cases]
+    with contextlib.ExitStack() as stack:
+        used = sandbox or stack.enter_context(Sandbox(warm=0))
+        if function is None:
+            outcomes = [_run(used, files, case, limits, module) for case in checked]
+        else:
+
+            def asked(some: list[Case]) -> Iterator[Outcome]:
+                return iter(_Calls(used, files, module, limits, tolerance).all(function, some))
+
+            # hidden inputs go to a process of their own: what an answer to a shown case tells cannot hold them
+            by_kind = {hidden: asked([case for case in checked if case.hidden == hidden]) for hidden in (False, True)}
+            outcomes = [next(by_kind[case.hidden]) for case in checked]
+    return Verdict(tuple(outcomes), used.mechanism.name)
+
+
+class _Calls:
+    """Calls of one program, in a new process after one that has ended."""
+
+    def __init__(
+        self, sandbox: Sandbox, files: Mapping[str, str | bytes], module: str, limits: Limits, tolerance: float
+    ) -> None:
+        self.open = partial(sandbox.open, files, module, limits)
+        self.tolerance = tolerance
+
+    def all(self, function: str, cases: Sequence[Case]) -> list[Outcome]:
+        guest: Guest | None = None
+        outcomes: list[Outcome] = []
+        try:
+            for case in cases:
+                if guest is None or guest.over:
+                    try:
+                        guest = self.open()
+                    except GuestError as error:  # it cannot be imported: the other cases will do no better
+                        return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
+                try:
+                    got = guest.call(function, *loads(dumps(list(case.inputs))))
+                except GuestError as error:
+                    outcomes.append(_failed(case, error))
+                    continue
+                outcomes.append(_compared(case, got, lambda a, b: same(a, b, self.tolerance)))
+        finally:
+            if guest is not None:
+                guest.close()
+        return outcomes
+
+
+def _run(sandbox: Sandbox, files: Mapping[str, str | bytes], case: Case, limits: Limits, module: str) -> Outcome:
+    result = sandbox.run(files, ["python", f"{module}.py"], limits, stdin=case.inputs[0])
+    if not result.ok:
+        return Outcome(case, False, result.status, result.stdout, result.error or result.stderr)
+    return _compared(case, result.stdout, lambda a, b: a.split() == b.split())
+
+
+def _case(given: Case | tuple[Any, Any], function: str | None) -> Case:
+    if not isinstance(given, Case):
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise BadInput("no case", got=given, expected="Case(inputs, expected) or a pair of them", where="judge")
+        given = Case(*given)
+    inputs = given.inputs if isinstance(given.inputs, tuple) else (given.inputs,)
+    expected = given.expected
+    try:
+        if function is not None:
+            dumps([list(inputs), None if callable(expected) else expected])
+        elif (
+            len(inputs) != 1 or not isinstance(inputs[0], str) or not (callable(expected) or isinstance(expected, str))
+        ):
+            raise BadValue("a whole program takes one text, its standard input, and gives one")
+    except BadValue as error:
+        raise BadInput("a case that is not made of plain values", got=str(error), where=f"judge, {inputs!r}") from error
+    return Case(inputs, expected, given.hidden)
+
+
+def _failed(case: Case, error: GuestError) -> Outcome:
+    return Outcome(case, False, error.kind, detail=str(error.got))
+
+
+def _compared(case: Case, got: Any, equal: Callable[[Any, Any], bool]) -> Outcome:
+    if not callable(case.expected):
+        right, detail = equal(got, case.expected), ""
+    else:
+        try:
+            right, detail = bool(case.expected(got)), ""
+        except Exception as error:  # noqa: BLE001 - a checker that cannot read an answer: the answer is wrong
+            right, detail = False, f"the checker raised {type(error).__name__}: {error}"
+    return Outcome(case, right, "right" if right else "wrong", got, detail)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,339 @@
+"""Run programs that a model wrote: no network, their own files, limits, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.sandbox.calls import Guest
+from evolvent.sandbox.described import described
+from evolvent.sandbox.jail import tree
+from evolvent.sandbox.mechanisms import UNSAFE, Mechanism, choose
+from evolvent.sandbox.process import Program, SandboxError, Server, Slot, verdict
+from evolvent.sandbox.result import Confinement, Limits, Result
+from evolvent.sandbox.settings import PROFILES
+
+_FILES = 2000
+_OPEN: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+_DEFAULT = Limits()
+
+
+class Sandbox:
+    """A place where programs run that nobody has read.
+
+    ``profile`` ``"python"``: Python programs, which start no other programs; ``"tools"``: any program of /usr, e.g. a
+    compiler, with processes. ``mechanism``: ``"auto"`` takes the strongest that works here (``own+ns``, then ``own``).
+    A sandbox keeps a fork server and ``warm`` places made ready; use it for many runs, and ``close`` it (or ``with``).
+
+    Args:
+        profile: what a command may be.
+        mechanism: ``auto``, ``own`` (Landlock, seccomp and limits), ``own+ns`` (with namespaces and files in memory).
+        warm: places kept ready.
+        preload: modules of the standard library, or of ``packages``, that the fork server imports before it forks.
+        packages: installed packages that programs may import; all others are hidden, with the data in them.
+        read: more files and folders that programs may read.
+        landlock_abi: use no newer Landlock than this; for tests.
+        unsafe_no_sandbox: run programs **without any confinement**, with this user's rights; limits of time, memory and
+            output stay. Every result and ``describe`` say so.
+
+    Raises:
+        NoSandbox: nothing here confines a program.
+    """
+
+    def __init__(
+        self,
+        profile: str = "python",
+        mechanism: str = "auto",
+        warm: int = 1,
+        preload: Sequence[str] = (),
+        *,
+        packages: Sequence[str] = (),
+        read: Sequence[str] = (),
+        landlock_abi: int | None = None,
+        unsafe_no_sandbox: bool = False,
+    ) -> None:
+        if profile not in PROFILES:
+            raise BadInput("unknown profile", got=profile, expected=", ".join(PROFILES), where="Sandbox")
+        if isinstance(packages, str) or isinstance(preload, str) or isinstance(read, str):
+            raise BadInput("a text where a list is wanted", expected='e.g. ("numpy",)', where="Sandbox")
+        chosen = choose(UNSAFE if unsafe_no_sandbox else mechanism, profile, landlock_abi)
+        self.mechanism: Mechanism = chosen
+        self.profile, self.warm = profile, max(0, warm)
+        self._given: dict[str, Any] = {"packages": packages, "preload": preload, "read": read}
+        self._lock = threading.Lock()
+        self._ready: deque[Slot] = deque()
+        self._server: Server | None = None
+        self._closed = False
+        _OPEN.add(self)
+
+    def run(
+        self,
+        files: Mapping[str, str | bytes],
+        command: str | Sequence[str],
+        limits: Limits = _DEFAULT,
+        collect: Sequence[str] = (),
+        *,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run one program in a place of its own, and leave nothing of it.
+
+        Args:
+            files: relative name → content, put into its work folder, which is its current one.
+            command: a program and its arguments, ``["python", "main.py"]`` (also ``-c CODE``); text is split at blanks.
+            limits: what it may use.
+            collect: patterns of relative names (``"out.txt"``, ``"*"``) of files to bring back.
+            stdin: its standard input.
+            env: more environment variables.
+
+        Raises:
+            BadInput: files or a command that cannot be.
+            NoSandbox: nothing here confines a program.
+        """
+        return self._run(_Order(self, files, command, limits, collect, stdin, env))
+
+    async def arun(
+        self,
+        files: Mapping[str, str | bytes],
+        command: str | Sequence[str],
+        limits: Limits = _DEFAULT,
+        collect: Sequence[str] = (),
+        *,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """``run`` beside other work of an event loop; a cancelled task ends its program."""
+        order = _Order(self, files, command, limits, collect, stdin, env)
+        work = asyncio.get_running_loop().run_in_executor(None, self._run, order)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            order.cancel()
+            await asyncio.wait([work])
+            raise
+
+    def open(
+        self, files: Mapping[str, str | bytes], module: str, limits: Limits = _DEFAULT, shared: Sequence[int] = ()
+    ) -> Guest:
+        """A confined process that imports ``module`` of ``files``, whose functions can be called; close it.
+
+        ``limits.wall`` holds for each call, the others for its whole life. ``shared``: open files (sealed memory) that
+        it finds as descriptors 4, 5, …
+
+        Raises:
+            GuestError: the module cannot be imported.
+            BadInput, NoSandbox: as ``run``.
+        """
+        return Guest(self.program(files, limits), module, shared)
+
+    def describe(self) -> Confinement:
+        """What keeps programs inside here, and what is not covered."""
+        return described(self.mechanism, self.profile)
+
+    def close(self) -> None:
+        """End what runs, and the fork server."""
+        with self._lock:
+            self._closed = True
+            for slot in self._ready:
+                slot.close()
+            self._ready.clear()
+            if self._server is not None:
+                self._server.close()
+                self._server = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_server", None) is not None:
+            self.close()
+
+    def program(self, files: Mapping[str, str | bytes], limits: Limits) -> Program:
+        """A place with ``files`` in it, not started yet: what ``run`` and ``open_guest`` are made of."""
+        content = _checked(files, limits)
+        slot = self._slot()
+        try:
+            return Program(slot, limits, content)
+        except BaseException as error:
+            slot.close()
+            if isinstance(error, OSError):
+                raise SandboxError(
+                    "the files could not be put into the sandbox", got=str(error), where="files"
+                ) from error
+            raise
+
+    def _slot(self) -> Slot:
+        with self._lock:
+            if self._closed:
+                raise BadInput("this sandbox is closed", where="Sandbox.run", do="make another one")
+            if self._server is not None and not self._server.alive:
+                self._ready.clear()
+                self._server.close()
+                self._server = None
+            if self._server is None:
+                self._server = Server(self.mechanism.settings(self.profile, **self._given))
+            slot = self._ready.popleft() if self._ready else self._server.slot()
+            while len(self._ready) < self.warm:
+                self._ready.append(self._server.slot())
+        return slot
+
+    def _run(self, order: _Order) -> Result:
+        program = self.program(order.files, order.limits)
+        try:
+            order.program = program
+            program.start({"kind": order.kind, "argv": order.argv, "code": order.code, "env": order.env}, order.stdin)
+            if order.cancelled:
+                program.stop()
+            program.wait()
+            full = bool(program.end) and _full(program.slot.work, order.limits)
+            files, left = collected(program, order.collect, order.limits) if program.end else ({}, [])
+        finally:
+            error = program.finish()
+        return self._result(program, error, (files, left, full))
+
+    def _result(self, program: Program, error: str, found: tuple[dict[str, bytes], list[str], bool]) -> Result:
+        end, (files, left, full) = program.end, found
+        out, err = program.out.decode("utf-8", "replace"), program.err.decode("utf-8", "replace")
+        if error or not end:
+            status, limit, code, number = "harness", "", None, None
+            error = error or "the slot did not report an end"
+        else:
+            code = os.waitstatus_to_exitcode(end["end"])
+            code, number = (code, None) if code >= 0 else (None, -code)
+            status, limit = verdict(program, code, number, err, full)
+        return Result(
+            status,
+            code,
+            number,
+            out,
+            err,
+            files,
+            end.get("seconds", 0.0),
+            end.get("cpu", 0.0),
+            end.get("memory", 0),
+            self.mechanism.name,
+            limit=limit,
+            refused=end.get("refused"),
+            left=tuple(left),
+            error=error,
+        )
+
+    def _forget(self) -> None:
+        """In a forked child of this process: the server and its slots are the parent's."""
+        self._lock = threading.Lock()
+        for slot in self._ready:
+            slot.link.close()
+        self._ready.clear()
+        if self._server is not None:
+            self._server.forget()
+            self._server = None
+
+
+class _Order:
+    """A checked request for a run."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        files: Mapping[str, str | bytes],
+        command: str | Sequence[str],
+        limits: Limits,
+        collect: Sequence[str],
+        stdin: str | bytes,
+        env: Mapping[str, str] | None,
+    ) -> None:
+        words = command.split() if isinstance(command, str) else list(command)
+        if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
+            raise BadInput("no command", got=command, expected='e.g. ["python", "main.py"]', where="Sandbox.run")
+        if isinstance(collect, str):
+            raise BadInput(
+                "collect is a text", got=collect, expected='patterns, e.g. ("out.txt",)', where="Sandbox.run"
+            )
+        self.files, self.limits, self.collect = files, limits, list(collect)
+        self.stdin = stdin.encode() if isinstance(stdin, str) else bytes(stdin)
+        self.env = {str(name): str(value) for name, value in (env or {}).items()}
+        self.kind, self.argv, self.code = _command(words, sandbox.profile, unsafe=not sandbox.mechanism.confines)
+        self.program: Program | None = None
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        if self.program is not None:
+            self.program.stop()
+
+
+def _command(words: list[str], profile: str, *, unsafe: bool) -> tuple[str, list[str], str]:
+    """Kind, arguments and code of a command."""
+    name = os.path.basename(words[0])
+    rest = words[1:]
+    while rest and rest[0] in ("-I", "-B", "-u", "-s", "-E", "-P", "-S"):
+        rest = rest[1:]  # the fork server is started like that
+    python = name in ("python", "python3", "python3.11", "python3.12", "python3.13")
+    if python and rest and rest[0] == "-c" and len(rest) > 1:
+        return "code", ["-c", *rest[2:]], rest[1]
+    if python and rest and not rest[0].startswith("-"):
+        return "file", rest, ""
+    if profile == "python" and not unsafe:
+        raise BadInput(
+            "the python profile runs Python programs only",
+            got=words,
+            expected='["python", "main.py", …] or ["python", "-c", CODE]',
+            where="Sandbox.run",
+            do='for other programs use Sandbox(profile="tools")',
+        )
+    return "exec", words, ""
+
+
+def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, bytes]:
+    content: dict[str, bytes] = {}
+    for name, value in files.items():
+        parts = name.split("/") if isinstance(name, str) else []
+        if (
+            not parts
+            or any(part in ("", ".", "..") or "\0" in part or len(part) > 200 for part in parts)
+            or len(parts) > 16
+        ):
+            raise BadInput("no usable file name", got=name, expected="relative, without ..", where="files")
+        if not isinstance(value, str | bytes):
+            raise BadInput(
+                "no usable content", got=type(value).__name__, expected="text or bytes", where=f"files[{name!r}]"
+            )
+        content[name] = value.encode() if isinstance(value, str) else value
+    total = sum(len(value) for value in content.values())
+    if total > limits.disk or len(content) > limits.inodes:
+        raise BadInput(
+            "more files than the limits allow",
+            got=f"{total:,} bytes in {len(content)} files",
+            expected=f"disk={limits.disk:,}, inodes={limits.inodes}",
+            where="files",
+        )
+    return content
+
+
+def collected(program: Program, patterns: Sequence[str], limits: Limits) -> tuple[dict[str, bytes], list[str]]:
+    """Files of a program that has ended."""
+    return tree.take(program.slot.work, patterns, limits.disk, min(limits.inodes, _FILES)) if patterns else ({}, [])
+
+
+def _full(work: int, limits: Limits) -> bool:
+    """Whether a work folder in memory has no room left."""
+    space = os.statvfs(work)
+    return space.f_blocks * space.f_frsize <= 2 * limits.disk and (space.f_bavail == 0 or space.f_ffree == 0)
+
+
+def _after_fork() -> None:
+    for sandbox in list(_OPEN):
+        sandbox._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,237 @@
+"""What a server is told: which paths a program sees, which user it becomes, how it is confined."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import json
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.sandbox.jail import kernel
+from evolvent.sandbox.jail.landlock import abi
+from evolvent.sandbox.result import Limits, NoSandbox
+
+HERE = Path(__file__).parent
+PROFILES = ("python", "tools")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib64", f"/usr/lib/{kernel.MACHINE}-linux-gnu")
+_DATA = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
+_TOOLS = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives")
+_UIDS = (0x70000000, 1 << 24)
+_FEW_UIDS = (20000, 30000)
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONUTF8": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "USER": "sandbox",
+}
+"""All that a program finds in its environment, besides HOME and TMPDIR (its work folder) and what ``env=`` gives."""
+
+
+def settings(
+    profile: str,
+    *,
+    namespaces: bool,
+    landlock: int,
+    packages: Sequence[str],
+    preload: Sequence[str],
+    read: Sequence[str],
+) -> dict[str, Any]:
+    """Settings of a server that confines; ``landlock`` is the ABI to use, 0 for none. Makes its folder.
+
+    Raises:
+        BadInput: an unknown package, or a path that cannot be read.
+        NoSandbox: root has no other user to become.
+    """
+    uids = _other_users() if os.geteuid() == 0 else None
+    base = _base(rooted=uids is not None)
+    sites, package_paths = _packages(packages)
+    python = list(_python_path())
+    libraries = [*(_TOOLS if profile == "tools" else _LIBRARIES), *_DATA]
+    for path in read:
+        if not os.path.exists(path):
+            raise BadInput("no such path", got=path, expected="a file or folder that programs may read", where="read=")
+    hidden = sorted({os.path.realpath(path) for path in _hidden(python)})
+    shown = [*python, *libraries, *package_paths, *read]
+    rules: list[list[str]] = [[path, "rw" if path == "/dev/null" else "r"] for path in _DEVICES]
+    for path in shown:
+        rules += _without(path, hidden, "r" if path.startswith("/etc/") else "rx")
+    rules += [[path, "l"] for path in sites]
+    unreachable = [
+        path for path in (*python, *package_paths) if uids is not None and not namespaces and not _open_to_all(path)
+    ]
+    return {
+        "profile": profile,
+        "confined": True,
+        "namespaces": namespaces,
+        "abi": landlock,
+        "base": base,
+        "root": _sub(base),
+        "rules": rules,
+        "visible": sorted(
+            {p for path in (*_DEVICES, *shown) for p in _with_links(path)}, key=lambda p: (p.count("/"), p)
+        ),
+        "hidden": hidden,
+        "uids": list(uids) if uids else None,
+        "aliases": _outermost(unreachable),
+        "path": list(sites),
+        "packages": list(packages),
+        "preload": list(preload),
+        "limits": asdict(Limits()),
+    }
+
+
+def unconfined(preload: Sequence[str], packages: Sequence[str]) -> dict[str, Any]:
+    """Settings of a server whose programs are limited, and not confined at all."""
+    sites, _ = _packages(packages)
+    return {
+        "profile": "tools", "confined": False, "namespaces": False, "abi": 0, "base": _base(rooted=False), "root": "",
+        "rules": [], "visible": [], "hidden": [], "uids": None, "aliases": [], "path": list(sites),
+        "packages": list(packages), "preload": list(preload), "limits": asdict(Limits()),
+    }  # fmt: skip
+
+
+def command(fd: int, settings: dict[str, Any]) -> list[str]:
+    """The command line that starts a server on the socket ``fd``."""
+    code = f"import sys; sys.path.insert(0, {str(HERE)!r}); from jail import server; del sys.path[0]; server.main()"
+    return [*_interpreter(), "-c", code, str(fd), json.dumps(settings)]
+
+
+def _interpreter() -> list[str]:
+    return [sys.executable, "-s", "-P", "-S", "-B"]
+
+
+@cache
+def _python_path() -> tuple[str, ...]:
+    """Where the standard library lies, as the server's interpreter has it."""
+    done = subprocess.run(
+        [*_interpreter(), "-c", "import json, sys; print(json.dumps(sys.path))"],
+        capture_output=True, text=True, env=ENVIRONMENT, check=True, timeout=60,
+    )  # fmt: skip
+    return tuple(_outermost([path for path in json.loads(done.stdout) if os.path.exists(path)]))
+
+
+def _outermost(paths: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for path in sorted(set(paths), key=len):
+        if not any(path.startswith(outer + "/") for outer in found):
+            found.append(path)
+    return found
+
+
+def _hidden(python: Sequence[str]) -> list[str]:
+    """Folders of installed packages: data sets with their solutions may lie there, so only named packages are seen."""
+    found = [f"{path}/site-packages" for path in python] + [f"{path}/dist-packages" for path in python]
+    for lib in ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64"):
+        for name in ("site-packages", "dist-packages"):
+            found += glob.glob(f"{lib}/python3*/{name}") + glob.glob(f"{lib}/pypy3*/{name}")
+    return [path for path in found if os.path.isdir(path)]
+
+
+def _without(path: str, hidden: Sequence[str], mode: str) -> list[list[str]]:
+    """Landlock rules for ``path`` that leave the hidden folders out: rules only add, so what is around is listed."""
+    real = os.path.realpath(path)
+    if real in hidden:
+        return [[real, "l"]]
+    if not any(inner.startswith(real + "/") for inner in hidden):
+        return [[real, mode]]
+    rules = [[real, "l"]]
+    for name in sorted(os.listdir(real)):
+        inner = os.path.join(real, name)
+        if not os.path.islink(inner):
+            rules += _without(inner, hidden, mode)
+        elif os.path.isfile(inner) and os.path.dirname(os.path.realpath(inner)) != real:
+            rules.append([os.path.realpath(inner), mode])
+    return rules
+
+
+def _with_links(path: str) -> list[str]:
+    """The real path, and the links on the way to it, which a view of its own needs as well."""
+    links, at = [], ""
+    for part in path.strip("/").split("/"):
+        at = f"{os.path.realpath(at) if at else ''}/{part}".replace("//", "/")
+        if os.path.islink(at):
+            links.append(at)
+    return [os.path.realpath(path), *links]
+
+
+def _packages(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Folders for ``sys.path`` and the paths of the named packages in them."""
+    sites: list[str] = []
+    paths: list[str] = []
+    for name in names:
+        spec = importlib.util.find_spec(name) if name.isidentifier() else None
+        if spec is None or spec.origin is None or spec.origin in ("built-in", "frozen"):
+            raise BadInput(
+                "no such package here", got=name, expected="top-level names that can be imported", where="packages="
+            )
+        home = Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
+        site = str(home.parent)
+        sites += [] if site in sites else [site]
+        paths += [str(home), *(path for path in (f"{site}/{name}.libs",) if os.path.isdir(path))]
+    return sites, paths
+
+
+def _other_users() -> tuple[int, int]:
+    """First and count of user ids that nobody has, for root to become one of them in each run."""
+    with open("/proc/self/uid_map") as file:
+        spans = [(int(line.split()[0]), int(line.split()[2])) for line in file]
+    taken = {entry.pw_uid for entry in pwd.getpwall()}
+    for first, count in (_UIDS, _FEW_UIDS):
+        if any(start <= first and first + count <= start + length for start, length in spans):
+            free = first + max((uid - first + 1 for uid in taken if first <= uid < first + count), default=0)
+            if first + count - free > 1000:
+                return free, first + count - free
+    raise NoSandbox(
+        "root cannot become another user here, so model-written code was not run",
+        got=f"user ids {spans}",
+        where="sandbox",
+        do="run as an ordinary user",
+    )
+
+
+def _base(*, rooted: bool) -> str:
+    """A new folder for the work folders; for root one that another user reaches."""
+    places = [tempfile.gettempdir(), *(("/tmp", "/var/tmp") if rooted else ())]
+    for place in places:
+        if not rooted or _open_to_all(place):
+            base = os.path.realpath(tempfile.mkdtemp(prefix="evolvent-sandbox-", dir=place))
+            os.chmod(base, 0o711 if rooted else 0o700)
+            return base
+    raise NoSandbox(
+        "no folder for temporary files that another user than root can enter",
+        got=", ".join(places),
+        where="sandbox",
+        do="set TMPDIR to one with mode 1777",
+    )
+
+
+def _sub(base: str) -> str:
+    path = os.path.join(base, "root")
+    os.mkdir(path, 0o755)
+    return path
+
+
+def _open_to_all(path: str) -> bool:
+    """Whether every user can enter a folder (or read a file) along its whole path."""
+    real = Path(os.path.realpath(path))
+    return all(part.stat().st_mode & 0o001 for part in (real if real.is_dir() else real.parent, *real.parents))
+
+
+def landlock_abi() -> int:
+    """The newest Landlock ABI that both the kernel and we know."""
+    return min(abi(), 7) if kernel.NUMBERS else 0
