@@ -21,7 +21,10 @@ from evolvent.memory.store.opening import open_store
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD = GOLDEN / "memory_schema3.sqlite"
 GONE = {"provenance": {"weight"}, "recall_item": {"in_pool"}}
-NEW = {"memory": {"meta": None, "expires_at": None}, "outcome": {"weight": 1.0, "place": None, "replaced_by": None, "parts": None}}
+NEW = {
+    "memory": {"meta": None, "expires_at": None},
+    "outcome": {"weight": 1.0, "place": None, "replaced_by": None, "parts": None},
+}
 
 
 @pytest.fixture
@@ -201,8 +204,8 @@ def test_a_schema_of_a_server_is_upgraded_when_it_is_opened(postgres_store, monk
 
 
 # ------------------------------------------------------------------------------------------------------- from schema 4
-# made with the library at commit 54f6dac: revised, weighted, invalid and open receipts, metadata, expiry, a new version,
-# an archived, a quarantined and an erased memory, two scopes
+# made with the library at commit 54f6dac: revised, weighted, invalid and open receipts, metadata, expiry, a new
+# version, an archived, a quarantined and an erased memory, two scopes
 @pytest.fixture
 def four(tmp_path):
     path = tmp_path / "four.db"
