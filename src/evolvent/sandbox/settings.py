@@ -105,10 +105,10 @@ def unconfined(preload: Sequence[str], packages: Sequence[str]) -> dict[str, Any
     }  # fmt: skip
 
 
-def command(fd: int, settings: dict[str, Any]) -> list[str]:
-    """The command line that starts a server on the socket ``fd``."""
+def command(fd: int) -> list[str]:
+    """The command line that starts a server on the socket ``fd``; its settings are its standard input."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); from jail import server; del sys.path[0]; server.main()"
-    return [*_interpreter(), "-c", code, str(fd), json.dumps(settings)]
+    return [*_interpreter(), "-c", code, str(fd)]
 
 
 def _interpreter() -> list[str]:

@@ -80,7 +80,7 @@ def test_ends_are_told_as_they_were(sandbox, text, status, exit_code, number, sa
     ("text", "limits", "status", "limit"),
     [
         ("import time; time.sleep(60)", Limits(wall=0.3), "time", "wall"),
-        ("while True: pass", Limits(cpu=1.0), "time", "cpu"),
+        ("while True: pass", Limits(wall=300.0, cpu=1.0), "time", "cpu"),
         ("x = 'a' * (1 << 30)", Limits(), "memory", "memory"),
         ("print('a' * 10**7)", Limits(), "output", "output"),
         ("open('x', 'wb').write(b'1' * (40 << 20))", Limits(), "disk", "file"),
