@@ -29,6 +29,11 @@ def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
         assert written == module.filled(written, module.parts_of(page.stem)), f"run benchmarks/algo_pages.py: {page}"
 
 
+def test_the_table_of_definitions_is_that_of_the_questions():
+    written = (ROOT / "docs" / "analyst.md").read_text("utf-8")
+    assert importlib.import_module("analyst_page").table() in written, "paste what benchmarks/analyst_page.py prints"
+
+
 def test_the_table_of_text_worlds_is_that_of_its_result_file():
     module = importlib.import_module("text_baselines")
     written = module.PAGE.read_text("utf-8")
@@ -41,14 +46,6 @@ def test_the_table_of_text_worlds_is_that_of_its_result_file():
 def test_the_page_of_what_language_models_learn_is_that_of_its_result_files():
     module = importlib.import_module("language_tables")
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/language_tables.py"
-
-
-def test_the_page_of_the_sandbox_is_that_of_its_result_files():
-    module = importlib.import_module("sandbox_page")
-    written = module.PAGE.read_text("utf-8")
-    found = {name: json.loads(path.read_text("utf-8")) for name, path in module.SOURCES.items()}
-    assert written == module.page(found), "run benchmarks/sandbox_page.py"
-    assert " E**" not in written  # a number of escapes in a sum
 
 
 def test_the_page_of_recall_is_that_of_its_result_file():
