@@ -145,7 +145,9 @@ class Record:
     @property
     def tokens_per_step_T(self) -> np.ndarray:
         """Number of tokens of each decision: int32 ``[T]``."""
-        return np.diff(np.array(self._token_end, np.int32), prepend=np.int32(0))
+        count = np.array(self._token_end, np.int32)
+        count[1:] -= count[:-1]  # np.diff takes three times as long for a few decisions
+        return count
 
     @property
     def token_ids(self) -> np.ndarray:

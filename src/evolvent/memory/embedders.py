@@ -70,7 +70,7 @@ def gate_of(embedder: Embedder) -> float:
 
     Endpoints, functions and sentence-transformers are measured at the first call, and then have one.
     """
-    if isinstance(embedder, Endpoint | SentenceTransformer | Function) and embedder.gate is None:
+    if isinstance(embedder, Function | SentenceTransformer) and embedder.gate is None:
         embedder.gate = measured_gate(cast(Embedder, embedder))
     return float(getattr(embedder, "gate", GATE))
 
@@ -137,26 +137,15 @@ class Function:
         return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
 
 
-class Endpoint:
-    """A served embeddings model (OpenAI protocol) through the ``openai`` client."""
-
-    gate: float | None = None
+class Endpoint(Function):
+    """A served embeddings model (OpenAI protocol) through the ``openai`` client, 64 texts a request."""
 
     def __init__(self, model: str, base_url: str, *, timeout_s: float = 60.0, retries: int = 4) -> None:
-        self.id = f"openai:{model}@{base_url}"
+        super().__init__(f"openai:{model}@{base_url}", self._ask)
         self._model, self._base_url, self._timeout_s, self._retries = model, base_url, timeout_s, retries
         self._client: Any = None
-        self._dim = 0
 
-    @property
-    def dim(self) -> int:
-        """Length of its vectors; asks the endpoint once."""
-        if not self._dim:
-            self.embed(["dimension"])
-        return self._dim
-
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Unit-norm float32 ``[N, dim]``, 64 texts a request."""
+    def _ask(self, texts: list[str]) -> list[list[float]]:
         try:
             import openai
         except ImportError as error:
@@ -168,7 +157,7 @@ class Endpoint:
             )
         rows: list[list[float]] = []
         for start in range(0, len(texts), 64):
-            part = list(texts[start : start + 64])
+            part = texts[start : start + 64]
             try:
                 reply = self._client.embeddings.create(model=self._model, input=part, encoding_format="float")
             except openai.OpenAIError as error:
@@ -179,9 +168,7 @@ class Endpoint:
             raise ModelError(
                 "the endpoint gave another number of vectors", got=len(rows), expected=len(texts), where=self.id
             )
-        out_ND = np.asarray(rows, np.float32)
-        self._dim = out_ND.shape[1]
-        return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
+        return rows
 
 
 class SentenceTransformer:

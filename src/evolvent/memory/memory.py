@@ -15,17 +15,17 @@ from evolvent.memory import explain, kept, ledger, recall, replay, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
-from evolvent.memory.maintenance import compact, erase, mend, reembed, revise
-from evolvent.memory.maintenance.act import Mended
+from evolvent.memory.maintenance.erase import drop_scope
+from evolvent.memory.maintenance.mend import Mending
 from evolvent.memory.metadata import Filter
-from evolvent.memory.opening import as_embedder, open_bank
+from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
 from evolvent.memory.text import listed
 
 
-class Memory:
+class Memory(Mending):
     """Episodic memory with learned values, beside any agent framework.
 
     One file, one scope of it (tenant, agent or project: scopes never see each other), one policy. Safe to share
@@ -194,28 +194,6 @@ class Memory:
         }  # fmt: skip
         return self.settle_many([row])[0]
 
-    def revise(
-        self,
-        recalled: Recall | str,
-        reward: float | None,
-        reason: str,
-        *,
-        source: str = "env",
-        valid: bool = True,
-        objective: str = "success",
-        dry_run: bool = False,
-        **more: Any,
-    ) -> Mended:
-        """Replace the outcome of a settled receipt: a merge that was reverted, a judge who was wrong.
-
-        What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
-        been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
-        the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
-        of ``settle`` (``more``: action, child, idempotency_key, weight); the receipt must be settled.
-        """
-        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
-        return revise.revise(self.bank, row, reason, dry_run=dry_run)
-
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
         every = listed(rows, what="rows", expected="a sequence of mappings", where="settle_many")
@@ -354,68 +332,9 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------------------------------------------ mending
-    # each has a dry run, which changes nothing and tells exactly what would change; the reason is for the log
-    def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
-        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
-        return mend.archive(self.bank, [id], reason, dry_run=dry_run)
-
-    def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
-        """Take memories out of recall that are not to be trusted.
-
-        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions.
-        """
-        return mend.quarantine(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
-
-    def restore(self, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
-        """Put memories back into recall, whatever took them out."""
-        return mend.restore(self.bank, ids, reason, descendants=descendants, dry_run=dry_run)
-
-    def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-        """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970); see ``mend.rollback``.
-
-        A time just before a rollback takes it back.
-        """
-        return mend.rollback(self.bank, to, reason, dry_run=dry_run)
-
-    def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
-        """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
-
-        All its versions and keys go, and what quotes it; a tombstone without content stays; see ``maintenance.erase``.
-        Erasing once more changes nothing.
-
-        Raises:
-            BadInput: unknown memory, or inside ``transaction()``.
-            StoreError: another process keeps SQLite's log in use; erase once more when it is done.
-        """
-        return erase.erase(self.bank, id, reason, dry_run=dry_run)
-
     def drop_scope(self, name: str, reason: str) -> dict[str, int]:
         """Erase a scope with all in it, for good; returns rows by table. The memory is closed where it is its own."""
-        removed = erase.drop_scope(self.bank, name, reason)
+        removed = drop_scope(self.bank, name, reason)
         if name == self.scope:
             self.close()
         return removed
-
-    def reembed(self, embedder: str | Embedder, *, progress: Progress | None = None) -> int:
-        """Change the embedder of the whole store; returns how many keys this call embedded.
-
-        New vectors are written beside the old ones, in batches: recalls go on with the old embedder meanwhile, and a
-        call that was stopped is taken up by the next. Then all keys change over in one transaction. Other memories
-        that have the store open are told to open it again at their next recall.
-
-        Args:
-            embedder: name or object.
-            progress: called as ``progress(done, total, "vectors")``.
-        """
-        made = reembed.reembed(self.bank.store, embedder, progress=progress)
-        self.bank.embedder = as_embedder(embedder)
-        self.bank.forget()
-        return made
-
-    def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
-        """Take out what nothing needs, for good; what has expired is archived.
-
-        The newest ``keep`` receipts keep the candidates that were not selected.
-        """
-        return compact.compact(self.bank, keep=keep, dry_run=dry_run)

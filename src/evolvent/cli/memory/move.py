@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import open_memory, place, store_path
+from evolvent.cli.memory.opening import Where, open_memory, place, store_path
 from evolvent.core.errors import StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    store: Annotated[str, Positional],
+    store: Where,
     *,
     out: Path | None = None,
     items: bool = False,
@@ -33,7 +33,6 @@ def export(
     """Export a memory with its whole history as JSON lines, for `import`; or only a readable list of its memories.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         out: file to write; default: standard output.
         items: only the memories, one JSON object per line with key, body and value; cannot be imported.
         scope: namespace within the store, for --items; otherwise everything is exported.
@@ -89,11 +88,10 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
     _tell(transfer.migrate(path, target), f"{source} → {target}")
 
 
-def reembed(store: Annotated[str, Positional], *, embedder: str) -> None:
+def reembed(store: Where, *, embedder: str) -> None:
     """Change the embedder of a memory. It can be stopped and started again, and stays usable meanwhile.
 
     Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
         embedder: name of the new embedder (all-MiniLM-L6-v2, a sentence-transformers model, openai:MODEL@URL).
     """
     from evolvent.memory.maintenance import reembed as again
@@ -105,12 +103,8 @@ def reembed(store: Annotated[str, Positional], *, embedder: str) -> None:
         live.note(f"{n} keys embedded; the embedder is now {opened.meta_get('embedder')}")
 
 
-def digest(store: Annotated[str, Positional]) -> None:
-    """SHA-256 of a memory's export: equal for equal memories, whatever the database.
-
-    Args:
-        store: memory (file, or postgresql://…), or a run folder with one.
-    """
+def digest(store: Where) -> None:
+    """SHA-256 of a memory's export: equal for equal memories, whatever the database."""
     from evolvent.memory.maintenance import transfer
 
     with closing(_existing(store)) as opened, Live(plain=True) as live:

@@ -1,15 +1,25 @@
-"""Which memory a command speaks of: a file, a URL, or the one in a run folder."""
+"""Which memory a command speaks of: a file, a URL, or the one in a run folder; and the arguments of many commands."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from tyro.conf import Positional, arg
 
 from evolvent.core.errors import BadInput
 
 if TYPE_CHECKING:
     from evolvent.memory.memory import Memory
+
+Where: TypeAlias = Annotated[str, Positional, arg(help="memory (file, or postgresql://…), or a run folder with one.")]
+Id: TypeAlias = Annotated[str, Positional, arg(help="id of the memory (m3).")]
+Ids: TypeAlias = Annotated[tuple[str, ...], Positional, arg(help="ids of memories (m3 m7).")]
+Scope: TypeAlias = Annotated[str, arg(help="namespace within the store.")]
+Reason: TypeAlias = Annotated[str, arg(help="text for the log.")]
+DryRun: TypeAlias = Annotated[bool, arg(help="change nothing; report exactly what would change.")]
+Json: TypeAlias = Annotated[bool, arg(help="print JSON.")]
 
 
 def open_memory(store: str, scope: str | None) -> Memory:

@@ -3,15 +3,12 @@
 Every kind has one SQL template with ``{X}`` where its definitions differ. ``gold`` is the house's definition, ``wrong``
 a plausible convention that is not the house's (what a mistaken reviewer hands over), ``drift`` the definition after the
 house has changed its mind. Nothing here can be known beforehand; all of it can be learned from one right example.
-
-``python -m evolvent.envs.text.analyst_questions`` prints the table for ``docs/analyst.md``.
 """
 
 from __future__ import annotations
 
 import itertools
 import string
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -392,20 +389,3 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
-
-
-def markdown() -> str:
-    """The table of definitions as Markdown, for ``docs/analyst.md``."""
-    example = {"c": "UA", "o": "JFK", "d": "BOS", "f": "BOEING", "m": "5"}
-    heads = ("kind", "asked like this", "the house's definition", "after a drift", "a mistaken reviewer", "query")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for kind in KINDS:
-        constants = {slot: example[slot] for slot in kind.slots}
-        query = f"`{kind.query('gold', constants)}`"
-        cells = (kind.name, kind.question(0, constants), kind.meaning, kind.meaning_drift, kind.mistake, query)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown())

@@ -1,99 +1,168 @@
-"""Mending: memories taken out of recall or put back, values and memories set back to what another moment saw."""
+"""The verbs that mend: memories taken out of recall or put back, outcomes revised, a return to an earlier moment."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.core.protocols import Embedder
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
+from evolvent.memory.maintenance.compact import compact as _compact
+from evolvent.memory.maintenance.erase import erase as _erase
+from evolvent.memory.maintenance.reembed import reembed as _reembed
+from evolvent.memory.maintenance.revise import revise as _revise
 from evolvent.memory.maintenance.when import moment
+from evolvent.memory.opening import as_embedder
 from evolvent.memory.replay import Point
-from evolvent.memory.store.engine import marks
+from evolvent.memory.store.engine import Progress, marks
 from evolvent.memory.text import listed
 
 _CHUNK = 500
 
 
-def archive(bank: Bank, ids: Sequence[str], reason: str, *, dry_run: bool = False) -> Mended:
-    """Take memories out of recall for a reason; what is out already stays as it is."""
-    seqs = _sequences(bank, ids, "archive")
+class Mending:
+    """What ``Memory`` offers to an operator: memories taken out of recall or put back, outcomes and values set right.
 
-    def change(act: Act) -> None:
-        act.set_status([seq for seq in seqs if act.status(seq) != "archived"], "archived")
-
-    return perform(bank, "archive", _named(seqs), reason, change, dry_run)
-
-
-def quarantine(
-    bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False
-) -> Mended:
-    """Take memories out of recall because they are not trusted, with all that was written under their influence."""
-    seqs = _sequences(bank, ids, "quarantine")
-
-    def change(act: Act) -> None:
-        wanted = [*seqs, *descendants_of(bank, seqs)] if descendants else seqs
-        act.set_status([seq for seq in wanted if act.status(seq) != "quarantined"], "quarantined")
-
-    return perform(bank, "quarantine", _named(seqs), reason, change, dry_run)
-
-
-def restore(bank: Bank, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
-    """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them.
-
-    Of a memory that was updated one version is in recall: the one that is named takes the place of the others.
+    The reason is for the log. A dry run changes nothing and tells exactly what would change.
     """
-    seqs = _sequences(bank, ids, "restore")
 
-    def change(act: Act) -> None:
-        wanted = [*seqs, *descendants_of(bank, seqs)] if descendants else seqs
-        with bank.store.session() as db:
-            lineages = {seq: keys.versions(db, seq) for seq in seqs}
-        others = {v: seq for seq in seqs for v in lineages[seq] if v not in seqs}
-        wanted = [seq for seq in wanted if seq not in others]
-        act.set_status([seq for seq in wanted if act.status(seq) != "active"], "active")
-        for version, by in others.items():
-            if act.status(version) == "active":
-                act.set_status([version], "superseded", by)
+    bank: Bank
 
-    return perform(bank, "restore", _named(seqs), reason, change, dry_run)
+    def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
+        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
+        seqs = _sequences(self.bank, [id], "archive")
+
+        def change(act: Act) -> None:
+            act.set_status([seq for seq in seqs if act.status(seq) != "archived"], "archived")
+
+        return perform(self.bank, "archive", id, reason, change, dry_run)
+
+    def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
+        """Take memories out of recall that are not to be trusted.
+
+        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions.
+        """
+        seqs = _sequences(self.bank, ids, "quarantine")
+
+        def change(act: Act) -> None:
+            wanted = [*seqs, *descendants_of(self.bank, seqs)] if descendants else seqs
+            act.set_status([seq for seq in wanted if act.status(seq) != "quarantined"], "quarantined")
+
+        return perform(self.bank, "quarantine", _named(seqs), reason, change, dry_run)
+
+    def restore(self, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
+        """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them.
+
+        Of a memory that was updated one version is in recall: the one that is named takes the place of the others.
+        """
+        seqs = _sequences(self.bank, ids, "restore")
+
+        def change(act: Act) -> None:
+            wanted = [*seqs, *descendants_of(self.bank, seqs)] if descendants else seqs
+            with self.bank.store.session() as db:
+                lineages = {seq: keys.versions(db, seq) for seq in seqs}
+            others = {v: seq for seq in seqs for v in lineages[seq] if v not in seqs}
+            wanted = [seq for seq in wanted if seq not in others]
+            act.set_status([seq for seq in wanted if act.status(seq) != "active"], "active")
+            for version, by in others.items():
+                if act.status(version) == "active":
+                    act.set_status([version], "superseded", by)
+
+        return perform(self.bank, "restore", _named(seqs), reason, change, dry_run)
+
+    def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
+        """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970).
+
+        Memories made later are archived (those in quarantine stay there). Value events written later are voided, and
+        values rebuilt from the others. Memories that were superseded or archived later are put back; what is in
+        quarantine stays there. A time just before a rollback takes it back. Receipts and outcomes stay as history:
+        settling one of them again changes nothing, as always.
+        """
+        point = moment(self.bank, to)
+
+        def change(act: Act) -> None:
+            then, kept = _states_at(self.bank, point), []
+            newer = act.rows(
+                "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined') "
+                "ORDER BY seq",
+                point.memory,
+            )
+            act.set_status([seq for (seq,) in newer], "archived")
+            for seq, (status, by) in then.items():
+                now = act.status(seq)
+                if now == "quarantined" and status != now:
+                    kept.append(seq)
+                elif now != status:
+                    act.set_status([seq], status, by)
+            act.kept = kept
+            act.void_after(point)
+
+        return perform(self.bank, "rollback", point.label, reason, change, dry_run)
+
+    def revise(
+        self,
+        recalled: Recall | str,
+        reward: float | None,
+        reason: str,
+        *,
+        source: str = "env",
+        valid: bool = True,
+        objective: str = "success",
+        dry_run: bool = False,
+        **more: Any,
+    ) -> Mended:
+        """Replace the outcome of a settled receipt: a merge that was reverted, a judge who was wrong.
+
+        What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
+        been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
+        the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
+        of ``settle`` (``more``: action, child, idempotency_key, weight); the receipt must be settled.
+        """
+        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
+        return _revise(self.bank, row, reason, dry_run=dry_run)
+
+    def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
+        """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
+
+        All its versions and keys go, and what quotes it; a tombstone without content stays.
+        Erasing once more changes nothing.
+
+        Raises:
+            BadInput: unknown memory, or inside ``transaction()``.
+            StoreError: another process keeps SQLite's log in use; erase once more when it is done.
+        """
+        return _erase(self.bank, id, reason, dry_run=dry_run)
+
+    def reembed(self, embedder: str | Embedder, *, progress: Progress | None = None) -> int:
+        """Change the embedder of the whole store; returns how many keys this call embedded.
+
+        New vectors are written beside the old ones, in batches: recalls go on with the old embedder meanwhile, and a
+        call that was stopped is taken up by the next. Then all keys change over in one transaction. Other memories
+        that have the store open are told to open it again at their next recall.
+
+        Args:
+            embedder: name or object.
+            progress: called as ``progress(done, total, "vectors")``.
+        """
+        made = _reembed(self.bank.store, embedder, progress=progress)
+        self.bank.embedder = as_embedder(embedder)
+        self.bank.forget()
+        return made
+
+    def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
+        """Take out what nothing needs, for good; what has expired is archived.
+
+        The newest ``keep`` receipts keep the candidates that were not selected.
+        """
+        return _compact(self.bank, keep=keep, dry_run=dry_run)
 
 
-def rollback(bank: Bank, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-    """Back to what a moment saw: its values, and its memories in the state they were in.
-
-    Memories made later are archived (those in quarantine stay there). Value events written later are voided, and
-    values rebuilt from the others. Memories that were superseded or archived later are put back; what is in quarantine
-    stays there. It goes both ways: a moment just before a rollback takes that rollback back. Receipts and outcomes stay
-    as history: settling one of them again changes nothing, as always.
-    """
-    point = moment(bank, to)
-
-    def change(act: Act) -> None:
-        then, kept = _states_at(bank, point), []
-        newer = act.rows(
-            "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined') "
-            "ORDER BY seq",
-            point.memory,
-        )
-        act.set_status([seq for (seq,) in newer], "archived")
-        for seq, (status, by) in then.items():
-            now = act.status(seq)
-            if now == "quarantined" and status != now:
-                kept.append(seq)
-            elif now != status:
-                act.set_status([seq], status, by)
-        act.kept = kept
-        act.void_after(point)
-
-    return perform(bank, "rollback", point.label, reason, change, dry_run)
-
-
-# ---------------------------------------------------------------------------------------------------- looking around
 def descendants_of(bank: Bank, seqs: Sequence[int]) -> list[int]:
     """Memories written while one of ``seqs`` (or a descendant of it) was shown, and later versions of them.
 
