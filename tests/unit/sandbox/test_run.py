@@ -112,11 +112,12 @@ def test_runs_do_not_see_one_another(sandbox):
     assert result.stdout.startswith("['main.py'] None None") and "EVOLVENT" not in result.stdout
 
 
-def test_named_packages_can_be_imported_and_others_not():
+@pytest.mark.parametrize("mechanism", ["own", "own+ns"])
+def test_named_packages_can_be_imported_and_others_not(mechanism):
     text = "import numpy; print(int(numpy.ones(3).sum()))\ntry: import rich\nexcept ImportError: print('no rich')"
-    with Sandbox(packages=("numpy",), preload=("numpy",)) as sandbox:
+    with Sandbox(mechanism=mechanism, packages=("numpy",), preload=("numpy",)) as sandbox:
         assert code(sandbox, text).stdout == "3\nno rich\n"
-    with Sandbox(mechanism="own", packages=("numpy",)) as sandbox:
+    with Sandbox(mechanism=mechanism, packages=("numpy",)) as sandbox:
         assert code(sandbox, text).stdout == "3\nno rich\n"
 
 
