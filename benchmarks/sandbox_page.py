@@ -115,7 +115,7 @@ def _cheats(rows: list[dict[str, str]]) -> list[str]:
 
 def _costs(file: dict[str, Any]) -> list[str]:
     result, machine = file["result"], file["machine"]
-    ratios, ms = result["ratios"], result["milliseconds"]
+    ratios, median, ms = result["ratios"], result["median_ratios"], result["milliseconds"]
     names = [name.partition(" ")[2] for name in ratios if name.startswith("cold ")]
     lines = ["", "## What a run costs", ""]
     lines += [
@@ -132,7 +132,11 @@ def _costs(file: dict[str, Any]) -> list[str]:
         ("warm", "a place made ready before"),
         ("at_once", "three at once, against three plain"),
     ):
-        lines.append(f"| {title} | " + " | ".join(f"{ratios[f'{key} {name}']:.2f}" for name in names) + " |")
+        lines.append(
+            f"| {title} | "
+            + " | ".join(f"{ratios[f'{key} {name}']:.1f} ({median[f'{key} {name}']:.1f})" for name in names)
+            + " |"
+        )
     lines.append("| one call of a guest, µs | " + " | ".join(f"{result['call_us'][name]:.0f}" for name in names) + " |")
     return lines
 
