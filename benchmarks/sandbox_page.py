@@ -1,6 +1,6 @@
 """docs/results/sandbox.md from two result files: python benchmarks/sandbox_page.py
 
-evolvent sandbox check --attempts --json benchmarks/results/sandbox_attempts.json   (as root; _user.json: as another)
+evolvent sandbox check --attempts --json benchmarks/results/sandbox_attempts.json
 evolvent bench sandbox --json benchmarks/results/bench_sandbox.json
 """
 
@@ -12,9 +12,7 @@ from evolvent.testing.sandbox.attempts import ATTEMPTS
 from evolvent.testing.sandbox.suite import KINDS, NONE, is_open
 
 HERE = Path(__file__).parent
-SOURCES = {
-    name: HERE / "results" / f"{name}.json" for name in ("sandbox_attempts", "sandbox_attempts_user", "bench_sandbox")
-}
+SOURCES = {name: HERE / "results" / f"{name}.json" for name in ("sandbox_attempts", "bench_sandbox")}
 PAGE = HERE.parent / "docs" / "results" / "sandbox.md"
 _BY_NAME = {(attempt.group, attempt.name): attempt for attempt in ATTEMPTS}
 
@@ -36,8 +34,7 @@ def page(found: dict[str, Any]) -> str:
         "1 are the versions of Ubuntu 24.04 and 22.04, pinned on a newer kernel. The last column is the proof that an "
         "attempt is one: without a sandbox it gets out (only what does no harm is tried there).",
     ]
-    for name in ("sandbox_attempts", "sandbox_attempts_user"):
-        lines += _attempts(found[name])
+    lines += _attempts(found["sandbox_attempts"])
     lines += _cheats(found["sandbox_attempts"]["result"]["cheats"])
     return "\n".join([*lines, *_costs(found["bench_sandbox"])]) + "\n"
 
@@ -67,8 +64,6 @@ def _attempts(file: dict[str, Any]) -> list[str]:
     ]
     for kind, why in result["kinds"].items():
         lines += [f"\n{kind} does not work there: {why}."] if why else []
-    if result["user"] != "root":
-        return lines
     lines += ["", "<details><summary>Each attempt</summary>", ""]
     lines += ["| attempt | " + " | ".join((*kinds, "no sandbox")) + " |", "|---|" + "---|" * (len(kinds) + 1)]
     for row in result["attempts"]:

@@ -63,18 +63,20 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
         if attempts:
             # by name, as every command: the suite is no part of what a command needs
             result |= import_module("evolvent.testing.sandbox.suite").run(live.status)
-            _tell(live, result)
         if json is not None:
             command = f"evolvent sandbox check{' --attempts' if attempts else ''}"
             write_atomic(json, dump({"command": command, "result": result, **provenance()}, indent=1) + "\n")
             live.note(f"result: {json}")
+        if attempts:
+            _tell(live, result)
 
 
 def _tell(live: Live, result: dict[str, Any]) -> None:
     kinds = [kind for kind, why in result["kinds"].items() if not why]
     for name in ("attempts", "cheats"):
         rows = result[name]
-        got = [[r["group"], r["name"], *(r[kind] or "·" for kind in kinds)] for r in rows if any(r[k] for k in kinds)]
+        out = [row for row in rows if any(row.get(kind) for kind in kinds)]
+        got = [[row["group"], row["name"], *(row.get(kind) or "·" for kind in kinds)] for row in out]
         live.table(f"{name} that got out, of {len(rows)}", ["", "", *kinds], got)
 
 
