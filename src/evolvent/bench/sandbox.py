@@ -32,9 +32,9 @@ def run(seed: int = 0) -> dict[str, Any]:
 
     Returns:
         Ratios to the plain start by mechanism, of the best tenth and of the medians: ``cold`` (the first run of a new
-        sandbox, its fork server included), ``fresh`` (a place made for the run), ``warm`` (a place made ready before), ``at_once`` (wall time of
-        ``AT_ONCE`` runs in flight, against as many plain ones in flight); milliseconds of each; and the microseconds
-        of one call of a confined function. The seed changes nothing: there is no chance in it.
+        sandbox, its fork server included), ``fresh`` (a place made for the run), ``warm`` (a place made ready before),
+        ``at_once`` (wall time of ``AT_ONCE`` runs in flight, against as many plain ones in flight); milliseconds of
+        each; and the microseconds of one call of a confined function. The seed changes nothing: there is no chance.
     """
     works = [m.name for m in candidates() if not problem(m, "python")]
     with tempfile.TemporaryDirectory() as folder:
