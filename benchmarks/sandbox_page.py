@@ -12,7 +12,8 @@ from evolvent.testing.sandbox.attempts import ATTEMPTS
 from evolvent.testing.sandbox.suite import KINDS, NONE, is_open
 
 HERE = Path(__file__).parent
-SOURCES = {name: HERE / "results" / f"{name}.json" for name in ("sandbox_attempts", "bench_sandbox")}
+_RESULTS = (HERE / "results" / f"{name}.json" for name in ("sandbox_attempts", "bench_sandbox"))
+SOURCES = {path.stem: path for path in _RESULTS if path.exists()}
 PAGE = HERE.parent / "docs" / "results" / "sandbox.md"
 _BY_NAME = {(attempt.group, attempt.name): attempt for attempt in ATTEMPTS}
 
@@ -36,7 +37,8 @@ def page(found: dict[str, Any]) -> str:
     ]
     lines += _attempts(found["sandbox_attempts"])
     lines += _cheats(found["sandbox_attempts"]["result"]["cheats"])
-    return "\n".join([*lines, *_costs(found["bench_sandbox"])]) + "\n"
+    lines += _costs(found["bench_sandbox"]) if "bench_sandbox" in found else []
+    return "\n".join(lines) + "\n"
 
 
 def _attempts(file: dict[str, Any]) -> list[str]:
