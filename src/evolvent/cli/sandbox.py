@@ -75,7 +75,7 @@ def _tell(live: Live, result: dict[str, Any]) -> None:
     kinds = [kind for kind, why in result["kinds"].items() if not why]
     for name in ("attempts", "cheats"):
         rows = result[name]
-        out = [row for row in rows if any(row.get(kind) for kind in kinds)]
+        out = [row for row in rows if any(row.get(kind) for kind in kinds) and row.get("sign") != "honest"]
         got = [[row["group"], row["name"], *(row.get(kind) or "·" for kind in kinds)] for row in out]
         live.table(f"{name} that got out, of {len(rows)}", ["", "", *kinds], got)
 
