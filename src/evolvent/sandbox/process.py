@@ -99,6 +99,7 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.settings["base"], ignore_errors=True)  # it does so itself, unless it was killed
 
 
 class Slot:

@@ -58,7 +58,6 @@ def settings(
         NoSandbox: root has no other user to become.
     """
     uids = _other_users() if os.geteuid() == 0 else None
-    base = _base(rooted=uids is not None)
     sites, package_paths = _packages(packages)
     python = list(_python_path())
     libraries = [*(_TOOLS if profile == "tools" else _LIBRARIES), *_DATA]
@@ -74,6 +73,7 @@ def settings(
     unreachable = [
         path for path in (*python, *package_paths) if uids is not None and not namespaces and not _open_to_all(path)
     ]
+    base = _base(rooted=uids is not None)  # after everything that may be refused
     return {
         "profile": profile,
         "confined": True,

@@ -204,9 +204,10 @@ def test_many_at_once_and_cancelled(sandbox):
 
 def test_a_server_that_was_killed_is_started_again(sandbox):
     assert code(sandbox, "print(1)").ok
+    base = sandbox._server.settings["base"]
     sandbox._server.process.kill()
     sandbox._server.process.wait()
-    assert code(sandbox, "print(1)").ok
+    assert code(sandbox, "print(1)").ok and not os.path.exists(base)
 
 
 def test_a_closed_sandbox_leaves_no_folder_and_no_process():
