@@ -13,6 +13,7 @@ import socket
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -28,6 +29,10 @@ _F_ADD_SEALS = 1033
 _STATUS = {"wall": "time", "cpu": "time", "threads": "processes", "inodes": "disk", "file": "disk"}
 
 
+_LINKS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+"""Our ends of all servers and slots: they must close when this process dies, so no child may keep a copy."""
+
+
 class SandboxError(EvolventError, RuntimeError):
     """The sandbox itself failed; nothing can be said about the program."""
 
@@ -38,12 +43,13 @@ class Server:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with its:
+        _LINKS.add(ours)
+        with its, open(_sealed(json.dumps(settings).encode()), "rb") as told:
             self.process = subprocess.Popen(
-                command(its.fileno(), settings),
+                command(its.fileno()),
                 env=ENVIRONMENT,
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=told,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=[its.fileno()],
@@ -71,6 +77,7 @@ class Server:
             SandboxError: the server is gone.
         """
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _LINKS.add(ours)
         with its:
             try:
                 socket.send_fds(self.link, [b"slot"], [its.fileno()])
@@ -84,10 +91,6 @@ class Server:
         """Whether the server runs."""
         return self.process.poll() is None
 
-    def forget(self) -> None:
-        """In a child of ours that was forked: the server is the parent's."""
-        self.link.close()
-
     def close(self) -> None:
         """Wait until its slots have cleaned up and it is gone."""
         self.link.close()
@@ -96,6 +99,7 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.settings["base"], ignore_errors=True)  # it does so itself, unless it was killed
 
 
 class Slot:
@@ -273,3 +277,12 @@ def verdict(program: Program, code: int | None, number: int | None, err: str, fu
     if limit:
         return _STATUS.get(limit, limit), limit
     return ("crashed" if number else "ok" if code == 0 else "failed"), ""
+
+
+def _after_fork() -> None:
+    for link in list(_LINKS):
+        link.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

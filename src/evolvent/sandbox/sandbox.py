@@ -153,10 +153,6 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if getattr(self, "_server", None) is not None:
-            self.close()
-
     def program(self, files: Mapping[str, str | bytes], limits: Limits) -> Program:
         """A place with ``files`` in it, not started yet: what ``run`` and ``open_guest`` are made of."""
         content = _checked(files, limits)
@@ -230,12 +226,8 @@ class Sandbox:
     def _forget(self) -> None:
         """In a forked child of this process: the server and its slots are the parent's."""
         self._lock = threading.Lock()
-        for slot in self._ready:
-            slot.link.close()
         self._ready.clear()
-        if self._server is not None:
-            self._server.forget()
-            self._server = None
+        self._server = None
 
 
 class _Order:

@@ -58,7 +58,6 @@ def settings(
         NoSandbox: root has no other user to become.
     """
     uids = _other_users() if os.geteuid() == 0 else None
-    base = _base(rooted=uids is not None)
     sites, package_paths = _packages(packages)
     python = list(_python_path())
     libraries = [*(_TOOLS if profile == "tools" else _LIBRARIES), *_DATA]
@@ -74,6 +73,7 @@ def settings(
     unreachable = [
         path for path in (*python, *package_paths) if uids is not None and not namespaces and not _open_to_all(path)
     ]
+    base = _base(rooted=uids is not None)  # after everything that may be refused
     return {
         "profile": profile,
         "confined": True,
@@ -105,10 +105,10 @@ def unconfined(preload: Sequence[str], packages: Sequence[str]) -> dict[str, Any
     }  # fmt: skip
 
 
-def command(fd: int, settings: dict[str, Any]) -> list[str]:
-    """The command line that starts a server on the socket ``fd``."""
+def command(fd: int) -> list[str]:
+    """The command line that starts a server on the socket ``fd``; its settings are its standard input."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); from jail import server; del sys.path[0]; server.main()"
-    return [*_interpreter(), "-c", code, str(fd), json.dumps(settings)]
+    return [*_interpreter(), "-c", code, str(fd)]
 
 
 def _interpreter() -> list[str]:

@@ -7,6 +7,7 @@ death in ``memory_shared``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from itertools import count
 
@@ -23,10 +24,15 @@ from evolvent.testing import (
 Factory = Callable[..., Memory]
 """``factory(name, **options)`` opens the store called ``name`` (makes it when new) with ``Memory``'s options."""
 
+# a check is a public function of one argument, the factory
 CHECKS: dict[str, Callable[[Factory], None]] = {
-    check.__name__: check
+    name: check
     for module in (memory_credit, memory_selection, memory_store, memory_verbs, memory_mending, memory_shared)
-    for check in module.CHECKS
+    for name, check in vars(module).items()
+    if inspect.isfunction(check)
+    and check.__module__ == module.__name__
+    and name[0] != "_"
+    and list(inspect.signature(check).parameters) == ["factory"]
 }
 
 

@@ -315,22 +315,3 @@ def many_outcomes_settle_as_one_after_the_other(factory: Factory) -> None:
                 assert memory.rebuild_values() == 0 and verify(memory) == [], f"{name}, {way}"
                 told.append((got, values(memory), memory.health()["settled"]))
         assert told[0] == told[1], f"{name}: many at once are not as one after the other"
-
-
-CHECKS = (
-    a_receipt_settles_once_per_objective,
-    an_outcome_counts_once_across_receipts,
-    only_shown_items_are_credited,
-    invalid_outcomes_teach_nothing,
-    nonsense_is_refused_and_nothing_written,
-    settle_calls_no_embedder,
-    test_recalls_never_write_values,
-    credit_goes_to_what_was_shown_not_to_its_successor,
-    stages_and_objectives_have_values_of_their_own,
-    ema_values_are_exact,
-    provenance_credit_is_synchronous_and_counts_an_ancestor_once,
-    hub_values_stay_in_bounds,
-    a_new_memory_is_not_credited_by_its_own_outcome,
-    values_are_the_sum_of_their_events,
-    many_outcomes_settle_as_one_after_the_other,
-)

@@ -305,16 +305,3 @@ def the_embedder_of_a_store_can_be_changed(factory: Factory) -> None:
             memory.reembed("hash:16")
     with factory("a", policy=policy, scope="other") as other:
         assert other.embedder.id == "hash:32" and other.recall("task of the other").ids == [a]
-
-
-CHECKS = (
-    the_embedder_of_a_store_can_be_changed,
-    what_is_erased_is_gone,
-    a_text_that_others_say_stays_theirs,
-    events_get_no_number_twice,
-    a_dropped_scope_is_gone,
-    a_dropped_scope_gives_no_number_back,
-    a_revised_outcome_gives_what_it_would_have_given,
-    only_a_settled_outcome_is_revised,
-    an_outcome_may_count_less,
-)

@@ -157,17 +157,3 @@ def coverage_is_reported(factory: Factory) -> None:
         told = memory.health()
         assert (told["items"], told["coverage"], told["updates_per_item"]) == (4, 0.25, 0.25), told
         assert told["never_shown"] == 3 and told["settled"] == 1 and told["nonzero"] == 0.25
-
-
-CHECKS = (
-    the_gate_may_leave_nothing,
-    k_counts_memories,
-    exploration_stays_inside_the_gate_and_is_logged,
-    omission_is_logged_anneals_and_stops_when_frozen,
-    omission_separates_a_useful_memory_from_its_companion,
-    one_answer_to_a_question_is_shown,
-    starving_settings_are_refused,
-    a_receipt_tells_its_effective_settings,
-    the_same_calls_give_the_same_receipts,
-    coverage_is_reported,
-)

@@ -156,5 +156,3 @@ for t in range(10_000):
     log.write(f"remembered|{memory.remember(key, key, parents=r)}|{key};\\n")
 """
 )
-
-CHECKS = (threads_share_a_memory, processes_share_a_store, killed_processes_leave_a_consistent_store)

@@ -366,23 +366,3 @@ def arguments_of_another_kind_are_refused(factory: Factory) -> None:
         for given in things[:5]:
             with refused(f"recall_many({given!r})"):
                 memory.recall_many(given)
-
-
-CHECKS = (
-    the_same_lesson_is_kept_once,
-    a_better_body_supersedes_and_history_stays,
-    archiving_keeps_everything_but_recall,
-    provenance_has_no_cycles,
-    parents_are_what_was_shown,
-    a_failed_write_writes_nothing,
-    texts_that_cannot_be_stored_are_refused,
-    secrets_are_masked,
-    what_was_merged_is_found_by_all_its_keys,
-    keys_leave_recall_with_their_memory,
-    many_keys_take_no_place_from_others,
-    scopes_do_not_see_each_other,
-    another_embedder_is_refused,
-    a_store_reopens_as_it_was,
-    a_transaction_is_all_or_nothing,
-    arguments_of_another_kind_are_refused,
-)

@@ -347,20 +347,3 @@ def _at(now: float) -> Iterator[None]:
     """What is read of the clock meanwhile."""
     with patch("time.time", lambda: now):
         yield
-
-
-CHECKS = (
-    a_recall_is_the_sequence_of_its_items,
-    a_search_shows_what_a_frozen_recall_shows,
-    a_search_waits_for_no_writer,
-    many_recalls_are_those_one_by_one,
-    items_come_page_by_page,
-    a_filter_leaves_what_it_says,
-    a_filter_empties_no_recall_that_has_matches,
-    metadata_is_part_of_what_is_said,
-    what_has_expired_leaves_recall,
-    an_update_keeps_what_was_learned,
-    credit_of_an_update_reaches_it,
-    one_version_is_in_recall,
-    several_scopes_are_recalled_together,
-)

@@ -48,6 +48,14 @@ def test_the_page_of_what_language_models_learn_is_that_of_its_result_files():
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/language_tables.py"
 
 
+def test_the_page_of_the_sandbox_is_that_of_its_result_files():
+    module = importlib.import_module("sandbox_page")
+    written = module.PAGE.read_text("utf-8")
+    found = {name: json.loads(path.read_text("utf-8")) for name, path in module.SOURCES.items()}
+    assert written == module.page(found), "run benchmarks/sandbox_page.py"
+    assert " E**" not in written  # a number of escapes in a sum
+
+
 def test_the_page_of_recall_is_that_of_its_result_file():
     module = importlib.import_module("recall")
     written = module.PAGE.read_text("utf-8")

@@ -37,6 +37,10 @@ def grants(settings: dict[str, Any], rules: list[Rule], work: int) -> Ruleset | 
     ruleset = Ruleset(settings["abi"])
     for fd, mode, folder in rules:
         ruleset.allow(fd, mode, folder=folder)
+    if settings["namespaces"]:  # Python lists the folders that lead to what is shown, to find modules
+        root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        ruleset.allow(root, "l", folder=True)
+        os.close(root)
     ruleset.allow(work, "rwx" if settings["profile"] == "tools" else "rw", folder=True)
     return ruleset
 

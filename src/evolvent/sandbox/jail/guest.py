@@ -7,6 +7,7 @@ import atexit
 import builtins
 import importlib
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -63,6 +64,8 @@ def _main(code: types.CodeType, path: str | None) -> None:
 
 
 def _exec(argv: list[str]) -> None:
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, and so they would be by the program
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(argv[0], argv, os.environ)
     except OSError as error:

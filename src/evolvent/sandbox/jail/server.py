@@ -6,6 +6,7 @@ harness closes its end or dies, it waits for the slots and removes their folder.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -14,21 +15,29 @@ import resource
 import signal
 import socket
 import sys
+import time
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 from . import namespaces, slot, tree
 from .confine import Rule
+from .kernel import PR_SET_CHILD_SUBREAPER, prctl
+from .watch import descendants
+
+_CLEAN_S = 12.0  # longer than a slot takes to kill what it started
 
 
 def main() -> None:
-    """``argv``: the file descriptor of the socket, and the settings as JSON."""
-    link, settings = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2])
+    """``argv``: the file descriptor of the socket; standard input: the settings as JSON."""
+    link, settings = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.stdin.read())
     sys.argv[:] = [""]
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if hard > 0 else 4096, hard))
     os.umask(0o022)
-    rules, keep = _rules(settings), _aliases(settings["aliases"])
+    keep = _aliases(settings["aliases"])  # first: they have numbers of their own
+    rules = _rules(settings)
     sys.meta_path.append(_Named(settings["packages"], settings["path"]))
     for name in settings["preload"]:
         importlib.import_module(name)
@@ -43,11 +52,7 @@ def main() -> None:
             break
         _slot(fds[0], link, settings, rules, keep)
     link.close()
-    try:
-        while True:
-            os.waitpid(-1, 0)
-    except ChildProcessError:
-        pass  # none is left
+    _end_slots()
     base = os.open(settings["base"], os.O_RDONLY | os.O_DIRECTORY)
     tree.clear(base)
     os.rmdir(settings["base"])
@@ -78,6 +83,21 @@ def _slot(fd: int, link: socket.socket, settings: dict[str, Any], rules: list[Ru
         link.close()
         slot.run(own, settings, rules, keep)
     own.close()
+
+
+def _end_slots() -> None:
+    """Wait until the slots have cleaned up; what is left of one that was killed is killed as well."""
+    started, proc = time.monotonic(), os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    while True:
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return  # none is left
+        if time.monotonic() - started > _CLEAN_S:
+            for pid in descendants(proc, os.getpid()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def _rules(settings: dict[str, Any]) -> list[Rule]:

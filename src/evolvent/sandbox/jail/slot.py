@@ -39,6 +39,7 @@ class Slot:
 
     def prepare(self) -> None:
         """Make the place, and hand its work folder to the harness."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # else a program could end the slot, and its own bad result
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         os.setsid()
         s = self.settings
@@ -126,6 +127,7 @@ class Slot:
     def _become(self, config: dict[str, Any], fds: list[int], ctl: socket.socket, parent: int) -> None:
         """In the child: confine it, report to the slot, and start the program."""
         try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             os.setsid()
             os.fchdir(self.work)
             pids = {"outer": os.readlink("self", dir_fd=self.outer), "inner": os.readlink("self", dir_fd=self.proc)}

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from evolvent.sandbox.jail import kernel
 from evolvent.testing.sandbox.attempts import PRELUDE, Attempt
 
 LIMITS = Limits(
-    wall=3.0,
-    cpu=2.0,
+    wall=30.0,
+    cpu=1.5,
     memory=256 << 20,
     disk=32 << 20,
     inodes=500,
@@ -34,7 +34,7 @@ LIMITS = Limits(
     threads=16,
 )
 _SLEEP = "import os, sys, time; f = open(sys.argv[1]); time.sleep(3600)"
-_OVER = 1.6  # memory of many processes is measured every 20 to 50 ms, on a machine that may be busy
+_OVER = 2.0  # memory of many processes is measured every 20 to 50 ms, on a machine that may be busy
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class World:
         """Run one attempt, and look at the world."""
         code = PRELUDE + f"W = {self.addresses()!r}\n" + attempt.code
         collect = ("out.txt", "mine", "d/*") if attempt.group == "files" else ("out.txt",)
-        result = sandbox.run({"attempt.py": code}, ["python", "attempt.py"], LIMITS, collect=collect)
+        limits = replace(LIMITS, wall=2.0) if attempt.ends == ("time",) else LIMITS
+        result = sandbox.run({"attempt.py": code}, ["python", "attempt.py"], limits, collect=collect)
         escaped = self._verdict(attempt, result, sandbox)
         if escaped:
             self.mend()

@@ -1,0 +1,163 @@
+"""`evolvent sandbox`: what this machine can confine, and one program run in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import OmitArgPrefixes, Positional
+
+from evolvent.cli import say
+from evolvent.core.errors import BadInput
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.machine import provenance
+from evolvent.evaluate.live import Live
+from evolvent.sandbox.result import Limits
+
+_COMPILERS = ("cc", "gcc", "clang", "tcc")
+_BROWSERS = ("chromium", "chromium-headless-shell", "google-chrome")
+
+
+def check(*, attempts: bool = False, json: Path | None = None, plain: bool = False) -> None:
+    """What confines programs on this machine, tried out, and what does not and why.
+
+    Args:
+        attempts: also run the whole suite of attempts to get out and to be judged right (minutes).
+        json: also write what was found, with versions and machine, to this file.
+        plain: plain text output even on a terminal.
+    """
+    from evolvent.sandbox import NoSandbox, Sandbox
+    from evolvent.sandbox.mechanisms import NAMES, candidates, problem
+    from evolvent.sandbox.settings import PROFILES
+
+    with Live(plain=True if plain else None) as live:
+        rows, found = [], candidates()
+        for mechanism in found:
+            for profile in PROFILES:
+                live.status(f"trying {mechanism.name}, {profile}")
+                rows.append([mechanism.name, profile, problem(mechanism, profile) or "works"])
+        if not found:
+            rows = [[name, "", f"no: {platform.system()} {platform.machine()}"] for name in NAMES]
+        for name, programs, install in (
+            ("compiler", _COMPILERS, "apt install gcc"),
+            ("browser", _BROWSERS, "apt install chromium-headless-shell"),
+        ):
+            rows.append(
+                [name, "tools", next(filter(None, map(shutil.which, programs)), f"none; to have one: {install}")]
+            )
+        live.table("sandbox", ["", "profile", ""], rows)
+        result: dict[str, Any] = {"found": rows}
+        try:
+            with Sandbox() as sandbox:
+                live.note(str(sandbox.describe()))
+        except NoSandbox as error:
+            live.note(f"! {error}")
+            raise
+        if attempts:
+            # by name, as every command: the suite is no part of what a command needs
+            result |= import_module("evolvent.testing.sandbox.suite").run(live.status)
+        if json is not None:
+            command = f"evolvent sandbox check{' --attempts' if attempts else ''}"
+            write_atomic(json, dump({"command": command, "result": result, **provenance()}, indent=1) + "\n")
+            live.note(f"result: {json}")
+        if attempts:
+            _tell(live, result)
+
+
+def _tell(live: Live, result: dict[str, Any]) -> None:
+    kinds = [kind for kind, why in result["kinds"].items() if not why]
+    for name in ("attempts", "cheats"):
+        rows = result[name]
+        out = [row for row in rows if any(row.get(kind) for kind in kinds) and row.get("sign") != "honest"]
+        got = [[row["group"], row["name"], *(row.get(kind) or "·" for kind in kinds)] for row in out]
+        live.table(f"{name} that got out, of {len(rows)}", ["", "", *kinds], got)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How the program is confined and what comes back."""
+
+    profile: str = ""
+    """python, or tools (may start programs of /usr); default: by the file's name."""
+    mechanism: str = "auto"
+    """auto, own+ns or own."""
+    packages: tuple[str, ...] = ()
+    """Installed packages that it may import."""
+    collect: Path | None = None
+    """A new folder for the files that it leaves."""
+    json: bool = False
+    """Print the result as one JSON object."""
+    unsafe_no_sandbox: bool = False
+    """Run it without any confinement, with your rights."""
+
+
+def run(
+    file: Annotated[Path, Positional],
+    arguments: Annotated[tuple[str, ...], Positional] = (),
+    *,
+    limits: OmitArgPrefixes[Limits] = Limits(),
+    options: OmitArgPrefixes[Options] = Options(),
+) -> None:
+    """Run one program that nobody has read, and print what it did; exit code 1 where it did not end with 0.
+
+    Args:
+        file: a Python program (.py) or a shell script (.sh). Its standard input is this command's, unless a terminal.
+        arguments: its arguments.
+        limits: what it may use.
+        options: how it is confined.
+    """
+    from evolvent.sandbox import Sandbox
+
+    starter = {".py": "python", ".sh": "sh"}.get(file.suffix)
+    if starter is None or not file.is_file():
+        raise BadInput("no program", got=str(file), expected="a file .py or .sh", where="evolvent sandbox run")
+    if options.collect is not None and options.collect.exists():
+        raise BadInput("the folder is there already", got=str(options.collect), expected="a new one", where="--collect")
+    profile = options.profile or ("python" if starter == "python" else "tools")
+    stdin = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    unsafe = options.unsafe_no_sandbox
+    chosen = {"packages": options.packages, "unsafe_no_sandbox": unsafe}
+    with Sandbox(profile, options.mechanism, 0, **chosen) as sandbox:
+        command = [starter, file.name, *arguments]
+        wanted = ("*",) if options.collect is not None else ()
+        result = sandbox.run({file.name: file.read_bytes()}, command, limits, wanted, stdin=stdin)
+    if options.collect is not None:
+        _write(options.collect, result.files)
+    facts = {name: value for name, value in dataclasses.asdict(result).items() if name != "files"}
+    if options.json:
+        say(dump(facts | {"files": sorted(result.files)}))
+    else:
+        with Live() as live:
+            for name in ("stdout", "stderr"):
+                for line in facts.pop(name).splitlines():
+                    live.note(f"{name}: {line}")
+            live.table(
+                f"{file.name}: {result.status}", ["", ""], [[k, v] for k, v in facts.items() if v not in ("", None, ())]
+            )
+            if unsafe:
+                live.note("! there was no sandbox: the program had your rights")
+    if not result.ok:
+        sys.exit(1)
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Into a new folder: no link there leads elsewhere, and names come from listings, without dots."""
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _main(words: list[str]) -> None:
+    tyro.extras.subcommand_cli_from_dict({"check": check, "run": run}, args=words, prog="evolvent sandbox")
+
+
+COMMANDS = {"sandbox": _main}

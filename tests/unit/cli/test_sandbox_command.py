@@ -1,0 +1,62 @@
+"""`evolvent sandbox`: one program run and told about; what the machine can do."""
+
+import json
+import sys
+
+import pytest
+
+from evolvent.cli import main
+
+
+@pytest.fixture(autouse=True)
+def no_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+
+
+def program(tmp_path, text, name="p.py"):
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_program_is_run_and_its_result_printed(tmp_path, capsys):
+    main(["sandbox", "run", program(tmp_path, "import sys; print(sys.argv[1:])"), "a", "b"])
+    out = capsys.readouterr().out
+    assert "stdout: ['a', 'b']" in out and "p.py: ok" in out and "own" in out
+
+
+def test_a_program_that_fails_makes_the_command_fail_and_files_are_brought_back(tmp_path, capsys):
+    path = program(
+        tmp_path, "open('out.txt', 'w').write('x')\nimport os; os.mkdir('d'); os.symlink('/etc', 'd/l')\n1/0"
+    )
+    with pytest.raises(SystemExit) as end:
+        main(["sandbox", "run", path, "--json", "--collect", str(tmp_path / "new")])
+    told = json.loads(capsys.readouterr().out)
+    assert end.value.code == 1 and told["status"] == "failed" and "ZeroDivisionError" in told["stderr"]
+    assert sorted(p.name for p in (tmp_path / "new").rglob("*")) == ["out.txt", "p.py"] and told["left"] == ["d/l"]
+
+
+def test_limits_are_flags_and_a_shell_script_is_one(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["sandbox", "run", program(tmp_path, "sleep 60", "p.sh"), "--wall", "0.5"])
+    assert "time" in capsys.readouterr().out
+
+
+def test_without_a_sandbox_the_output_says_so(tmp_path, capsys):
+    main(["sandbox", "run", program(tmp_path, "print(1)"), "--unsafe-no-sandbox"])
+    out = capsys.readouterr().out
+    assert "there was no sandbox" in out and "none (unsafe)" in out
+
+
+@pytest.mark.parametrize("words", [["run", "no.py"], ["run", __file__ + "x"], ["run", __file__, "--mechanism", "x"]])
+def test_what_cannot_be_run_is_said(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["sandbox", *words])
+    assert end.value.code == 2 and "error:" in capsys.readouterr().err
+
+
+def test_check_says_what_works_and_what_is_not_covered(tmp_path, capsys):
+    main(["sandbox", "check", "--plain", "--json", str(tmp_path / "c.json")])
+    out = capsys.readouterr().out
+    assert "NOT covered" in out and "side channels" in out
+    assert any(row[2] == "works" for row in json.loads((tmp_path / "c.json").read_text())["result"]["found"])
