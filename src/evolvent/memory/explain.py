@@ -17,6 +17,7 @@ from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
+from evolvent.memory.outcome import parts_of
 from evolvent.memory.store.engine import Store, among, marks
 from evolvent.memory.text import clean_word
 
@@ -275,11 +276,13 @@ def of_recall(bank: Bank, number: int) -> Explanation:
         (number,),
     )
     data["outcomes"] = store.records(
-        "SELECT o.objective, o.source, o.reward, o.weight, o.valid, o.replaced_by IS NULL AS counts, "
+        "SELECT o.objective, o.source, o.reward, o.weight, o.parts, o.valid, o.replaced_by IS NULL AS counts, "
         "o.idempotency_key, o.created_at AS at, t.body AS action FROM outcome o "
         "LEFT JOIN text_blob t ON t.hash = o.action_hash WHERE o.recall_id = ? ORDER BY o.outcome_id",
         (number,),
     )
+    for row in data["outcomes"]:
+        row["parts"] = parts_of(row["action"], row["parts"])
     data["changes"] = store.records(
         "SELECT e.memory_id AS id, e.objective, e.rule, e.depth, e.weight, e.q_before, e.q_after, "
         f"{events.COUNTS} AS counts FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE e.recall_id = ? "
@@ -332,6 +335,7 @@ def _recall_text(d: dict[str, Any]) -> str:
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
         weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
+        weight += "" if o["parts"] is None else f", parts {', '.join(f'{r:g}' for _, r in o['parts'])}"
         fate = "" if o["valid"] else " (invalid: no credit)"
         lines.append(f"  outcome {reward} from {o['source']}{weight}{fate if o['counts'] else ' (revised)'}")
     for c in d["changes"]:

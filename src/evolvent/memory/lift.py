@@ -230,12 +230,25 @@ def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
     """
     if not action or not bodies:
         return [1.0] * len(bodies)
-    target = _pairs(action)
-    overlap = [2.0 * len(p & target) / (len(p) + len(target)) if p and target else 0.0 for p in map(_pairs, bodies)]
+    overlap = _overlaps(bodies, action)
     top = max(overlap)
     if top <= 0.0:
         return [1.0] * len(bodies)
     return [IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * x / top for x in overlap]
+
+
+def part_rewards(bodies: Sequence[str], parts: Sequence[tuple[str, float]]) -> list[float]:
+    """The reward of each shown body: of the parts that took after it, by how much; of all parts where none did."""
+    overlap = np.array([_overlaps(bodies, text) for text, _ in parts])  # [parts, bodies]
+    none = overlap.sum(0) <= 0.0
+    weight = np.where(none, 1.0, overlap)
+    return (np.array([reward for _, reward in parts]) @ weight / weight.sum(0)).tolist()
+
+
+def _overlaps(bodies: Sequence[str], action: str) -> list[float]:
+    """Dice overlap of word pairs of an action with each body, 0..1."""
+    target = _pairs(action)
+    return [2.0 * len(p & target) / (len(p) + len(target)) if p and target else 0.0 for p in map(_pairs, bodies)]
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:

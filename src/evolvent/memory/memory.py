@@ -168,6 +168,7 @@ class Memory(Mending):
         action: str | None = None,
         child: str | None = None,
         weight: float = 1.0,
+        parts: Sequence[tuple[str, float]] | None = None,
     ) -> list[ValueChange]:
         """Tell what came of it: credit flows to what was shown, under memq to its ancestors too. No model, no embedder.
 
@@ -184,13 +185,15 @@ class Memory(Mending):
             action: what the agent did, as text; memlift credits shown memories by how much of them it used.
             child: the memory written from this attempt; its value enters the target of memq.
             weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
+            parts: parts of the answer as text, each with a reward; instead of action. A shown memory earns the rewards
+                of the parts that took after it. ``reward`` is that of the whole; None: their mean.
 
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
         row = {
             "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
-            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight,
+            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight, "parts": parts,
         }  # fmt: skip
         return self.settle_many([row])[0]
 

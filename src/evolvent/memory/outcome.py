@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,7 @@ class Outcome:
     action: str | None
     child: int | None
     weight: float = 1.0
+    parts: tuple[tuple[str, float], ...] | None = None  # of the answer, each with its reward
 
     def repeats(self, first: Outcome) -> bool:
         """Whether this tells what the first told, or less of it."""
@@ -36,7 +39,9 @@ class Outcome:
 
 def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     """Check one row of ``settle_many``."""
-    known = ("recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight")
+    known = (
+        "recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight", "parts",
+    )  # fmt: skip
     if not isinstance(row, Mapping) or not {"recalled", "reward"} <= set(row) <= set(known):
         got, expected = list(row) if isinstance(row, Mapping) else row, f"recalled, reward and any of {known[2:]}"
         raise BadInput("not an outcome", got=got, expected=expected, where="settle_many")
@@ -46,13 +51,17 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     if source not in SOURCES:
         raise BadInput("unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where)
     clean_word(objective, what="an objective", where=where)
+    action, parts = row.get("action"), None
+    if row.get("parts") is not None:
+        parts = _parts(bank, row["parts"], valid and action is None, where)
+        action = "\n".join(text for text, _ in parts)
+        reward = math.fsum(r for _, r in parts) / len(parts) if reward is None else reward
     if valid:
         lo, hi = bank.reward_range
         reward = finite(reward, what="reward", where=where, lo=lo, hi=hi)
     else:
         # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
         reward = float(reward) if isinstance(reward, int | float) and abs(reward) < _HUGE else None
-    action = row.get("action")
     action = clean_text(action, what="the action", where=where, empty=True) if action else None
     key = row.get("idempotency_key")
     if key is not None:
@@ -62,7 +71,41 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     weight = finite(row.get("weight", 1.0), what="weight", where=where, lo=0.0, hi=1.0)
     if weight == 0.0:
         raise BadInput("an outcome without weight says nothing", got=weight, expected="above 0, at most 1", where=where)
-    return Outcome(number, reward, source, valid, objective, key, action, child, weight)
+    return Outcome(number, reward, source, valid, objective, key, action, child, weight, parts)
+
+
+def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, float], ...]:
+    """Check the parts of an answer."""
+    pairs = list(told) if isinstance(told, (list, tuple)) else []
+    if not pairs or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+        raise BadInput("not the parts of an answer", got=told, expected="[(text, reward), …]", where=where)
+    if not alone:
+        do = "leave action= out (the parts are the action), and valid= too"
+        raise BadInput("parts of an answer beside its action, or of an invalid outcome", where=where, do=do)
+    lo, hi = bank.reward_range
+    return tuple(
+        (
+            clean_text(text, what="a part of the answer", where=where),
+            finite(reward, what="the reward of a part", where=where, lo=lo, hi=hi),
+        )
+        for text, reward in pairs
+    )
+
+
+def spans(parts: Sequence[tuple[str, float]] | None) -> str | None:
+    """What is kept of parts beside the action, which is their texts in lines: the length and reward of each, JSON."""
+    return None if parts is None else json.dumps([[len(text), reward] for text, reward in parts])
+
+
+def parts_of(action: str | None, kept: str | None) -> tuple[tuple[str, float], ...] | None:
+    """Parts from the action and ``spans``; none where the action was erased since."""
+    if kept is None or not action:
+        return None
+    found, at = [], 0
+    for length, reward in json.loads(kept):
+        found.append((action[at : at + length], reward))
+        at += length + 1
+    return tuple(found)
 
 
 def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> None:
@@ -94,6 +137,6 @@ def _told(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
     """What one outcome says otherwise than the first: ``{name: (now, first)}``."""
     return {
         name: (getattr(o, name), getattr(first, name))
-        for name in ("valid", "reward", "source", "action", "child", "weight")
+        for name in ("valid", "reward", "source", "action", "child", "weight", "parts")
         if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
     }

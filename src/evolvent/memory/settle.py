@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+from evolvent.core.errors import BadInput
 from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import events, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
-from evolvent.memory.outcome import Outcome, check_same
+from evolvent.memory.outcome import Outcome, check_same, parts_of, spans
 from evolvent.memory.policies import Policy, from_params, rule_of
 from evolvent.memory.rule import Settled, Shown
 from evolvent.memory.store.engine import Connection, among, marks, put_text
@@ -104,7 +105,7 @@ def read(
     before = among(
         db,
         "SELECT o.recall_id, o.objective, o.valid, o.outcome_id, o.reward, o.source, t.body, o.child, o.weight, "
-        "o.replaced_by IS NOT NULL FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash "
+        "o.replaced_by IS NOT NULL, o.parts FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash "
         "WHERE o.recall_id IN ({}) ORDER BY o.outcome_id",
         numbers,
     )
@@ -132,8 +133,9 @@ def read(
             receipts[number].items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
             receipts[number].version[seq] = version
     said: dict[int, Outcome] = {}
-    for number, objective, valid, id_, reward, source, action, child, weight, replaced in before:
-        said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight)
+    for number, objective, valid, id_, reward, source, action, child, weight, replaced, kept in before:
+        parts = parts_of(action, kept)
+        said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight, parts)
         receipts[number].serial += 1
         if replaced:
             receipts[number].revised.append(id_)
@@ -158,7 +160,7 @@ def _earlier(receipt: _Receipt, jobs: _Jobs, said: Mapping[int, Outcome], o: Out
 
 INSERT = (
     "INSERT INTO outcome(outcome_id, scope_id, recall_id, objective, source, reward, valid, idempotency_key, "
-    f"action_hash, child, created_at, weight, place) VALUES({marks(13)})"
+    f"action_hash, child, created_at, weight, place, parts) VALUES({marks(14)})"
 )
 
 
@@ -173,7 +175,7 @@ def row_of(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int, place:
     key = f"key:{o.key}" if o.key else automatic
     return (
         id_, bank.scope_id, o.receipt, o.objective, o.source, o.reward, o.valid, key, digest, o.child, time.time(),
-        o.weight, place,
+        o.weight, place, spans(o.parts),
     )  # fmt: skip
 
 
@@ -182,7 +184,14 @@ def credit(
 ) -> dict[int, list[ValueChange]]:
     """Enter what valid outcomes change; returns it by outcome. ``then``: the values they meet, if not those of now."""
     due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
-    acted = {m for _, o, r in due if o.action is not None and r.rule.bodies for m in map(r.version.get, r.used)}
+    for _, o, r in due:
+        if o.parts and r.walk[0]:
+            do = "settle the whole answer, or recall under another policy"
+            raise BadInput("outcomes of parts under a rule that pays ancestors", got=r.policy.name, do=do)
+    acted = {
+        m for _, o, r in due if o.parts or (o.action is not None and r.rule.bodies)
+        for m in map(r.version.get, r.used)
+    }  # fmt: skip
     bodies = among(
         db, "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})", acted
     )
@@ -217,12 +226,19 @@ def _events(
     # a "new" memory that was merged into one that is credited here is no consequence of itself
     if o.child is not None and o.child not in {item.id for item in receipt.items}.union(*depths.values()):
         child = values[o.child].value.q
-    weights = dict.fromkeys(used, 1.0)
-    if receipt.rule.bodies and o.action is not None and used:
-        weights = dict(zip(used, lift.use_weights([texts[receipt.version[m]] for m in used], o.action), strict=True))
-    settled = Settled(reward, receipt.items, values, depths, child, weights, bank.reward_range)
-    made = receipt.rule.credit(receipt.policy, settled)
-    return [events.weighed(change.event(*at, reward), o.weight) for change in made]
+    weights, rewards = dict.fromkeys(used, 1.0), {item.id: reward for item in receipt.items}
+    if used and o.action is not None and (receipt.rule.bodies or o.parts):
+        bodies = [texts[receipt.version[m]] for m in used]
+        if receipt.rule.bodies:
+            weights = dict(zip(used, lift.use_weights(bodies, o.action), strict=True))
+        if o.parts:
+            rewards |= zip(used, lift.part_rewards(bodies, o.parts), strict=True)
+    made = []
+    for each in dict.fromkeys(rewards.values()) or [reward]:
+        items = [item for item in receipt.items if rewards[item.id] == each]
+        settled = Settled(each, items, values, depths, child, weights, bank.reward_range)
+        made += [change.event(*at, each) for change in receipt.rule.credit(receipt.policy, settled)]
+    return [events.weighed(event, o.weight) for event in made]
 
 
 def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, bool], dict[int, list[int]]]:

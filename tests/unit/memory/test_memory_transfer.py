@@ -113,7 +113,7 @@ def test_every_flipped_byte_is_noticed(export, tmp_path):
 
 def test_what_is_no_whole_export_is_refused(export, tmp_path):
     lines = export.read_bytes().splitlines(keepends=True)
-    bad = tmp_path / "bad.jsonl"
+    bad, mine = tmp_path / "bad.jsonl", f'"schema":{schema.VERSION}'.encode()
     for content, match in (
         (b"", "cut off"),
         (b"not an export\n", "damaged"),
@@ -123,8 +123,8 @@ def test_what_is_no_whole_export_is_refused(export, tmp_path):
         (b"".join(lines)[:-1], "cut off"),
         (b"".join(lines[:7] + lines[8:]), "damaged"),
         (b"".join(lines[:7] + lines[6:]), "damaged"),
-        (lines[0].replace(b'"schema":4', b'"schema":99') + b"".join(lines[1:]), "upgrade evolvent"),
-        (lines[0].replace(b'"schema":4', b'"schema":"x"') + b"".join(lines[1:]), "of another version"),
+        (lines[0].replace(mine, b'"schema":99') + b"".join(lines[1:]), "upgrade evolvent"),
+        (lines[0].replace(mine, b'"schema":"x"') + b"".join(lines[1:]), "of another version"),
     ):
         bad.write_bytes(content)
         refused(bad, tmp_path / "b.db", match)

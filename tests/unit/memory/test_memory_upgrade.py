@@ -1,4 +1,4 @@
-"""Stores that version 0.1.0 wrote (schema 3) open and go on: every value to the last bit, in both engines."""
+"""Stores of older schemas (3: version 0.1.0) open and go on: every value to the last bit, in both engines."""
 
 import lzma
 import shutil
@@ -21,7 +21,10 @@ from evolvent.memory.store.opening import open_store
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD = GOLDEN / "memory_schema3.sqlite"
 GONE = {"provenance": {"weight"}, "recall_item": {"in_pool"}}
-NEW = {"memory": {"meta": None, "expires_at": None}, "outcome": {"weight": 1.0, "place": None, "replaced_by": None}}
+NEW = {
+    "memory": {"meta": None, "expires_at": None},
+    "outcome": {"weight": 1.0, "place": None, "replaced_by": None, "parts": None},
+}
 
 
 @pytest.fixture
@@ -85,7 +88,7 @@ def test_the_old_store_holds_every_kind_of_row():
     assert {row["status"] for row in raw(OLD, "memory")} == {"active", "archived", "quarantined", "superseded"}
     assert {row["relation"] for row in raw(OLD, "provenance")} == {"retrieved", "merged", "revised"}
     with closing(sqlite3.connect(OLD)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (upgrade.OLDEST,)
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_a_file_is_upgraded_when_it_is_opened(old, tmp_path):
@@ -113,15 +116,15 @@ def test_a_process_that_dies_in_the_middle_leaves_the_old_store(old):
     die = (
         "import os, signal, sys\nfrom evolvent.memory.store import upgrade\nfrom evolvent.memory.store.opening import "
         "open_store\nreal = upgrade.sqlite\n"
-        "def some():\n    for i, statement in enumerate(real()):\n"
+        "def some(version):\n    for i, statement in enumerate(real(version)):\n"
         "        if i == int(sys.argv[2]):\n            os.kill(os.getpid(), signal.SIGKILL)\n        yield statement\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\nupgrade.sqlite = some\nopen_store(sys.argv[1])\n"
     )
-    for at in range(0, len(upgrade.sqlite()) + 1, 3):
+    for at in range(0, len(upgrade.sqlite(3)) + 1, 3):
         done = subprocess.run([sys.executable, "-c", die, str(old), str(at)], capture_output=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
         with closing(sqlite3.connect(old)) as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (upgrade.OLDEST,), at
+            assert db.execute("PRAGMA user_version").fetchone() == (3,), at
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         for table in schema.layout():
             assert raw(old, table.name) == raw(OLD, table.name), (at, table.name)
@@ -188,13 +191,70 @@ def test_a_schema_of_a_server_is_upgraded_when_it_is_opened(postgres_store, monk
                     row["vec"] = str([float(x) for x in memoryview(row["vec"]).cast("f")])
                 marks = ", ".join("%s" for _ in row)
                 db.execute(f"INSERT INTO {table.name}({', '.join(row)}) VALUES({marks})", list(row.values()))
-    whole = upgrade.POSTGRES
-    monkeypatch.setattr(upgrade, "POSTGRES", (*whole, "SELECT 1 / 0"))
+    whole = upgrade.postgres
+    monkeypatch.setattr(upgrade, "postgres", lambda version: [*whole(version), "SELECT 1 / 0"])
     with pytest.raises(StoreError, match="division by zero"):
         open_store(url)
-    monkeypatch.setattr(upgrade, "POSTGRES", whole)  # all of it or nothing: it can begin again
+    monkeypatch.setattr(upgrade, "postgres", whole)  # all of it or nothing: it can begin again
     with closing(open_store(url)) as store:
         assert_upgraded(store)
         with pytest.raises(StoreError, match="check constraint"), store.write() as db:
             db.execute("UPDATE memory SET status = 'candidate' WHERE seq = 1")
     assert_goes_on(url)
+
+
+# ------------------------------------------------------------------------------------------------------- from schema 4
+# made with the library at commit 54f6dac: revised, weighted, invalid and open receipts, metadata, expiry, a new
+# version, an archived, a quarantined and an erased memory, two scopes
+@pytest.fixture
+def four(tmp_path):
+    path = tmp_path / "four.db"
+    path.write_bytes(lzma.decompress((GOLDEN / "memory_schema4.sqlite.xz").read_bytes()))
+    return path
+
+
+def settles_parts(path):
+    """What schema 5 is for can be written, and what is derived still is."""
+    with Memory(path) as memory:
+        recall = memory.recall("question 1 of topic 1")
+        memory.settle(recall, None, parts=[("answer 1 with words", 1.0), ("something else", 0.0)])
+        assert memory.explain(recall).to_dict()["outcomes"][0]["parts"] is not None
+        assert verify(memory) == [] and memory.rebuild_values() == 0
+
+
+def test_a_file_of_schema_4_is_upgraded(four, tmp_path):
+    before = {table.name: raw(four, table.name) for table in schema.layout()}
+    with closing(open_store(four)):
+        pass
+    for name, rows in before.items():
+        more = {"parts": None} if name == "outcome" else {}
+        assert raw(four, name) == [row | more for row in rows], name
+    with closing(open_store(tmp_path / "new.db")):
+        assert shape(four) == shape(tmp_path / "new.db")
+    settles_parts(four)
+
+
+def test_an_export_of_schema_4_is_imported(four, tmp_path):
+    (tmp_path / "four.jsonl").write_bytes(lzma.decompress((GOLDEN / "memory_schema4.jsonl.xz").read_bytes()))
+    transfer.import_jsonl(tmp_path / "new.db", tmp_path / "four.jsonl")
+    with closing(open_store(tmp_path / "new.db")) as store, closing(open_store(four)) as upgraded:
+        assert transfer.digest(store) == transfer.digest(upgraded)
+    settles_parts(tmp_path / "new.db")
+
+
+@pytest.mark.postgres
+def test_a_schema_4_of_a_server_is_upgraded(postgres_store):
+    import psycopg
+
+    from evolvent.memory.store.postgres import split_url
+
+    url = postgres_store()
+    with Memory(url, embedder="hash:16") as memory:
+        memory.remember("question 1 of topic 1", "answer 1 with words")
+        memory.settle(memory.recall("question 1 of topic 1"), 1.0)
+    conninfo, own = split_url(url)
+    with psycopg.connect(conninfo) as db:  # the tables as they were
+        db.execute(f"SET search_path TO {own['schema']}, public")
+        db.execute("ALTER TABLE outcome DROP COLUMN parts")
+        db.execute("UPDATE evolvent_store SET version = 4")
+    settles_parts(url)

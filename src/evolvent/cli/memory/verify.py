@@ -216,8 +216,8 @@ def _credit(bank: Bank) -> Iterator[Row]:
         yield f"event {event} of {memory_id(seq)}", "credit for what was not shown", "none"
     for event, seq in bank.store.rows(
         "SELECT e.seq, e.memory_id FROM value_event e JOIN outcome o ON o.outcome_id = e.outcome_id "
-        "JOIN recall r ON r.seq = e.recall_id WHERE NOT o.valid OR o.reward <> e.reward OR o.recall_id <> e.recall_id "
-        "OR o.objective <> e.objective OR r.stage <> e.stage OR r.is_test"
+        "JOIN recall r ON r.seq = e.recall_id WHERE NOT o.valid OR (o.reward <> e.reward AND o.parts IS NULL) "
+        "OR o.recall_id <> e.recall_id OR o.objective <> e.objective OR r.stage <> e.stage OR r.is_test"
     ):
         yield f"event {event} of {memory_id(seq)}", "an event that its outcome does not explain", "their agreement"
 

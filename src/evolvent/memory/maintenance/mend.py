@@ -122,7 +122,7 @@ class Mending:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
-        of ``settle`` (``more``: action, child, idempotency_key, weight); the receipt must be settled.
+        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled.
         """
         row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
         return _revise(self.bank, row, reason, dry_run=dry_run)

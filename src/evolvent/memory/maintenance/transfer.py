@@ -200,7 +200,7 @@ def _check_header(line: bytes, where: str) -> int:
         raise StoreError("not the export of a memory", got=_short(line), expected=expected, where=where)
     version = head.get("schema")
     version = version if isinstance(version, int) else 0
-    if version != upgrade.OLDEST:
+    if version not in upgrade.OLDER:
         schema.check_version(version, where)
     return version
 
@@ -216,11 +216,11 @@ def _read(stream: BinaryIO, where: str, version: int) -> Iterator[tuple[bytes, T
         name = next(iter(value), "") if isinstance(value, dict) else ""
         if name == "end":
             return
-        if name in upgrade.GONE:
+        if version == 3 and name in upgrade.GONE:
             continue
         table = tables.get(name)
-        if table is not None and version == upgrade.OLDEST:
-            value = {name: upgrade.row(name, value[name])}
+        if table is not None and version in upgrade.OLDER:
+            value = {name: upgrade.row(version, name, value[name])}
             line = _line(value)
         if table is None or list(value[name]) != list(table.columns):
             do = "it was written by another version, or by hand; nothing was imported"

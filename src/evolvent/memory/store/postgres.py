@@ -99,9 +99,10 @@ class Postgres(Store):
                 for statement in postgres_schema.statements():
                     conn.execute(statement.encode())
             ask = f"SELECT version FROM {self.schema}.evolvent_store".encode()
-            if conn.execute(ask).fetchone() == (upgrade.OLDEST,):
+            old = conn.execute(ask).fetchone()
+            if old and old[0] in upgrade.OLDER:
                 conn.execute(f"SET LOCAL search_path TO {self.schema}, {found[1]}".encode())
-                for statement in upgrade.POSTGRES:
+                for statement in upgrade.postgres(old[0]):
                     conn.execute(statement.encode())
             version = conn.execute(ask).fetchone()
             schema.check_version(version[0] if version else 0, self.where)

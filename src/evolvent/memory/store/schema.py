@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from evolvent.core.errors import StoreError
 
-VERSION = 4
+VERSION = 5
 APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
 
 TABLES = """
@@ -112,6 +112,7 @@ CREATE TABLE outcome(
   weight REAL NOT NULL DEFAULT 1.0,            -- share of the usual credit that it gives
   place INTEGER,                               -- value event whose place its own take: of what it revises
   replaced_by INTEGER REFERENCES outcome(outcome_id) DEFERRABLE INITIALLY DEFERRED,  -- the outcome that revised it
+  parts TEXT,                                  -- of the action: JSON [[length, reward], ...], or NULL
   CHECK(NOT valid OR reward IS NOT NULL),
   CHECK(weight > 0 AND weight <= 1));
 CREATE UNIQUE INDEX outcome_once ON outcome(recall_id, objective) WHERE valid AND replaced_by IS NULL;

@@ -117,7 +117,7 @@ class SQLite(Store):
                 where=self.path,
                 do="give the path of a memory, or of a file that does not exist yet",
             )
-        if self._pragma("user_version") == upgrade.OLDEST:
+        if self._pragma("user_version") in upgrade.OLDER:
             if fixed:
                 do = "copy it to a place that can be written, and open it there: that brings it to this version"
                 raise StoreError("an old memory that can only be read", where=self.path, do=do, code="read_only")
@@ -127,8 +127,9 @@ class SQLite(Store):
     def _upgrade(self) -> None:
         self.db.execute("PRAGMA foreign_keys=OFF")  # for the tables that are written anew; nothing else is running yet
         with self.write():
-            if self._pragma("user_version") == upgrade.OLDEST:  # not upgraded by another process meanwhile
-                for statement in upgrade.sqlite():
+            version = self._pragma("user_version")
+            if version in upgrade.OLDER:  # not upgraded by another process meanwhile
+                for statement in upgrade.sqlite(version):
                     self.db.execute(statement)
                 there = {name for (name,) in self.db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")}
                 for name, statement in _triggers().items():

@@ -1,7 +1,7 @@
-"""From schema 3 to 4, in place: what nothing used goes, and what the newer verbs write gets its place.
+"""From schema 3 or 4 to 5, in place: what nothing used goes, and what the newer verbs write gets its place.
 
-A store of schema 3 is brought here when it is opened, in one transaction: a process that dies in the middle leaves the
-old store as it was. No value, vector or text changes. An export of schema 3 is read row by row in the same way.
+An older store is brought here when it is opened, in one transaction: a process that dies in the middle leaves it as it
+was. No value, vector or text changes. An older export is read row by row in the same way.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from typing import Any
 
 from evolvent.memory.store import postgres_schema, schema
 
-OLDEST = 3  # that can be opened
+OLDER = (3, 4)  # that can be opened
 
 # what a column holds that is not simply the old column of that name
-_MADE = {
+_FROM_3 = {
     "memory": {"status": "CASE status WHEN 'candidate' THEN 'archived' ELSE status END", "meta": "NULL",
                "expires_at": "NULL"},
     "provenance": {"relation": "CASE WHEN weight = 0 THEN 'key' ELSE relation END"},
     "recall_item": {},
-    "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL"},
+    "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL", "parts": "NULL"},
 }  # fmt: skip
+_FROM_4 = {"outcome": {"parts": "NULL"}}
 
-GONE = ("key_word", "word_count")  # tables that nothing reads any more: they quoted keys
+GONE = ("key_word", "word_count")  # tables of schema 3 that nothing reads any more: they quoted keys
 
-POSTGRES = (
+_POSTGRES_FROM_3 = (
     *(f"DROP TABLE {table}" for table in GONE),
     "ALTER TABLE memory DROP CONSTRAINT memory_status_check",
     "UPDATE memory SET status = 'archived' WHERE status = 'candidate'",
@@ -48,20 +49,28 @@ POSTGRES = (
     ),
     postgres_schema.REFUSE,
     *postgres_schema.EMBEDDED,
-    *postgres_schema.gapless("memory", "seq"),
-    f"UPDATE evolvent_store SET version = {schema.VERSION}",
 )
 
 
-def sqlite() -> list[str]:
+def postgres(version: int) -> list[str]:
+    """The statements for a schema of a server."""
+    return [
+        *(_POSTGRES_FROM_3 if version == 3 else ()),
+        *postgres_schema.gapless("memory", "seq"),
+        'ALTER TABLE outcome ADD COLUMN parts TEXT COLLATE "C"',
+        f"UPDATE evolvent_store SET version = {schema.VERSION}",
+    ]
+
+
+def sqlite(version: int) -> list[str]:
     """The statements for a SQLite file, foreign keys off; its triggers on these tables are gone after them.
 
     SQLite cannot change a constraint: the tables are written anew.
     """
-    found = [f"DROP TABLE {table}" for table in GONE]
+    found = [f"DROP TABLE {table}" for table in GONE] if version == 3 else []
     columns = {table.name: table.columns for table in schema.layout()}
     statements = schema.tables()
-    for table, made in _MADE.items():
+    for table, made in (_FROM_3 if version == 3 else _FROM_4).items():
         create = next(s for s in statements if s.startswith(f"CREATE TABLE {table}("))
         cells = ", ".join(made.get(name, name) for name in columns[table])
         found += [
@@ -74,8 +83,12 @@ def sqlite() -> list[str]:
     return found
 
 
-def row(table: str, cells: dict[str, Any]) -> dict[str, Any]:
-    """A row of an export of schema 3 as one of this schema."""
+def row(version: int, table: str, cells: dict[str, Any]) -> dict[str, Any]:
+    """A row of an older export as one of this schema."""
+    if table == "outcome":
+        return cells | ({"weight": 1.0, "place": None, "replaced_by": None} if version == 3 else {}) | {"parts": None}
+    if version != 3:
+        return cells
     if table == "memory":
         status = "archived" if cells["status"] == "candidate" else cells["status"]
         return {**cells, "status": status, "meta": None, "expires_at": None}
@@ -84,4 +97,4 @@ def row(table: str, cells: dict[str, Any]) -> dict[str, Any]:
         return {**{name: cell for name, cell in cells.items() if name != "weight"}, "relation": relation}
     if table == "recall_item":
         return {name: cell for name, cell in cells.items() if name != "in_pool"}
-    return {**cells, "weight": 1.0, "place": None, "replaced_by": None} if table == "outcome" else cells
+    return cells
