@@ -76,15 +76,26 @@ def test_share_by_hand():
         assert part.reward / part.weight == pytest.approx(arm.reward / arm.weight)
 
 
-@pytest.mark.parametrize(("outcomes", "weight"), [((), 0.5), ((1.0,) * 4, 0.5), ((0.0,), 0.625), ((0.0,) * 40, 0.75)])
-def test_the_weight_of_the_value_grows_as_the_nearest_fails(outcomes, weight):
+@pytest.mark.parametrize(
+    ("outcomes", "other", "weight"),
+    [
+        ((), (0.6, 0.0), 0.5),  # the nearest was never tried
+        ((1.0,) * 4, (0.6, 0.0), 0.5),  # it is better than the other, whose mean is .6
+        ((0.0,), (0.6, 1.0), 0.5),  # the other was never tried: nothing is known to be better
+        ((0.0,), (0.6, 0.0), 0.575),  # half known, .6 worse
+        ((0.0,) * 40, (0.6, 0.0), 0.65),
+        ((0.0,) * 40, (0.8, 0.5), 0.575),  # the other half known: mean .6
+        ((0.0,) * 40, (0.0, 0.0), 0.5),  # where little succeeds, failing says nothing
+    ],
+)
+def test_the_weight_of_the_value_grows_as_others_do_better(outcomes, other, weight):
     q, carry = 1.0, 1.0
     for n, reward in enumerate(outcomes):
         step = lift.step_size(n, 0.3)
         q, carry = ema(q, reward, step), carry * (1.0 - step)
     near = Loaded(Value(q, carry, len(outcomes), sum(outcomes)), 1.0, True, "agent")
-    far = Loaded(Value(0.6), 0.6, True, "agent")
-    pool = Candidates([1, 2], np.array([0.9, 0.8]), np.array([q, 0.6]), [near, far], {}, (0.0, 1.0), 2, False)
+    far = Loaded(Value(*other, 3), 1.0, True, "agent")
+    pool = Candidates([1, 2], np.array([0.9, 0.8]), np.array([q, other[0]]), [near, far], {}, (0.0, 1.0), 2, False)
     config = memlift.Config(gate=0.2)
     told = memlift.rank(config, pool)
     by_hand = (1.0 - weight) * told.z_sim + weight * told.z_value

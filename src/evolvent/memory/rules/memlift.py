@@ -3,8 +3,8 @@
     score(m) = (1 - w) z(relevance) + w z(c lift + (1 - c) (value - mean value))
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
 
-The weight w of the value grows as the most relevant memory fails. Outcomes count by how near a memory was where they
-came from, compared with how near it is now.
+The weight w of the value grows as others do better than the most relevant memory. Outcomes count by how near a memory
+was where they came from, compared with how near it is now.
 
 Of answers to one question, one is shown: a memory written under the key and kind of one that had been tried is another
 answer, and the higher value counts, on a tie the newer. So a correction takes the place of what failed, and gives it
@@ -51,7 +51,8 @@ class Config(Policy):
     weight: float = 0.5
     """Weight of the value in the score: 0 = relevance only, 1 = value only."""
     boost: float = 0.5
-    """Share by which that weight grows as the most relevant memory fails: relevance is trusted until then."""
+    """Share by which that weight grows as others do better than the most relevant memory: relevance is trusted until
+    then."""
     alpha: float = 0.3
     """Least learning rate of the value."""
     omit: float = 0.2
@@ -115,11 +116,16 @@ def bars(config: Config, pool: Candidates) -> np.ndarray:
 
 
 def _weight(config: Config, pool: Candidates) -> float:
-    """Of the value: relevance is trusted until the most relevant memory has failed."""
-    (lo, hi), (v, q_init, _, _) = pool.reward_range, _here(config, pool)[0]
-    # by how much outcomes have pulled its value below that of success
-    failed = ((1.0 - v.carry) * hi - (v.q - v.carry * q_init)) / (hi - lo)
-    return min(1.0, config.weight * (1.0 + config.boost * min(1.0, max(0.0, failed))))
+    """Of the value: relevance is trusted until another memory has done better than the most relevant one."""
+    lo, hi = pool.reward_range
+    # what is known of each, and what came of it on average, as far as that goes
+    known = [(1.0 - v.carry, v.q - v.carry * q_init) for v, q_init, *_ in _here(config, pool)]
+    (sure, total), *others = known
+    if sure <= 0.0:
+        return config.weight
+    ahead = max([0.0, *(n * (made / n - total / sure) for n, made in others if n > 0.0)])
+    failed = sure * ahead / (hi - lo)
+    return min(1.0, config.weight * (1.0 + config.boost * min(1.0, failed)))
 
 
 def _omission(config: Config, pool: Candidates, i: int, judged: _Judged, rate: float) -> float:
