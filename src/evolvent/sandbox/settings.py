@@ -70,9 +70,7 @@ def settings(
     for path in shown:
         rules += _without(path, hidden, "r" if path.startswith("/etc/") else "rx")
     rules += [[path, "l"] for path in sites]
-    unreachable = [
-        path for path in (*python, *package_paths) if uids is not None and not namespaces and not _open_to_all(path)
-    ]
+    unreachable = [path for path in (*python, *sites) if uids is not None and not namespaces and not _open_to_all(path)]
     base = _base(rooted=uids is not None)  # after everything that may be refused
     return {
         "profile": profile,

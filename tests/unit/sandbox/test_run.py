@@ -121,6 +121,23 @@ def test_named_packages_can_be_imported_and_others_not(mechanism):
         assert code(sandbox, text).stdout == "3\nno rich\n"
 
 
+@pytest.mark.parametrize("mechanism", ["own", "own+ns"])
+def test_packages_in_a_folder_of_one_user_are_found_and_their_neighbours_are_not(mechanism, tmp_path, monkeypatch):
+    """As root every run is another user, who may not enter /root or a private environment."""
+    (tmp_path / "mine").mkdir(mode=0o700)
+    for name in ("shown_here", "hidden_here"):
+        (tmp_path / "mine" / name).mkdir()
+        (tmp_path / "mine" / name / "__init__.py").write_text("value = 3\n")
+    monkeypatch.syspath_prepend(tmp_path / "mine")
+    text = (
+        "import os, shown_here; print(shown_here.value)\ntry: import hidden_here\nexcept ImportError: print('hidden')\n"
+        "try: print(open(os.path.dirname(shown_here.__file__) + '/../hidden_here/__init__.py').read())\n"
+        "except OSError: print('closed')"
+    )
+    with Sandbox(mechanism=mechanism, packages=("shown_here",)) as sandbox:
+        assert code(sandbox, text).stdout == "3\nhidden\nclosed\n"
+
+
 def test_a_program_of_c_is_compiled_and_run(tools):
     if not os.path.exists("/usr/bin/gcc"):
         pytest.skip("no gcc")

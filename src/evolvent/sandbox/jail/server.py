@@ -36,7 +36,7 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if hard > 0 else 4096, hard))
     os.umask(0o022)
-    keep = _aliases(settings["aliases"])  # first: they have numbers of their own
+    keep = _aliases(settings["aliases"], settings["path"])  # first: they have numbers of their own
     rules = _rules(settings)
     sys.meta_path.append(_Named(settings["packages"], settings["path"]))
     for name in settings["preload"]:
@@ -111,8 +111,11 @@ def _rules(settings: dict[str, Any]) -> list[Rule]:
     return found
 
 
-def _aliases(folders: list[str]) -> list[int]:
-    """Library folders that the program's user cannot reach by path (below /root): reached by an open folder instead."""
+def _aliases(folders: list[str], packages: list[str]) -> list[int]:
+    """Library folders that the program's user cannot reach by path (below /root): reached by an open folder instead.
+
+    The paths of ``sys.path``, of imported packages and of ``packages`` are changed to that.
+    """
     kept: list[int] = []
     for folder in folders:
         fd = os.open(folder, os.O_PATH | os.O_DIRECTORY)
@@ -123,6 +126,7 @@ def _aliases(folders: list[str]) -> list[int]:
         here = f"/proc/self/fd/{high}"
         moved = [
             sys.path,
+            packages,
             *(m.__path__ for m in list(sys.modules.values()) if isinstance(getattr(m, "__path__", 0), list)),
         ]
         for paths in moved:
