@@ -126,9 +126,9 @@ def test_packages_in_a_folder_of_one_user_are_found_and_their_neighbours_are_not
     """As root every run is another user, who may not enter /root or a private environment."""
     (tmp_path / "mine").mkdir(mode=0o700)
     for name in ("shown_here", "hidden_here"):
-        (tmp_path / "mine" / name).mkdir()
-        (tmp_path / "mine" / name / "__init__.py").write_text("value = 3\n")
-    monkeypatch.syspath_prepend(tmp_path / "mine")
+        (tmp_path / "mine/site" / name).mkdir(parents=True)
+        (tmp_path / "mine/site" / name / "__init__.py").write_text("value = 3\n")
+    monkeypatch.syspath_prepend(tmp_path / "mine/site")
     text = (
         "import os, shown_here; print(shown_here.value)\ntry: import hidden_here\nexcept ImportError: print('hidden')\n"
         "try: print(open(os.path.dirname(shown_here.__file__) + '/../hidden_here/__init__.py').read())\n"
