@@ -83,11 +83,12 @@ class Config(Policy):
 # ------------------------------------------------------------------------------------------------------------- rank
 def rank(config: Config, pool: Candidates) -> Ranking:
     """By relevance and worth; says with what probability each is left out."""
-    judged = _judge(config, pool)
+    rows = _here(config, pool)
+    judged = _judge(config, pool, rows)
     value_N, effects = np.array([j.value for j in judged]), [j.effect for j in judged]
     parts = lift.rank(
-        pool.relevance, value_N, effects, weight=_weight(config, pool), reward_range=pool.reward_range,
-        spread_floor=config.spread_floor,
+        pool.relevance, value_N, effects, weight=_weight(config, rows, pool.reward_range),
+        reward_range=pool.reward_range, spread_floor=config.spread_floor,
     )  # fmt: skip
     # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
     rates = [
@@ -105,27 +106,27 @@ def rank(config: Config, pool: Candidates) -> Ranking:
 
 def bars(config: Config, pool: Candidates) -> np.ndarray:
     """What harms or seems to fail always takes no place from others: bool ``[N]``."""
+    rows = _here(config, pool)
     # where a source gave no value of its own, its track record speaks for the lesson
-    tried = [
-        row.value.n + (0.0 if row.q_given else pool.sources.get(row.source, (0.0,))[0]) for row in _here(config, pool)
-    ]
+    tried = [row.value.n + (0.0 if row.q_given else pool.sources.get(row.source, (0.0,))[0]) for row in rows]
     return np.array([
         j.harmful or j.leans or lift.fails(j.value, n, pool.reward_range)
-        for j, n in zip(_judge(config, pool), tried, strict=True)
+        for j, n in zip(_judge(config, pool, rows), tried, strict=True)
     ])  # fmt: skip
 
 
-def _weight(config: Config, pool: Candidates) -> float:
-    """Of the value: relevance is trusted until another memory has done better than the most relevant one."""
-    lo, hi = pool.reward_range
-    # what is known of each, and what came of it on average, as far as that goes
-    known = [(1.0 - v.carry, v.q - v.carry * q_init) for v, q_init, *_ in _here(config, pool)]
-    (sure, total), *others = known
-    if sure <= 0.0:
+def _weight(config: Config, rows: Sequence[Loaded], span: lift.Range) -> float:
+    """Of the value: relevance is trusted until another memory has done better than the first, the most relevant one.
+
+    How much better counts by how much of both values are outcomes.
+    """
+    if rows[0].value.carry >= 1.0:  # never tried
         return config.weight
-    ahead = max([0.0, *(n * (made / n - total / sure) for n, made in others if n > 0.0)])
-    failed = sure * ahead / (hi - lo)
-    return min(1.0, config.weight * (1.0 + config.boost * min(1.0, failed)))
+    (sure, mean), *others = [
+        (1.0 - v.carry, lift.realised(v.q, v.carry, start)) for v, start, *_ in rows if v.carry < 1.0
+    ]
+    behind = sure * max([0.0, *(known * (other - mean) for known, other in others)]) / (span[1] - span[0])
+    return min(1.0, config.weight * (1.0 + config.boost * min(1.0, behind)))
 
 
 def _omission(config: Config, pool: Candidates, i: int, judged: _Judged, rate: float) -> float:
@@ -153,11 +154,10 @@ class _Judged(NamedTuple):
     look: float
 
 
-def _judge(config: Config, pool: Candidates) -> list[_Judged]:
+def _judge(config: Config, pool: Candidates, rows: Sequence[Loaded]) -> list[_Judged]:
     """What is made of each candidate's record, beside those of its neighbours and its source's."""
     span = pool.reward_range
     start = start_value(config, span)
-    rows = _here(config, pool)
     records = [lift.outcomes(row.value.n, row.value.sum_r, span) for row in rows]
     best = lift.best_record(records)
     judged = []
