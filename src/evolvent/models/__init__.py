@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from evolvent.core import outside
 from evolvent.core.errors import BadInput
@@ -40,11 +40,11 @@ def load(
     if (at := outside.pointer(spec)) is not None:
         from evolvent.models.served.scripted import Scripted
 
-        function = outside.load(at, "a model", ("answer",))[2]
+        function: Any = outside.load(at, "a model", ("answer",))[2]
         if not callable(function):
             expected = "a function from the prompt to the reply, both text"
             raise BadInput("not a model", got=type(function).__name__, expected=expected, where=spec)
-        return Scripted(function, name=spec)
+        return Scripted(cast("Callable[[str], str]", function), name=spec)
     if kind == "remote":
         from evolvent.models.served.remote import Remote
 

@@ -6,6 +6,8 @@ import evolvent
 from evolvent import demo
 from evolvent.cli import main
 from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.running import Result
 from evolvent.testing.env import check_env
 
 ANSWERS = "evolvent.demo:answer"
@@ -19,7 +21,7 @@ def shown(tmp_path_factory):
 
 
 def test_nothing_before_everything_after(shown, capsys):
-    rows = evolvent.core.folder.RunFolder.open(shown).read_metrics()
+    rows = RunFolder.open(shown).read_metrics()
     right = {}
     for row in rows:
         right.setdefault((row["phase"], row["pass"]), []).append(row["success"])
@@ -49,7 +51,7 @@ def test_every_other_command_reads_its_folder(shown, capsys, words, said):
 def test_without_the_memory_nothing_is_learned(tmp_path):
     settings = {"env": "evolvent.demo:make", "model": ANSWERS, "train": 4, "heldout": 4}
     result = evolvent.run("no_memory", out=tmp_path / "run", quiet=True, embedder="hash", **settings)
-    assert result.summary["score"]["value"] == 0.0
+    assert isinstance(result, Result) and result.summary["score"]["value"] == 0.0
 
 
 def test_the_world_keeps_the_contract_and_ends():
