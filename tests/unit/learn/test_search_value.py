@@ -1,6 +1,7 @@
 """Learned values of states: what they read, what they learn, the folder that transformers loads, what is refused."""
 
 import json
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_transformers_loads_what_it_saves(folder, tmp_path):
     value.fit(contexts, targets, QUICK)
     value.save(tmp_path / "value")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, dtype=torch.float32)
-    theirs = peft.PeftModel.from_pretrained(theirs, tmp_path / "value" / "adapter")
+    theirs: Any = peft.PeftModel.from_pretrained(theirs, tmp_path / "value" / "adapter")
     theirs.base_model.model.score.weight.data = load_file(tmp_path / "value" / "head.safetensors")["score.weight"]
     theirs.base_model.model.config.pad_token_id = 0
     with torch.no_grad():
@@ -110,7 +111,7 @@ def test_what_cannot_be(folder, tmp_path):
     with pytest.raises(BadInput, match="reads tokens"):
         value([State(0, 0, "", ("x",), context="text")])
     with pytest.raises(BadInput, match="no such kind"):
-        SearchValue(model, "reward")
+        SearchValue(model, cast(Any, "reward"))
     with pytest.raises(BadInput, match="no learned value"):
         SearchValue.load(model, tmp_path)
     with pytest.raises(BadInput, match="does not fit"):

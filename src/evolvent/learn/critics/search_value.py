@@ -76,7 +76,8 @@ class SearchValue:
     ) -> None:
         if kind not in ("value", "process"):
             raise BadInput("no such kind of value", got=kind, expected="value or process", where="SearchValue")
-        self.model, self.kind, self.frozen, self.adapter = model, kind, frozen, adapter
+        self.model, self.frozen, self.adapter = model, frozen, adapter
+        self.kind: Kind = kind
         if not frozen:
             model.add_adapter(adapter)
         with torch.random.fork_rng(devices=[]):
