@@ -73,6 +73,7 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (("demo", "--out", "d"), 0, "8 of 8"),
         (("list",), 0, "mappo"), (("compare", "a"), 0, "IQM"), (("compare", "--help"), 0, "folders"),
         (("eval", "a"), 2, ".[marl]"), (("eval", "--help"), 0, "episodes"), (("run",), 2, "memlift"),
         (("run", "mat", "--resume", "a"), 2, ".[marl]"), (("export", "verl", "a", "--out", "x"), 2, ".["),
