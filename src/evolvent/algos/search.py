@@ -5,7 +5,7 @@ grown over lines, tokens, answers or actions (``--unit``); what a state is worth
 the right answer, unless ``--value rollouts`` or ``--verifier`` say otherwise. Every search has the same budget for each
 task and says what it spent; ``an oracle's choice`` is how often a right path was among those it found.
 
-Deviations: ``value`` is no trained network here.
+Deviations: a value is trained elsewhere (``ts_llm``, ``openr``); ``--value FOLDER`` reads it.
 """
 
 from __future__ import annotations

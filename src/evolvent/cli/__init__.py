@@ -16,6 +16,7 @@ from evolvent.core.errors import BadInput, EvolventError, Interruption
 USAGE = f"""\
 evolvent {__version__} - agents that get better from what happens to them
 
+  evolvent demo                                 an agent learns from being corrected: seconds, no model, no download
   evolvent run ALGO|file.py [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--...]
   evolvent list [algos|envs|models|credit]      algorithms, environments, models and credit rules, one line each
   evolvent eval DIR [--episodes N] [--env ENV]  evaluate a run on held-out tasks, without learning
@@ -29,10 +30,11 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
   evolvent bench NAME [--json FILE]             measure speed, as ratios within one run
 
-Start with `evolvent run memlift`. `evolvent run ALGO --help` shows every setting of an algorithm.
+Start with `evolvent demo`. `evolvent run ALGO --help` shows every setting of an algorithm.
 """
 
 _COMMANDS = {
+    "demo": "evolvent.cli.demo",
     "run": "evolvent.cli.run",
     "list": "evolvent.cli.lists",
     "eval": "evolvent.cli.evaluate",

@@ -242,6 +242,24 @@ def mcnemar(a: ArrayLike, b: ArrayLike) -> float:
     return min(1.0, 2 * tail / 2**m)
 
 
+def auc(scores: ArrayLike, positive: ArrayLike) -> float:
+    """Chance that a positive case scores above another one, ties half: the area under the ROC curve.
+
+    Args:
+        scores: ``[N]``.
+        positive: bool ``[N]``.
+
+    Returns:
+        0..1; 0.5 where all cases are of one kind (nothing to tell apart).
+    """
+    x, y = np.asarray(scores, np.float64), np.asarray(positive, bool)
+    good, bad = np.sort(x[y]), np.sort(x[~y])
+    if not len(good) or not len(bad):
+        return 0.5
+    below, upto = np.searchsorted(bad, good, "left"), np.searchsorted(bad, good, "right")
+    return float((below + upto).sum() / (2 * len(good) * len(bad)))
+
+
 def forgetting(previous: ArrayLike, current: ArrayLike) -> dict[str, float]:
     """Tasks solved in the previous epoch and lost in this one, as a share of three denominators (papers differ)."""
     p, c = np.asarray(previous, dtype=bool), np.asarray(current, dtype=bool)

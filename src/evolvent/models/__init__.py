@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from evolvent.core import outside
 from evolvent.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def load(
     Args:
         spec: ``smollm2-135m``, ``gemma-3-270m`` or ``qwen2.5-coder-1.5b`` (fetched into the cache if missing),
             ``PATH.gguf``, ``remote:MODEL@BASE_URL``, ``train:MODEL`` (in torch, with weights that can be trained:
-            ``models.language.model``), ``scripted:FILE.json``, or ``none`` (scores uniformly, cannot generate).
+            ``models.language.model``), ``scripted:FILE.json``, a function of yours from prompt to reply
+            (``file.py:answer`` or ``package.module:answer``), or ``none`` (scores uniformly, cannot generate).
         progress: called as ``progress(bytes_done, bytes_total, text)`` while weights are fetched.
         **options: for the model, such as ``n_ctx`` and ``n_threads`` (local) or ``timeout_s`` (remote).
 
@@ -35,6 +37,14 @@ def load(
     from evolvent.models import weights
 
     kind, _, rest = spec.partition(":")
+    if (at := outside.pointer(spec)) is not None:
+        from evolvent.models.served.scripted import Scripted
+
+        function: Any = outside.load(at, "a model", ("answer",))[2]
+        if not callable(function):
+            expected = "a function from the prompt to the reply, both text"
+            raise BadInput("not a model", got=type(function).__name__, expected=expected, where=spec)
+        return Scripted(cast("Callable[[str], str]", function), name=spec)
     if kind == "remote":
         from evolvent.models.served.remote import Remote
 
@@ -58,7 +68,7 @@ def load(
         return Llama(Path(spec).expanduser(), **options)
     names = [entry.name for entry in weights.CATALOGUE]
     if spec not in names:
-        forms = "PATH.gguf, remote:MODEL@BASE_URL, train:MODEL, scripted:FILE.json, none"
+        forms = "PATH.gguf, remote:MODEL@BASE_URL, train:MODEL, file.py:FUNCTION, scripted:FILE.json, none"
         raise BadInput("no such model", got=spec, expected=f"{', '.join(names)}, {forms}", where="--model")
     from evolvent.models.served.llama import Llama
 

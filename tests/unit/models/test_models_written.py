@@ -197,3 +197,13 @@ def test_schemas_that_a_grammar_cannot_enforce_are_refused(schema, says):
 def test_the_place_of_a_schema_error_is_named():
     with pytest.raises(BadInput, match="schema/properties/a/items"):
         schema_grammar({"properties": {"a": {"type": "array", "items": {"format": "date"}}}})
+
+
+def test_a_function_of_ones_own_is_a_model(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def answer(prompt):\n    return prompt.upper()\n\nother = 3\n")
+    assert models.load(str(file)).generate("so").text == "SO" == models.load(f"{file}:answer").generate("so").text
+    with pytest.raises(BadInput, match="not a model"):
+        models.load(f"{file}:other")
+    with pytest.raises(BadInput, match="no such file"):
+        models.load(str(tmp_path / "none.py"))

@@ -80,3 +80,20 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
 def test_settings_that_cannot_be(setting, error):
     with pytest.raises(BadInput, match=error):
         SearchConfig(**setting)
+
+
+def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
+    from evolvent.learn.critics.search_value import Fit, SearchValue
+    from evolvent.models.language import model as language
+
+    model = language.load(folder, dtype="float32")
+    value = SearchValue(model, "process")
+    value.fit([model.encode("1 + 2"), model.encode("3 + 4")], [0.0, 1.0], Fit(epochs=1))
+    value.save(tmp_path / "value")
+    out = tmp_path / "run"
+    command.main(words(folder, out, "--search", "mcts_rollout", "--value", str(tmp_path / "value")))
+    assert all(0 <= row["value"] <= 1 and row["judged"] for row in lines(out))
+    with pytest.raises(BadInput, match="model in torch"):
+        SearchConfig(value=str(tmp_path / "value"), model="smollm2-135m")
+    with pytest.raises(BadInput, match="no such value"):
+        SearchConfig(value="nonsense")

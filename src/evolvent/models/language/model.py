@@ -390,6 +390,11 @@ class LanguageModel:
             raise BadInput("all weights are trained here, there are no adapters", got=str(folder), where="load_adapter")
         self._engine.adapters.load(Path(folder), name)
 
+    def add_adapter(self, name: str) -> None:
+        """Make a further LoRA adapter, at first without effect; one that is there stays as it is."""
+        if name not in self._engine.adapters.names:
+            self._engine.adapters.add(name)
+
     def close(self) -> None:
         """Let go of the weights; any later call raises ``ModelError``."""
         self._engine.model = None

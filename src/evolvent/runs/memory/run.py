@@ -13,7 +13,8 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
 from evolvent.core.seeding import seed_tree
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, interval
+from evolvent.memory.embedders import DEFAULT
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset_for, rule_of
 from evolvent.models.served.acting import Served
@@ -44,6 +45,9 @@ class Plan:
     """Largest number of turns of an attempt; 0 = the environment's limit."""
     tokens: int = 0
     """Largest number of sampled tokens of an attempt; 0 = no limit."""
+    embedder: str = DEFAULT
+    """What compares texts: all-MiniLM-L6-v2 (extra memory), hash (by words alone; nothing to install),
+    openai:MODEL@URL, or a sentence-transformers model (extra lm)."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class MemoryConfig:
     env: str = "analyst"
     """Environment with its options, e.g. analyst:reviewer_wrong=0.2,drift=0.5; see `evolvent list envs`."""
     model: str = "qwen2.5-coder-1.5b"
-    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), or none
-    (admissible commands)."""
+    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), a function
+    of yours (file.py:answer), or none (admissible commands)."""
     seed: int = 0
     """Random seed of tasks, their order, reviewer, exploration and sampling."""
     passes: int = 2
@@ -154,7 +158,7 @@ def _evaluate(
                 question=done.situation, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
             )  # fmt: skip
     result = {"name": "held-out success", **rate(rows), "tasks": rows}
-    live.note(f"held-out success: {result['successes']} of {result['n']}, 95 % interval {result['ci95']}")
+    live.note(f"held-out success: {result['successes']} of {result['n']}, {interval(result['rate'], result['ci95'])}")
     return result
 
 
@@ -178,8 +182,8 @@ def _opened(
         memory = stack.enter_context(
             closing(
                 Memory(
-                    folder.path / "memory.db", policy=policy, seed=config.seed, reward_range=env.reward_range,
-                    sync="normal",
+                    folder.path / "memory.db", policy=policy, embedder=plan.embedder, seed=config.seed,
+                    reward_range=env.reward_range, sync="normal",
                 )
             )
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, fields
+from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
@@ -17,6 +18,8 @@ SEARCHES = {
 """The searches, each with how its answer is chosen where nobody says."""
 DRAWN = {"best_of_n": 4096, "cot_sc": 4096, "cot_sc_tree": 64, "rap": 64, "rstar": 64, "mcts_rollout": 64}
 """Those that go on until the budget is spent, with the paths that are enough."""
+VALUES = ("likelihood", "judge", "flat", "rollouts")
+"""Values that need no training."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,10 @@ class SearchConfig:
     search: tuple[str, ...] = ("mcts_rollout", "cot_sc")
     """Searches, compared at the same budget: greedy, cot_sc (majority), best_of_n, cot_sc_tree, beam, bfs_v, dfs_v,
     dfsdt, mcts_alpha, mcts_rollout, rap, rstar."""
-    value: Literal["likelihood", "judge", "flat", "rollouts"] = "likelihood"
-    """What states are worth: exp of the mean log-probability; the model's own word (yes against no); nothing; or the
-    mean reward of samples from there, which is an oracle."""
+    value: str = "likelihood"
+    """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
+    no), flat (nothing), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
+    learned value or process reward model (value/ of a run of ts_llm or openr)."""
     verifier: bool = False
     """Let searches see the environment's reward at the end of an attempt: an oracle."""
     aggregate: Literal["auto", "majority", "last_max", "last_vote", "min_max", "min_vote"] = "auto"
@@ -73,6 +77,16 @@ class SearchConfig:
         for name in self.search:
             if name not in SEARCHES:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
+        if self.value not in VALUES and not (Path(self.value).expanduser() / "value.json").is_file():
+            raise BadInput(
+                "no such value", got=self.value, expected=f"{', '.join(VALUES)}, or a folder with value.json",
+                where="--value",
+            )  # fmt: skip
+        if self.value not in VALUES and not self.model.startswith("train:"):
+            raise BadInput(
+                "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
+                where="--model",
+            )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
         for name, least in (("tasks", 1), ("batch", 1), ("parallel", 1), ("longest", 1), ("paths", 0)):

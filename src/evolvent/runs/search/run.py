@@ -24,7 +24,7 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget as Limits
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, SearchConfig, called
+from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called
 from evolvent.runs.search.drawing import drawn
 from evolvent.search import values
 from evolvent.search.aggregate import AGGREGATORS
@@ -47,6 +47,8 @@ class Seat:
     renderer: Renderer
     decode: Callable[[np.ndarray], str] | None
     worlds: list[Env]
+    learned: Value | None = None
+    """The value that stands in a folder, where one was asked for."""
 
 
 @dataclass(frozen=True)
@@ -203,8 +205,14 @@ def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
     from evolvent.models.language.acting import Acting
 
     language: Any = model
+    learned = None
+    if config.value not in VALUES:
+        from evolvent.learn.critics.search_value import SearchValue
+
+        learned = SearchValue.load(language, config.value)
     return Seat(
-        model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds
+        model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
+        learned,
     )  # fmt: skip
 
 
@@ -218,6 +226,8 @@ def _start(env: Env, task: Task, config: SearchConfig, renderer: Renderer) -> St
 
 
 def _value(config: SearchConfig, seat: Seat) -> Value:
+    if seat.learned is not None:
+        return seat.learned
     if config.value == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "rollouts": values.Rollouts()}

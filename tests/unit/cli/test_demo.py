@@ -1,0 +1,71 @@
+"""`evolvent demo`: what it shows comes from the memory, and its run folder is one that every other command reads."""
+
+import pytest
+
+import evolvent
+from evolvent import demo
+from evolvent.cli import main
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.running import Result
+from evolvent.testing.env import check_env
+
+ANSWERS = "evolvent.demo:answer"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "run"
+    main(["demo", "--out", str(folder), "--no-open", "--plain"])
+    return folder
+
+
+def test_nothing_before_everything_after(shown, capsys):
+    rows = RunFolder.open(shown).read_metrics()
+    right = {}
+    for row in rows:
+        right.setdefault((row["phase"], row["pass"]), []).append(row["success"])
+    assert right == {
+        ("before", 1): [0] * 4, ("stream", 1): [0] * 4, ("stream", 2): [1] * 4, ("after", 2): [1] * 4,
+        ("control", 1): [0] * 4,
+    }  # fmt: skip
+    assert not {row["task"] for row in rows if row["phase"] == "stream"} & {
+        row["task"] for row in rows if row["phase"] == "after"
+    }
+    assert (shown / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("memory", "explain", "{}/memory.db", "m1"), "from reviewer"),
+        (("memory", "audit", "{}/memory.db"), "Health"), (("credit", "{}", "--rule", "memlift"), "m4"),
+        (("compare", "{}"), "memlift"), (("eval", "{}"), "4 of 4, 100 %"),
+    ],
+)  # fmt: skip
+def test_every_other_command_reads_its_folder(shown, capsys, words, said):
+    main([word.format(shown) for word in words])
+    assert said in capsys.readouterr().out
+
+
+def test_without_the_memory_nothing_is_learned(tmp_path):
+    settings = {"env": "evolvent.demo:make", "model": ANSWERS, "train": 4, "heldout": 4}
+    result = evolvent.run("no_memory", out=tmp_path / "run", quiet=True, embedder="hash", **settings)
+    assert isinstance(result, Result) and result.summary["score"]["value"] == 0.0
+
+
+def test_the_world_keeps_the_contract_and_ends():
+    world = demo.make()
+    check_env(world)
+    with pytest.raises(BadInput, match="more tasks"):
+        world.tasks("train", 9, 0)
+    with pytest.raises(BadInput, match="not a question"):
+        demo.answer("Q: Who are you?\nSQL:")
+    world.close()
+
+
+def test_the_agent_follows_the_best_example_of_the_same_question():
+    asked = "Q: How much work is still open for Graz?\nSQL:"
+    other, same = "Q: What got lost on its way to Oslo?\nSQL: B\n\n", "Q: How much work is still open for Oslo?\nSQL: "
+    assert demo.answer(other + asked).endswith("'Graz' AND state = 'open'")
+    assert demo.answer(f"{same}first\n\n{same}for 'Oslo'\n\n{other}{asked}") == "for 'Graz'"
