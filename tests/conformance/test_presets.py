@@ -109,7 +109,7 @@ def test_published_settings():
     assert (first.alpha, first.weight, first.epsilon, first.q_init) == (0.3, 0.5, 0.0, "middle")
     assert (second.alpha, second.weight, second.gamma, second.trace, second.q_init) == (0.3, 0.5, 0.5, 0.5, 0.0)
     assert (rag.gate, rag.epsilon) == (-1.0, 0.0)
-    assert {n for n in names() if rule_of(preset(n)).credit} == {"memrl", "memq", "memlift", "neighbours"}
+    assert {n for n in names() if rule_of(preset(n)).credit} == {"memrl", "memq", "memlift", "neighbours", "evokernel"}
     with Memory(policy="memrl", embedder="hash:32", reward_range=(-1, 1)) as memory:
         assert memory.get(memory.remember("a", "b")).value == 0.0
 

@@ -14,7 +14,7 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import series
 from evolvent.evaluate.learning import learning
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.pages import credit_book, report_language, report_search, report_team
+from evolvent.evaluate.pages import credit_book, report_language, report_programs, report_search, report_team
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, memories, memory_health, title
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
@@ -65,6 +65,8 @@ def write_report(folder: Path) -> Path:
         html = report_language.render(manifest, summary, learning(rows, "language"), _credit(path), samples)
     elif opened.kind == "search":
         html = report_search.render(manifest, summary, rows, report_search.read_trees(path.with_name("trees.jsonl")))
+    elif opened.kind == "programs":
+        html = report_programs.render(manifest, summary, rows)
     elif opened.kind != "memory":
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""
