@@ -11,7 +11,7 @@ def sample_team_run(
     path: Path, *, algo="mat", seed=0, updates=60, agents=3, skill=10.0, summary=True, name="agent{}", **more
 ) -> Path:
     """Returns rise from -20 to about ``-20 + skill``; the first agent earns more and more of the advantage."""
-    rng, per = np.random.default_rng([seed, round(1000 * skill)]), 32 * 50
+    rng, per = np.random.default_rng([seed, round(1000 * abs(skill))]), 32 * 50
     names = [name.format(i) for i in range(agents)]
     config = {"env": f"spread:n={agents}", "seed": seed, "steps": updates * per, "envs": 32, "horizon": 50, **more}
     made = RunFolder.create(

@@ -1,15 +1,24 @@
-"""The base install, without any extra: every command and every algorithm answers, or says which extra to install."""
+"""The base install, without any extra: every command and every algorithm answers, or says which extra to install.
 
+``EVOLVENT_BARE`` may name the Python of an environment that has the base install and nothing else: CI builds the wheel,
+installs it there, and runs this file with it. Without it this Python is made to find no extra.
+"""
+
+import importlib.metadata
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from evolvent import catalogue
-from evolvent.core.errors import install
+from evolvent.core import errors
 from sample_team_run import sample_team_run
 
+BARE = os.environ.get("EVOLVENT_BARE")
+PYTHON = BARE or sys.executable
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE and name == "PYTHONPATH")}
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
 MEMORY = {"memlift", "memp", "memq", "memrl", "no_memory", "rag"}
@@ -51,22 +60,28 @@ for line in sys.stdin:
 def answers(requests, cwd):
     """Exit code and output of each command, in one process where nothing but the base install can be imported."""
     given = "".join(json.dumps([str(word) for word in words]) + "\n" for words in requests)
-    process = subprocess.run(
-        [sys.executable, "-c", DRIVER], input=given, capture_output=True, text=True, cwd=cwd, timeout=300
-    )
+    process = subprocess.run([PYTHON, "-c", DRIVER], input=given, capture_output=True, text=True, cwd=cwd, timeout=300)
     assert process.returncode == 0, process.stderr
     return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def install(extra):
+    """The hint as the package gives it there."""
+    code = f"from evolvent.core.errors import install; print(install({extra!r}))"
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    return done.stdout.strip()
 
 
 def test_every_algorithm_answers_or_names_its_extra(tmp_path):
     requests = [("run", name, *flag) for name in ALGOS for flag in (("--help",), ()) if flag or name not in FROZEN]
     found = dict(zip(requests, answers(requests, tmp_path), strict=True))
+    hints = {extra: install(extra) for extra in ("marl", "train")}
     for (_, name, *flag), (code, said) in found.items():
         if flag:  # settings are shown without what the system runs with
             assert code == 0 and "--env" in said and "Random seed" in said, (name, said)
         else:
             assert code == 2 and "torch is not installed" in said, (name, flag, code, said)
-            assert install("marl" if name in TEAM else "train") in said, (name, said)
+            assert hints["marl" if name in TEAM else "train"] in said, (name, said)
     assert set(ALGOS) >= TEAM | FROZEN and not list(tmp_path.iterdir())
 
 
@@ -75,13 +90,13 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
     [
         (("demo", "--out", "d"), 0, "8 of 8"),
         (("list",), 0, "mappo"), (("compare", "a"), 0, "IQM"), (("compare", "--help"), 0, "folders"),
-        (("eval", "a"), 2, ".[marl]"), (("eval", "--help"), 0, "episodes"), (("run",), 2, "memlift"),
-        (("run", "mat", "--resume", "a"), 2, ".[marl]"), (("export", "verl", "a", "--out", "x"), 2, ".["),
-        (("export", "verl", "--help"), 0, "--out"), (("bench", "marl"), 2, ".[marl]"),
-        (("bench", "language"), 2, ".[train]"), (("memory", "audit", "nowhere"), 2, "no memory"),
+        (("eval", "a"), 2, "[marl]"), (("eval", "--help"), 0, "episodes"), (("run",), 2, "memlift"),
+        (("run", "mat", "--resume", "a"), 2, "[marl]"), (("export", "verl", "a", "--out", "x"), 2, "["),
+        (("export", "verl", "--help"), 0, "--out"), (("bench", "marl"), 2, "[marl]"),
+        (("bench", "language"), 2, "[train]"), (("memory", "audit", "nowhere"), 2, "no memory"),
         (("memory", "--help"), 0, "audit"),
-        (("run", "memlift", "--model", "none", "--env", "household"), 2, ".[memory]"),
-        (("run", "memlift", "--model", "smollm2-135m", "--env", "household"), 2, ".[llama]"),
+        (("run", "memlift", "--model", "none", "--env", "household"), 2, "[memory]"),
+        (("run", "memlift", "--model", "smollm2-135m", "--env", "household"), 2, "[llama]"),
     ],
 )  # fmt: skip
 def test_every_command_answers_or_names_its_extra(tmp_path, words, code, said):
@@ -90,8 +105,23 @@ def test_every_command_answers_or_names_its_extra(tmp_path, words, code, said):
     assert found == code and said in out, f"{found}\n{out}"
 
 
-def test_the_command_installs_in_the_clone(tmp_path):
-    assert install("train").startswith("cd ") and install("train").endswith(
-        "pip install -c constraints.txt -e '.[train]'"
-    )
-    assert "constraints" not in install("vllm"), "it pins versions of its own"
+def test_the_hint_fits_how_it_was_installed(monkeypatch, tmp_path):
+    command = "pip install -c constraints.txt -e '.[train]'"
+    assert errors.install("train").startswith("cd ") and errors.install("train").endswith(command)
+    assert "constraints" not in errors.install("vllm"), "it pins versions of its own"
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "site-packages" / "evolvent" / "core" / "errors.py"))
+    told = {}
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed(told))
+    assert errors.install("train") == "pip install 'evolvent[train]'"
+    told |= {"url": "file:///tmp/evolvent.whl", "archive_info": {}}
+    assert errors.install("train") == "pip install 'evolvent[train] @ file:///tmp/evolvent.whl'"
+    told |= {"url": "https://host/evolvent", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
+    assert errors.install("train") == "pip install 'evolvent[train] @ git+https://host/evolvent@abc'"
+
+
+class Installed:
+    def __init__(self, told):
+        self.told = told
+
+    def read_text(self, name):
+        return json.dumps(self.told) if self.told else None

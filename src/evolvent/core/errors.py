@@ -69,11 +69,31 @@ def missing_extra(package: str, extra: str, where: str) -> MissingExtra:
 
 
 def install(extra: str) -> str:
-    """The command that installs an optional dependency group, in the clone that this runs from where there is one."""
+    """The command that installs an optional dependency group, in the form that fits how this package was installed.
+
+    From a checkout: there, with its constraints. From a wheel, an archive or a repository: from the same place again.
+    Otherwise from an index, by name.
+    """
     clone = Path(__file__).parents[3]
-    place = f"cd {shlex.quote(str(clone))} && " if (clone / "constraints.txt").exists() else "in a clone of evolvent: "
-    constrained = "" if extra in _ALONE else "-c constraints.txt "
-    return f"{place}pip install {constrained}-e '.[{extra}]'"
+    if (clone / "constraints.txt").exists():
+        constrained = "" if extra in _ALONE else "-c constraints.txt "
+        return f"cd {shlex.quote(str(clone))} && pip install {constrained}-e '.[{extra}]'"
+    origin = _origin()
+    return f"pip install {shlex.quote(f'evolvent[{extra}]' + (f' @ {origin}' if origin else ''))}"
+
+
+def _origin() -> str:
+    """Where pip got this package from, as a requirement names it (PEP 610); "" = from an index."""
+    import importlib.metadata
+    import json
+
+    try:
+        told = json.loads(importlib.metadata.distribution("evolvent").read_text("direct_url.json") or "{}")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    if version := told.get("vcs_info"):
+        return f"{version['vcs']}+{told['url']}@{version['commit_id']}"
+    return str(told.get("url", ""))
 
 
 def closest(name: str, known: Iterable[str]) -> str:

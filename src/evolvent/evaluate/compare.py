@@ -23,7 +23,7 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import compare_team, series
 from evolvent.evaluate.learning import Learning, learning
 from evolvent.evaluate.live import Live, interval
-from evolvent.evaluate.pages.page import page, section, table, text
+from evolvent.evaluate.pages.page import cards, page, section, table, text
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from evolvent.evaluate.series import Paired, Row
 from evolvent.formulas.statistics import (
@@ -130,12 +130,10 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     lines = [line for arm in arms if (line := _curve(arm, style[arm.name])) is not None]
     ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x})]
     rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=style[s.arm.name]) for s in standings]
-    cards = [
-        f'<div class="card"><h3>{text(arms[0].score_name)}, interquartile mean</h3>{bars(rows, rates=rates)}</div>'
-    ]
+    shown = [(f"{arms[0].score_name}, interquartile mean", bars(rows, rates=rates))]
     if len(ticks) > 1:
         picture = curves(lines, ticks=ticks, x_label="pass over the tasks", y_label="success")
-        cards.insert(0, f'<div class="card"><h3>Success while learning</h3>{picture}</div>')
+        shown.insert(0, ("Success while learning", picture))
     groups, tables = _tables(standings), ""
     for i, group in enumerate(groups):
         heading = f"<h3>{text(group[0].arm.env)}</h3>" if len(groups) > 1 else ""
@@ -144,12 +142,11 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
             members = [s.arm for s in group]
             picture = compare_team.picture(members, [style[arm.name] for arm in members])
             whose = "Return" if compare_team.few_evaluations(members) else "Return of greedy attempts"
-            title = f"{whose} while learning, {text(group[0].arm.env)}"
-            cards.insert(i, f'<div class="card"><h3>{title}</h3>{picture}</div>')
+            shown.insert(i, (f"{whose} while learning, {group[0].arm.env}", picture))
     notes = "".join(f"<p class='small soft'>{text(line)}</p>" for line in _notes(standings))
     body = [
         f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1></header>",
-        f'<div class="cards">{"".join(cards)}</div>',
+        cards(shown),
         section("Comparison", tables + notes),
     ]
     write_atomic(path, page("Comparison of runs", body))

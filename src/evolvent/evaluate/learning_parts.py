@@ -17,7 +17,7 @@ from evolvent.evaluate.learning import (
     training,
 )
 from evolvent.evaluate.live import interval, judged_on, percent
-from evolvent.evaluate.pages.page import table, text, tiles
+from evolvent.evaluate.pages.page import cards, table, text, tiles
 from evolvent.evaluate.pages.report_parts import figure
 from evolvent.evaluate.pages.svg import SMALL, curves, step_ticks
 
@@ -60,12 +60,12 @@ def pictures(run: Learning, *, trained: str, judged_as: str, chance: str) -> str
     lines = training(run, "return", trained, 2)
     lines += [*chance_level(run.chance, chance), *chance_level(run.idle, IDLE, 3), evaluated(run, judged_as, 0)]
     picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="return", rates=False)
-    cards = [f'<div class="card"><h3>Return of an attempt</h3>{picture}</div>']
+    shown = [("Return of an attempt", picture)]
     if "success_mean" in run.env_metrics():
         lines = [*training(run, "success_mean", trained, 2), evaluated_success(run, judged_as, 0)]
         picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="success")
-        cards.append(f'<div class="card"><h3>Success</h3>{picture}</div>')
-    return f'<div class="cards">{"".join(cards)}</div>'
+        shown.append(("Success", picture))
+    return cards(shown)
 
 
 def small(run: Learning, names: Sequence[str], words: Mapping[str, str] = {}, rates: Sequence[str] = ()) -> str:
@@ -77,7 +77,7 @@ def small(run: Learning, names: Sequence[str], words: Mapping[str, str] = {}, ra
         words: what to call them; their names by default.
         rates: those of them that are shares: their axis goes from 0 to 100 %.
     """
-    cards: list[str] = []
+    parts: list[str] = []
     for name in names:
         x, _ = column(run.updates, name)
         if len(x) > 1:
@@ -86,8 +86,8 @@ def small(run: Learning, names: Sequence[str], words: Mapping[str, str] = {}, ra
                 training(run, name, "", 0), ticks=step_ticks(run.last_step), x_label=run.unit, y_label=said,
                 rates=name in rates, size=SMALL,
             )  # fmt: skip
-            cards.append(f"<div><h3>{text(said)}</h3>{picture}</div>")
-    return f'<div class="small-cards">{"".join(cards)}</div>' if cards else ""
+            parts.append(f"<div><h3>{text(said)}</h3>{picture}</div>")
+    return f'<div class="small-cards">{"".join(parts)}</div>' if parts else ""
 
 
 def evaluations(summary: Mapping[str, Any], run: Learning, *, sampled: str, chance: str) -> str:
@@ -101,7 +101,7 @@ def evaluations(summary: Mapping[str, Any], run: Learning, *, sampled: str, chan
     if len(rows) > _MOST_ROWS:  # the ends, and every k-th between them
         keep = -(-(len(rows) - 3) // (_MOST_ROWS - 3))
         rows = [row for i, row in enumerate(rows) if i in (0, 1) or i >= len(rows) - 2 or i % keep == 0]
-    return table(["", run.unit, "return [95 %]", "success", "length", "judged on"], rows)
+    return table(["actions", run.unit, "return [95 %]", "success", "length", "judged on"], rows)
 
 
 def _cells(row: Mapping[str, Any]) -> list[object]:

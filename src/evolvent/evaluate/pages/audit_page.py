@@ -8,7 +8,7 @@ from typing import Any
 
 from evolvent.evaluate.live import percent
 from evolvent.evaluate.pages.audit_svg import graph, shade, strip, trend, value_chart
-from evolvent.evaluate.pages.page import fold, page, section, table, text, tiles
+from evolvent.evaluate.pages.page import fold, page, scroll, section, table, text, tiles
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -106,7 +106,7 @@ def _strip(data: Mapping[str, Any], lo: float, hi: float) -> str:
         f'<p class="soft small">The {len(data["rows"])} memories that were shown most, and those that seem to do harm, '
         "oldest first; receipts from left to right.</p>"
     )
-    picture = f'<div class="scroll">{strip(data, lo, hi)}</div>'
+    picture = scroll(strip(data, lo, hi), "what was shown when")
     return section("What was shown when", f'{told}<div class="keys">{keys}</div>{picture}')
 
 
@@ -119,7 +119,7 @@ def _graph(data: Mapping[str, Any], lo: float, hi: float) -> str:
     keys += _key('<path class="edge" d="M0 8h16"/>', "written while it was shown")
     keys += _key('<path class="edge revised" d="M0 8h16"/>', "new version")
     more = f'<p class="soft small">{data["more"]} more relatives are not drawn.</p>' if data["more"] else ""
-    picture = f'<div class="scroll">{graph(data, lo, hi)}</div>'
+    picture = scroll(graph(data, lo, hi), "provenance")
     return section("Provenance", f'<div class="keys">{keys}</div>{picture}{more}')
 
 

@@ -119,7 +119,19 @@
     if (numbers.entropy && numbers.entropy[k] !== null) facts.push(part("soft", `entropy ${numbers.entropy[k]}`));
     if (numbers.value && numbers.value[k] !== null) facts.push(part("soft", `value ${numbers.value[k]}`));
     readout.replaceChildren(...facts);
+    const box = it.pane.getBoundingClientRect(), at = tokens[0].getBoundingClientRect();
+    readout.style.left = `${box.left}px`;
+    readout.style.width = `${box.width}px`;
+    readout.classList.toggle("above", at.top > innerHeight / 2);  // at the other end of the window than the token
+    readout.hidden = false;
     it.pane.querySelectorAll(".cursor").forEach((e) => e.setAttribute("d", `M${W * (k + .5) / it.total} 0V${H}`));
+  };
+  const close = () => {
+    if (!chosen) return;
+    root.querySelectorAll(".tokens > .on").forEach((e) => e.classList.remove("on"));
+    panes[chosen.p].pane.querySelectorAll(".cursor").forEach((e) => e.setAttribute("d", ""));
+    chosen = null;
+    readout.hidden = true;
   };
   const under = (event) => event.target.closest && event.target.closest(".tokens > i");
   for (const kind of ["pointerover", "click"]) root.addEventListener(kind, (event) => {
@@ -136,7 +148,14 @@
     const first = event.target.matches(".tokens") && event.target.querySelector(":scope > i");
     if (first && !(chosen && chosen.p === first.at.p && chosen.turn === first.at.turn)) choose(first.at.p, first.at.k);
   });
+  const numbered = (event) => event.target.closest && event.target.closest(".tokens, .plot svg");
+  document.addEventListener("pointerdown", (event) => { if (!numbered(event)) close(); });
+  root.addEventListener("pointerout", (event) => {
+    if (event.pointerType === "mouse" && numbered(event) && !event.target.closest(".tokens:focus")) close();
+  });
+  root.addEventListener("focusout", close);
   root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step || !chosen || !event.target.matches(".tokens")) return;
     event.preventDefault();
@@ -148,7 +167,6 @@
   const pressed = (name, other) => { const e = root.querySelector(`input[name=credit-${name}]:checked`); return e ? Number(e.value) : other; };
   [rule, beside] = [pressed("rule", rule), pressed("beside", beside)];
   root.querySelectorAll(".choice").forEach((e) => { e.hidden = false; });
-  readout.hidden = false;
-  readout.append(part("soft", "Point at a token or tap it for its numbers; with the keyboard, tab to a turn and use ← →."));
+  root.querySelectorAll(".how").forEach((e) => { e.hidden = false; });
   show();
 })();

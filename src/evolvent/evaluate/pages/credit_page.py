@@ -23,6 +23,10 @@ from evolvent.evaluate.pages.page import text
 
 _WIDTH, _HEIGHT, _REACH = 1000, 100, 46
 _LONG, _PREVIEW = 360, 110
+_HOW = (
+    '<p class="how small soft" hidden>Point at a token or tap it for its numbers; with the keyboard, tab to a turn and '
+    "use ← →, Escape closes them.</p>"
+)
 _UNITS = {"token": "a number for each token", "turn": "one number for a whole turn"}
 
 
@@ -39,7 +43,7 @@ def render(book: CreditBook) -> str:
     panes = "".join(_pane(attempt, book) for attempt in book.attempts)
     more = f"<p class='small soft'>and {book.left_out} more attempts in credit.json</p>" if book.left_out else ""
     return (
-        f'<div id="credit">{_intro(book)}{_choice(book)}{_legend(book)}'
+        f'<div id="credit">{_intro(book)}{_choice(book)}{_legend(book)}{_HOW}'
         f'<div class="attempts">{marks}<div class="list">{listed}</div>{more}<div class="panes">{panes}</div></div>'
         '<output class="readout" hidden></output>'
         '<svg class="paint" width="0" height="0" aria-hidden="true"><linearGradient id="credit-paint" '

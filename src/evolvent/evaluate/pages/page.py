@@ -28,9 +28,9 @@ def page(title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.cs
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{security}">\n'
-        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(part for part in body if part)
-        + f"\n{code}</body>\n</html>\n"
+        + f"\n</main>\n{code}</body>\n</html>\n"
     )
 
 
@@ -59,7 +59,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: Seq
         "<tr>" + "".join(f'<td class="{k}">{text(cell_text(v))}</td>' for k, v in zip(kind, row, strict=True)) + "</tr>"
         for row in rows
     ]
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    return scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>", "table")
+
+
+def scroll(inside: str, name: str) -> str:
+    """What may be wider than the page: it scrolls sideways, by keyboard too, and its edges show that there is more."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{text(name)}">{inside}</div>'
 
 
 def tiles(values: Mapping[str, object]) -> str:
@@ -74,6 +79,12 @@ def tiles(values: Mapping[str, object]) -> str:
 def fold(title: str, inside: str, *, opened: bool = False) -> str:
     """A part that opens on a click, without script."""
     return f"<details{' open' if opened else ''}><summary>{text(title)}</summary>{inside}</details>" if inside else ""
+
+
+def cards(items: Sequence[tuple[str, str]]) -> str:
+    """Pictures under their titles, beside one another where there is room."""
+    shown = "".join(f'<div class="card"><h2>{text(title)}</h2>{picture}</div>' for title, picture in items)
+    return f'<div class="cards">{shown}</div>' if shown else ""
 
 
 def section(title: str, inside: str) -> str:

@@ -15,7 +15,7 @@ from evolvent.evaluate import series
 from evolvent.evaluate.learning import learning
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.pages import credit_book, report_language, report_search, report_team
-from evolvent.evaluate.pages.page import fold, page, section, table, text
+from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, memories, memory_health, title
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from evolvent.evaluate.series import Paired, Rate, Row
@@ -140,19 +140,19 @@ def _paired_words(test: Paired, name: str, words: str) -> str:
 
 def _pictures(run: Run) -> str:
     groups = series.phases(run.rows)
-    cards: list[str] = []
+    shown: list[tuple[str, str]] = []
     lines, ticks, label = _curves(groups)
     if lines:
         picture = curves(lines, ticks=ticks, x_label=label, y_label="success")
-        cards.append(f'<div class="card"><h3>Success while learning</h3>{picture}</div>')
+        shown.append(("Success while learning", picture))
     rows = [
         Bar(_phase_name(name), rate.value, rate.lo, rate.hi, _STYLE.get(name, 3))
         for name, members in groups.items()
         if (rate := series.rate(name, members)) is not None
     ]
     if len(rows) > 1:
-        cards.append(f'<div class="card"><h3>Success by phase</h3>{bars(rows)}</div>')
-    return f'<div class="cards">{"".join(cards)}</div>' if cards else ""
+        shown.append(("Success by phase", bars(rows)))
+    return cards(shown)
 
 
 def _curves(groups: Mapping[str, list[Row]]) -> tuple[list[Curve], list[tuple[float, str]], str]:

@@ -55,7 +55,7 @@ def configuration(manifest: Mapping[str, Any]) -> str:
     about += [[name, value] for name, value in manifest.get("versions", {}).items()]
     fields = [[name, value if value != "" else None] for name, value in flat(manifest["config"]).items()]
     return fold("Every field", table(["field", "value"], fields, left=(0, 1))) + fold(
-        "Command, code, machine, versions", table(["", ""], about, left=(0, 1))
+        "Command, code, machine, versions", table(["what", "value"], about, left=(0, 1))
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.pages.page import fold, page, section, table, text
+from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
 
@@ -42,7 +42,7 @@ def render(
         [
             head(manifest, summary, [*facts, f"{len(rows)} searches"]),
             f'<div class="hero">{"".join(shown)}</div>' if shown else "",
-            f'<div class="cards"><div class="card"><h3>Right, by search</h3>{_bars(arms)}</div></div>' if arms else "",
+            cards([("Right, by search", _bars(arms))] if arms else []),
             section("Searches at one budget", _table(arms)),
             section("Trees", "".join(_tree(tree) for tree in trees)),
             section("Configuration", configuration(manifest)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from evolvent.evaluate.learning import Learning, credit, seconds
 from evolvent.evaluate.learning_parts import evaluations, pictures, score, small, time_split
-from evolvent.evaluate.pages.page import page, section, text
+from evolvent.evaluate.pages.page import page, scroll, section, text
 from evolvent.evaluate.pages.report_parts import configuration, foot, head, title
 from evolvent.evaluate.pages.svg import Curve, curves, shares, step_ticks
 
@@ -110,7 +110,7 @@ def _credit_table(total: Mapping[str, float], thirds: Mapping[str, Sequence[floa
             f'<tr><td class="first">{text(agent)}</td><td class="n">{bar}{100 * share:.1f} %</td>{numbers}</tr>'
         )
     header = f'<tr><th class="first">agent</th><th class="n">share in all</th>{names}</tr>'
-    return f'<div class="scroll"><table><thead>{header}</thead><tbody>{"".join(lines)}</tbody></table></div>'
+    return scroll(f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>", "share of each agent")
 
 
 def _time(run: Learning) -> str:

@@ -135,7 +135,7 @@ def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
             says += f"  [{_label(row.lo, rates, short=True)}, {_label(row.hi, rates, short=True)}]"
             parts.append(_segment(f"whisker s{row.style}", px(row.lo), px(row.hi), y, y))
         parts.append(f'<circle class="dot s{row.style}" cx="{px(row.value):.1f}" cy="{y}" r="5.5"/>')
-        room = 60 - len(says)  # characters beside the numbers
+        room = 50 - len(says)  # characters beside the numbers
         name = row.name if len(row.name) <= room else row.name[: room - 1] + "…"
         parts.append(f'<text class="name" x="10" y="{y - 13}">{escape(name)}</text>')
         parts.append(f'<text class="says" x="{WIDTH - 10}" y="{y - 13}" text-anchor="end">{says}</text>')
@@ -157,7 +157,8 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
     parts: list[str] = []
     for r, (name, row) in enumerate(rows):
         y, cell = _TOP + step * r, (width - _RIGHT - left) / max(len(row), 1)
-        parts.append(f'<text class="tick" x="{left - 7}" y="{y + 13}" text-anchor="end">{escape(name[:16])}</text>')
+        short = name if len(name) <= 12 else "…" + name[-11:]  # names of agents differ at their ends
+        parts.append(f'<text class="tick" x="{left - 7}" y="{y + 13}" text-anchor="end">{escape(short)}</text>')
         parts += [
             f'<rect class="cell s0" x="{left + i * cell:.1f}" y="{y}" width="{cell + 0.3:.1f}" height="{step - 2}" '
             f'opacity="{share / most:.2f}"/>'

@@ -1,0 +1,210 @@
+"""Gates one and two of the world of kernels: rules against tricks, and compiling in the sandbox.
+
+The rules are a first sieve, by what the text says and what the library imports and keeps. What they let through is
+still judged from outside by fresh inputs, hidden sizes and clocks that it cannot reach (``kernels_run``).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from evolvent.core.errors import EnvError, install
+from evolvent.sandbox import Limits, Sandbox
+
+MB = 1 << 20
+_MOST = 20_000
+_HEADERS = frozenset({
+    "math.h", "stdint.h", "stddef.h", "string.h", "stdlib.h", "stdbool.h", "float.h", "limits.h", "stdalign.h",
+    "immintrin.h", "emmintrin.h", "xmmintrin.h", "x86intrin.h", "arm_neon.h", "stdio.h", "assert.h", "tgmath.h",
+})  # fmt: skip
+_WORDS = frozenset({
+    "asm", "__asm", "__asm__", "constructor", "destructor", "section", "weak", "alias", "ifunc", "extern", "__thread",
+    "_Thread_local", "thread_local", "__rdtsc", "_rdtsc", "__rdtscp", "_rdpmc", "__builtin_ia32_rdtsc",
+    "__builtin_ia32_rdtscp", "__builtin_ia32_rdpmc", "__FILE__", "__TIME__", "__DATE__", "main",
+})  # fmt: skip
+_MAY_IMPORT = re.compile(
+    r"(?:mem(?:cpy|set|move|cmp)(?:_chk)?|__mem\w+_chk|malloc|calloc|realloc|free|aligned_alloc|posix_memalign|qsort"
+    r"|abs|labs|__stack_chk_fail|__cxa_finalize|__gmon_start__|_ITM_\w+|_ZGV\w+|__assert_fail"
+    r"|_?_?(?:exp|exp2|expm1|log|log2|log10|log1p|sqrt|cbrt|pow|fabs|fma|fmax|fmin|fmod|hypot|tanh?|sinh?|cosh?|atan2?"
+    r"|asin|acos|erfc?|tgamma|lgamma|floor|ceil|round|rint|nearbyint|trunc|lround|lrint|ldexp|frexp|copysign|exp10"
+    r"|sincos|isnan|isinf)(?:f|l)?(?:_finite)?)$"
+)
+_STATE = 64  # bytes of writable data that every library has
+_FENCE = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_STRIP = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A program that did not pass one of the first gates."""
+
+    gate: str
+    """``text`` (there is no program), ``hack``, ``compile``, or ``harness`` where the sandbox failed."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: how it is called, and what it needs to read beside /usr."""
+
+    name: str
+    command: tuple[str, ...]
+    read: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+
+def find_compiler() -> Compiler:
+    """The system's cc, gcc or clang, else the one of the ``ziglang`` wheel.
+
+    Raises:
+        EnvError: there is none; says what to install.
+    """
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path is not None:
+            home = Path(path).resolve().parent.parent
+            inside = home == Path("/usr") or Path("/usr") in home.parents
+            return Compiler(name, (path,), () if inside else (str(home),))
+    found = importlib.util.find_spec("ziglang")
+    if found is not None and found.origin is not None:
+        home = str(Path(found.origin).resolve().parent)
+        caches = tuple((f"ZIG_{which}_CACHE_DIR", "cache") for which in ("GLOBAL", "LOCAL"))
+        return Compiler("zig", (f"{home}/zig", "cc"), (home,), caches)
+    raise EnvError(
+        "no C compiler", got="no cc, gcc or clang on the path, no package ziglang",
+        expected="one that compiles the kernels", where="kernels",
+        do=f"apt install gcc; or, without root: {install('kernels')}",
+    )  # fmt: skip
+
+
+def extract(text: str) -> str:
+    """The program in an answer: its fenced block, or what begins like C; without a ``main``. Empty where there is none.
+
+    The fenced block that defines the kernel counts, else the first.
+    """
+    blocks = [block for _, block in _FENCE.findall(text)]
+    source = next((block for block in blocks if "kernel" in block), blocks[0] if blocks else "")
+    if not source:
+        begin = re.search(r"^[ \t]*(?:#|void\b|static\b|typedef\b|inline\b|const\b|float\b|int\b)", text, re.MULTILINE)
+        source = text[begin.start() :] if begin and "kernel" in text else ""
+    return _without_main(source).strip()
+
+
+def _without_main(source: str) -> str:
+    """Models like to add a ``main`` that tries the kernel out; it would only be in the way."""
+    found = re.search(r"^[ \t]*(?:int|void)?[ \t]*main[ \t]*\([^)]*\)\s*\{", source, re.MULTILINE)
+    if found is None:
+        return source
+    depth, at = 0, found.end() - 1
+    while at < len(source):
+        depth += {"{": 1, "}": -1}.get(source[at], 0)
+        at += 1
+        if depth == 0:
+            break
+    return source[: found.start()] + source[at:]
+
+
+def trick(source: str) -> str:
+    """What a program may not do by its text; empty where nothing is against the rules."""
+    if len(source) > _MOST:
+        return f"a kernel of more than {_MOST:,} characters"
+    plain = _STRIP.sub(" ", source.replace("\\\n", ""))
+    if "##" in plain or "%:" in plain:
+        return "pasted words (##) may hide others"
+    if told := re.search(r"#\s*(import|include_next|embed)\b|\b__has_(?:include|embed)", plain):
+        return f"{told[0]!r} is not allowed in a kernel"
+    for name in re.findall(r"^\s*#\s*include\s*(.*)$", source.replace("\\\n", ""), re.MULTILINE):
+        header = name.strip().split("//")[0].strip().strip('<>"')
+        if header not in _HEADERS:
+            return f"#include of {header[:40]!r}: only headers of the C language and of vector instructions"
+    used = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"^\s*#\s*include.*$", "", plain, flags=re.MULTILINE)))
+    if wrong := sorted(used & _WORDS):
+        return f"{wrong[0]!r} is not allowed in a kernel"
+    return ""
+
+
+def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bool = False) -> bytes | Refused:
+    """The shared library of a program, made in the sandbox, or why there is none."""
+    flags = ["-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", "-Werror=implicit-function-declaration"]
+    flags += ["-ffast-math"] if fast_math else []
+    zig = compiler.name == "zig"
+    limits = Limits(wall=90, cpu=80, memory=4096 * MB, disk=512 * MB, inodes=20_000, file=128 * MB) if zig else Limits(
+        wall=20, cpu=15, memory=1024 * MB, disk=64 * MB, output=4 * MB
+    )  # fmt: skip
+    command = [*compiler.command, *flags, "-o", "k.so", "k.c", *([] if zig else ["-lm"])]
+    result = sandbox.run({"k.c": with_headers(source)}, command, limits, ["k.so"], env=dict(compiler.env))
+    if result.status == "harness":
+        return Refused("harness", result.error)
+    library = result.files.get("k.so")
+    if result.status != "ok" or library is None:
+        words = errors_of(result.stderr) or f"the compiler was ended: {result.limit or result.status}"
+        return Refused("compile", words)
+    told = linked(library)
+    return Refused("compile" if told.startswith("there is no") else "hack", told) if told else library
+
+
+def with_headers(source: str) -> str:
+    """The source with the usual headers where it has none, behind its first pragmas: they decide what math.h offers."""
+    missing = [name for name in ("math", "string", "stdlib", "stdint") if f"<{name}.h>" not in source]
+    lines = source.splitlines()
+    at = next((i for i, line in enumerate(lines) if not line.startswith(("#pragma", "//")) and line.strip()), 0)
+    return "\n".join([*lines[:at], *(f"#include <{name}.h>" for name in missing), *lines[at:], ""])
+
+
+def errors_of(text: str, most: int = 2) -> str:
+    """The compiler's first errors, each with the line that it points at."""
+    lines, found = text.splitlines(), list[str]()
+    for i, line in enumerate(lines):
+        told = re.search(r"(?:k\.c:(\d+):\d+: )?(?:fatal )?error: (.*)", line)
+        if told is None and "undefined reference" not in line:
+            continue
+        words = told[2] if told else line.rpartition(": ")[2]
+        quoted = re.match(r"\s*\d+ \|\s*(.*)", lines[i + 1]) if i + 1 < len(lines) else None
+        found.append(words[:160] + (f" in: {quoted[1].strip()[:80]}" if quoted else ""))
+        if len(found) == most:
+            break
+    return "; ".join(dict.fromkeys(found))
+
+
+# ------------------------------------------------------------------------------------------------ the library
+def linked(library: bytes) -> str:
+    """What is against the rules in a library: a foreign function, state between calls; or there is no kernel."""
+    try:
+        names, state = _elf(library)
+    except (struct.error, IndexError, ValueError):
+        return "the library cannot be read"
+    if "kernel" not in {name for name, defined in names if defined}:
+        return "there is no function called kernel"
+    if foreign := sorted(name for name, defined in names if not defined and not _MAY_IMPORT.match(name)):
+        return f"{foreign[0][:60]!r} is not allowed in a kernel"
+    return f"keeps {state} bytes between calls (static or global data)" if state > _STATE else ""
+
+
+def _elf(data: bytes) -> tuple[list[tuple[str, bool]], int]:
+    """Dynamic symbols with whether they are defined, and the bytes of writable data, of a 64-bit ELF file."""
+    if data[:5] != b"\x7fELF\x02":
+        raise ValueError("not a 64-bit library")
+    start, (size, count, names_at) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HHH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
+    words = sections[names_at]
+
+    def text(section: tuple[int, ...], at: int) -> str:
+        begin = section[4] + at
+        return data[begin : data.index(b"\0", begin)].decode("utf-8", "replace")
+
+    symbols: list[tuple[str, bool]] = []
+    state = 0
+    for section in sections:
+        kind, length, link = section[1], section[5], section[6]
+        if kind == 11:  # the dynamic symbols
+            for at in range(section[4] + 24, section[4] + length, 24):
+                name, _, _, index = struct.unpack_from("<IBBH", data, at)
+                symbols.append((text(sections[link], name), index != 0))
+        elif text(words, section[0]).split(".")[1:2] in (["data"], ["bss"], ["tdata"], ["tbss"], ["tm_clone_table"]):
+            state += length
+    return symbols, state

@@ -1,0 +1,289 @@
+"""Gates three and four of the world of kernels: right at sizes that nobody is told, and faster by clocks outside.
+
+A kernel runs in a jailed process that has nothing but its inputs. Inputs and outputs lie in sealed shared memory; out
+here they are filled with fresh values, outputs with no numbers, and compared afterwards. Time is the processor time of
+the whole process, read from outside, from the end of one sample to the end of the next: threads, work before the call
+and work after it count. Each input is used once, so nothing can be remembered.
+
+The reference runs beside it in a process of its own, in turns. A gain counts from ``GAIN`` on, and only where a second
+pair of fresh processes confirms it; the smaller of both is taken.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.core.errors import EnvError
+from evolvent.envs.text import kernels_guest
+from evolvent.envs.text.kernels_tasks import TYPES, Arrays, Operator, Sizes
+from evolvent.sandbox import Guest, GuestError, Limits, Sandbox
+
+GAIN = 1.15
+"""Below it two kernels are equally fast: of the same kernel the clock finds up to that."""
+ROUNDS, SAMPLE_S, MOST_SETS, MOST_BYTES = 15, 0.004, 16, 48 << 20
+_LIMITS = Limits(wall=10, cpu=90, memory=2048 << 20, disk=64 << 20, threads=1)
+_GUARD, _FILL, _PAGE = 64, 0xA5, 4096
+_SEALS = 1 | 2 | 4  # no more seals, no shrinking, no growing
+_GUEST = open(kernels_guest.__file__, encoding="utf-8").read()  # noqa: SIM115
+Case = tuple[Sizes, Arrays]
+
+
+class Wrong(Exception):
+    """A kernel that is not right; ``words`` may be told to whoever wrote it."""
+
+    def __init__(self, words: str, *, harness: bool = False) -> None:
+        super().__init__(words)
+        self.words, self.harness = words, harness
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a kernel is beside the reference."""
+
+    ratio: float
+    """The reference's time over its own, as counted: 1 where they cannot be told apart, the smaller of both pairs."""
+    low: float
+    """Ends of the 95 % interval by resampling rounds, the widest of the pairs."""
+    high: float
+    microseconds: float
+    """Processor time of a call, in the best quarter of the rounds."""
+
+
+class Worker:
+    """One jailed process with a kernel, and memory shared with it: all its sets of inputs and outputs."""
+
+    def __init__(self, sandbox: Sandbox, library: bytes, operator: Operator, sizes: Sequence[Sizes]) -> None:
+        self.operator, self.sizes = operator, list(sizes)
+        self._places: list[list[tuple[str, int, tuple[int, ...], type, bool]]] = []
+        calls, at = [], _PAGE
+        for one in self.sizes:
+            arguments, places = [], []
+            for name, kind, role in operator.parameters:
+                if role == "value":
+                    arguments.append(["i", one[name]] if kind == "int" else ["f", 1.7])
+                    continue
+                shape = operator.shape(name, one)
+                places.append((name, at, shape, TYPES[kind], role == "out"))
+                arguments.append(["p", at])
+                size = int(np.prod(shape)) * np.dtype(TYPES[kind]).itemsize
+                at = (at + size + _GUARD + _GUARD - 1) // _GUARD * _GUARD
+            calls.append(arguments)
+            self._places.append(places)
+        self._fd = os.memfd_create("kernel", os.MFD_ALLOW_SEALING)
+        os.ftruncate(self._fd, at + _PAGE)
+        fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
+        self._memory = np.frombuffer(mmap.mmap(self._fd, at + _PAGE), np.uint8)
+        self._given: list[Arrays] = []
+        try:
+            self._guest: Guest = sandbox.open(
+                {"worker.py": _GUEST, "k.so": library}, "worker", _LIMITS, shared=[self._fd]
+            )
+            self._asked("place", calls)
+            self._clock = (~self._guest.pid << 3) | 2
+            self._before = time.clock_gettime_ns(self._clock)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def fill(self, inputs: Sequence[Arrays]) -> None:
+        """Give every set its inputs; outputs and the space between hold no numbers."""
+        self._given = list(inputs)
+        self._memory[:] = _FILL
+        for places, given in zip(self._places, inputs, strict=True):
+            for name, at, shape, kind, out in places:
+                view = self._view(at, shape, kind)
+                if out:
+                    view[...] = np.nan if kind is np.float32 else -77
+                else:
+                    view[...] = given[name]
+
+    def run(self, which: int = -1) -> float:
+        """Call the kernel on all sets, or on one; seconds of processor since the last call, this one included.
+
+        The clock stops after the outputs were taken: what goes on behind the answer counts, too.
+
+        Raises:
+            Wrong: it crashed, or did not come to an end.
+        """
+        self._asked("run", which)
+        self.outputs = [
+            [self._view(at, shape, kind).copy() for _, at, shape, kind, out in places if out] for places in self._places
+        ]
+        try:
+            now = time.clock_gettime_ns(self._clock)
+        except OSError:
+            raise Wrong("it ended the process that ran it") from None
+        spent, self._before = (now - self._before) / 1e9, now
+        return spent
+
+    def trespass(self) -> str:
+        """What the last run wrote where it may not; empty where it did not."""
+        expected = np.full(len(self._memory), _FILL, np.uint8)
+        whole = self._memory.copy()
+        for places, given in zip(self._places, self._given, strict=True):
+            for name, at, shape, kind, out in places:
+                size = int(np.prod(shape)) * np.dtype(kind).itemsize
+                if not out and not np.array_equal(
+                    whole[at : at + size], np.ascontiguousarray(given[name], kind).view(np.uint8).ravel()
+                ):
+                    return f"it changes its input {name}"
+                whole[at : at + size] = _FILL
+        return "" if np.array_equal(whole, expected) else "it writes outside of its output"
+
+    def close(self) -> None:
+        """End the process; nothing stays."""
+        self._guest.close()
+        os.close(self._fd)
+
+    def _view(self, at: int, shape: tuple[int, ...], kind: type) -> np.ndarray:
+        count = int(np.prod(shape))
+        return self._memory[at : at + count * np.dtype(kind).itemsize].view(kind).reshape(shape)
+
+    def _asked(self, function: str, *arguments: object) -> None:
+        try:
+            self._guest.call(function, *arguments)
+        except GuestError as error:
+            words = {"crashed": "it crashed (a bad address?)", "time": f"it did not end in {_LIMITS.wall:g} s"}
+            kind = error.kind
+            told = words.get(kind, f"it ended the process that ran it ({kind})")
+            raise Wrong(told, harness=kind == "harness") from error
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# ------------------------------------------------------------------------------------------------ right?
+def differs(operator: Operator, got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
+    """Where outputs are wrong, in words; empty where they are right."""
+    names = [name for name, _, role in operator.parameters if role == "out"]
+    for name, mine, right in zip(names, got, expected, strict=True):
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.abs(mine.astype(np.float64) - right) <= operator.tol * np.maximum(1.0, np.abs(right)))
+        if bad.any():
+            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            value = mine[at]
+            unset = np.isnan(value) if mine.dtype == np.float32 else value == -77
+            told = "is not written" if unset else f"is {float(value):.6g} instead of {float(right[at]):.6g}"
+            where = ",".join(map(str, at))
+            return f"{name}[{where}] {told}; {int(bad.sum())} of {bad.size} values are wrong"
+    return ""
+
+
+def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.Generator, hidden: int = 5) -> None:
+    """The correctness gate: fresh inputs at the usual sizes and at ``hidden`` others.
+
+    Raises:
+        Wrong: with where it differs at the usual sizes; of the others it is said that there is one.
+    """
+    sizes = [operator.sizes, *(operator.other_sizes(rng) for _ in range(hidden))]
+    cases = [(one, operator.inputs(rng, one)) for one in sizes]
+    with Worker(sandbox, library, operator, sizes) as worker:
+        worker.fill([inputs for _, inputs in cases])
+        for i, (one, inputs) in enumerate(cases):
+            told = "" if i == 0 else "right at the usual sizes, but at others "
+            try:
+                worker.run(i)
+            except Wrong as wrong:
+                raise Wrong(told + wrong.words, harness=wrong.harness) from wrong
+            if wrong := differs(operator, worker.outputs[i], operator.expected(inputs, one)):
+                shown = ", ".join(f"{name}={value}" for name, value in one.items())
+                raise Wrong(f"with {shown}: {wrong}" if i == 0 else told + "it is wrong")
+        if wrong := worker.trespass():
+            raise Wrong(wrong)
+
+
+# ------------------------------------------------------------------------------------------------ faster?
+class Fresh:
+    """Endless inputs of an operator's usual sizes: parts of two drawn sets put together at a random place."""
+
+    def __init__(self, operator: Operator, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._sets = [operator.inputs(rng, operator.sizes) for _ in range(4)]
+
+    def draw(self) -> Arrays:
+        """One set. Indices stay whole, since they belong together."""
+        first, second = (self._sets[i] for i in self._rng.choice(len(self._sets), 2, replace=False))
+        made = dict(first)
+        for name, array in first.items():
+            if array.dtype != np.int32 and array.size > 1:
+                at = int(self._rng.integers(1, array.size))
+                flat = np.concatenate([second[name].ravel()[at:], array.ravel()[:at]])
+                made[name] = np.roll(flat, int(self._rng.integers(array.size))).reshape(array.shape)
+        return made
+
+
+def pair(
+    sandbox: Sandbox, library: bytes, reference: bytes, operator: Operator, sets: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of each round of a kernel and of the reference, float64 ``[ROUNDS]`` each, in fresh processes.
+
+    Raises:
+        Wrong: outputs of a round differ.
+    """
+    rng = np.random.default_rng()  # nobody can know what comes
+    fresh, sizes = Fresh(operator, rng), [operator.sizes] * sets
+    with Worker(sandbox, library, operator, sizes) as mine, Worker(sandbox, reference, operator, sizes) as other:
+        seconds = np.zeros((2, ROUNDS + 1))
+        for i in range(ROUNDS + 1):
+            inputs = [fresh.draw() for _ in range(sets)]
+            for which in (0, 1) if i % 2 else (1, 0):
+                worker = (mine, other)[which]
+                worker.fill(inputs)
+                seconds[which, i] = worker.run()
+            for got, right in zip(mine.outputs, other.outputs, strict=True):
+                if wrong := differs(operator, got, right):
+                    raise Wrong(f"right when it was tried, wrong when it was timed: {wrong}")
+    return seconds[0, 1:], seconds[1, 1:]  # the first round warms up
+
+
+def best_quarter(seconds: np.ndarray) -> np.ndarray:
+    """Mean of the fastest quarter along the last axis."""
+    return np.sort(seconds)[..., : max(1, seconds.shape[-1] // 4)].mean(-1)
+
+
+def measured(sandbox: Sandbox, library: bytes, reference: bytes, operator: Operator, sets: int) -> Speed:
+    """The latency gate: one pair of processes, a second one where the first says that it is faster.
+
+    Raises:
+        Wrong: outputs while timing differ.
+    """
+    pairs = [pair(sandbox, library, reference, operator, sets)]
+    if _ratio(*pairs[0]) >= GAIN:
+        pairs.append(pair(sandbox, library, reference, operator, sets))
+    ratio = min(float(_ratio(mine, other)) for mine, other in pairs)
+    draws = np.random.default_rng(0).integers(0, ROUNDS, (400, ROUNDS))
+    ends = [np.quantile(_ratio(mine[draws], other[draws]), [0.025, 0.975]) for mine, other in pairs]
+    counted = 1.0 if 1 / GAIN < ratio < GAIN else ratio
+    spent = min(float(best_quarter(mine)) for mine, _ in pairs)
+    return Speed(counted, float(min(low for low, _ in ends)), float(max(high for _, high in ends)), spent / sets * 1e6)
+
+
+def _ratio(mine: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return best_quarter(other) / best_quarter(mine)
+
+
+def sets_for(sandbox: Sandbox, reference: bytes, operator: Operator) -> int:
+    """How many sets make a sample long enough to be timed, by the reference alone.
+
+    Raises:
+        EnvError: the reference does not run.
+    """
+    inputs = operator.inputs(np.random.default_rng(0), operator.sizes)
+    try:
+        with Worker(sandbox, reference, operator, [operator.sizes]) as worker:
+            worker.fill([inputs])
+            seconds = min(worker.run() for _ in range(4))
+    except Wrong as wrong:
+        raise EnvError("the reference does not run here", got=wrong.words, where=f"kernels: {operator.name}") from wrong
+    room = MOST_BYTES // (2 * sum(array.nbytes for array in inputs.values()) + 1)
+    return int(np.clip(np.ceil(SAMPLE_S / seconds), 2, max(2, min(MOST_SETS, room))))

@@ -1,0 +1,137 @@
+"""Every kind of page in a real browser, wide and narrow, light and dark: no error, no overflow, accessible, usable."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+KINDS = (
+    "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "audit", "credit",
+    "compare-memory", "compare-team", "compare-language",
+)  # fmt: skip
+WIDTHS = WIDE, NARROW = 1280, 390
+# what sticks out to the right of the page, but for what scrolls in a part of its own
+OVERFLOW = """() => {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  return [...document.querySelectorAll('body *')]
+    .filter((e) => !e.closest('.scroll') && e.getBoundingClientRect().right > width + 1)
+    .map((e) => e.tagName + '.' + e.className + ' ' + (e.textContent || '').slice(0, 40)).slice(0, 5).concat(['page']);
+}"""
+# pairs of labels of one picture that lie over one another, and labels that leave their picture
+COLLIDE = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll('svg')) {
+    const edge = svg.getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll('text')].map((e) => [e.textContent, e.getBoundingClientRect()])
+      .filter(([, b]) => b.width > 0);
+    boxes.forEach(([a, p], i) => {
+      if (p.left < edge.left - 1 || p.right > edge.right + 1) found.push(`${a} leaves its picture`);
+      boxes.slice(i + 1).forEach(([b, q]) => {
+        const x = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+        const y = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+        if (x > 1 && y > 3) found.push(`${a} / ${b}`);
+      });
+    });
+  }
+  return found;
+}"""
+# of the smaller findings those about a page's order
+STRUCTURE = ("heading-order", "landmark-one-main", "region", "page-has-heading-one", "empty-table-header")
+
+
+@pytest.fixture(scope="module")
+def everywhere(made):
+    assert set(made) == set(KINDS)
+    return made
+
+
+def judged(page, axe):
+    """What axe-core finds that is serious, and what is out of order."""
+    page.evaluate(axe)
+    found = page.evaluate("async () => (await axe.run()).violations")
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:300]}"
+        for one in found
+        if one["impact"] in ("serious", "critical") or one["id"] in STRUCTURE
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_looks_right_and_is_accessible(kind, width, everywhere, opened, shots, axe):
+    page, complaints = opened(everywhere[kind], width)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=shots / f"{kind}-{width}-{scheme}.png", full_page=True)
+    page.evaluate("() => document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    assert not complaints
+    assert not page.evaluate(OVERFLOW), "sticks out"
+    assert not page.evaluate(COLLIDE), "labels over one another"
+    assert not judged(page, axe), "in the dark"
+    page.emulate_media(color_scheme="light")
+    assert not judged(page, axe), "in the light"
+
+
+# ------------------------------------------------------------------------------------------------ the page of credit
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_button_of_the_credit_is_covered(width, everywhere, opened):
+    page, _ = opened(everywhere["language"], width)
+    for block in ("start", "end"):
+        covered = page.evaluate(
+            """(block) => [...document.querySelectorAll('#credit label')].filter((e) => {
+              e.scrollIntoView({ block, behavior: 'instant' });
+              const box = e.getBoundingClientRect();
+              const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+              return !e.contains(hit);
+            }).map((e) => e.textContent)""",
+            block,
+        )
+        assert not covered
+    assert page.locator(".readout").is_hidden(), "nothing lies over the text before a token is pointed at"
+
+
+def test_credit_by_keyboard(everywhere, opened):
+    page, _ = opened(everywhere["language"])
+    page.locator("input[name=credit-rule]").first.focus()
+    before = page.locator(".act .tokens > i").nth(3).get_attribute("class")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[name=credit-rule]").nth(1).is_checked()
+    assert page.locator(".act .tokens > i").nth(3).get_attribute("class") != before
+    page.locator(".tokens").first.focus()
+    readout = page.locator(".readout")
+    assert "turn 1, token 1" in readout.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "turn 1, token 2" in readout.inner_text()
+    apart = page.evaluate(
+        """() => {
+          const [a, b] = ['.readout', '.tokens > .on'].map((e) => document.querySelector(e).getBoundingClientRect());
+          return a.bottom <= b.top || b.bottom <= a.top;
+        }"""
+    )
+    assert apart, "it does not cover what it is about"
+    page.keyboard.press("Escape")
+    assert readout.is_hidden()
+    page.locator("input[name=credit-attempt]").first.focus()
+    page.keyboard.press("ArrowDown")
+    assert page.locator(".pane").nth(1).is_visible() and page.locator(".pane").first.is_hidden()
+
+
+def test_credit_by_tap(everywhere, opened):
+    page, _ = opened(everywhere["language"], NARROW, touch=True)
+    page.locator(".pane .tokens > i").nth(2).tap()
+    readout = page.locator(".readout")
+    assert "turn 1, token 3" in readout.inner_text()
+    page.locator(".choice label").nth(1).tap()
+    assert readout.is_hidden() and page.locator("input[name=credit-rule]").nth(1).is_checked()
+    page.locator(".attempts .list label").nth(2).tap()
+    assert page.locator(".pane").nth(2).is_visible()
+
+
+@pytest.mark.parametrize("kind", ["memory", "language", "search", "team"])
+def test_parts_open_by_keyboard_and_without_script(kind, everywhere, opened):
+    page, _ = opened(everywhere[kind], NARROW, script=False)
+    summary = page.locator("details:not([open]) > summary:visible").first
+    handle = summary.element_handle()
+    handle.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("details[open]").count()
