@@ -81,7 +81,7 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         sandbox_works()
         if page == "docs/kernels.md" and shutil.which("gcc") is shutil.which("clang") is None:
             pytest.skip("no C compiler")
-    space = {"__name__": "page"}
+    space: dict = {"__name__": "page"}
     for code in blocks(ROOT / page, "python"):
         exec(compile(code, page, "exec"), space)
     if page == "docs/run-folder.md":
