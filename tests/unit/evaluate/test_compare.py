@@ -1,4 +1,5 @@
 """Comparison: what forms an arm, intervals that do not pretend, paired tests on the same tasks."""
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
 
 import io
 import json

@@ -1,4 +1,5 @@
 """The report: built from the folder's files alone, complete, self-contained, and no text in it is ever code."""
+# pyright: reportOptionalMemberAccess=false
 
 import json
 import re

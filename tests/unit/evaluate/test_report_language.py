@@ -1,4 +1,5 @@
 """Reports and comparisons of runs that train a language model: they count attempts, and say what the folder says."""
+# pyright: reportGeneralTypeIssues=false
 
 import io
 import json

@@ -1,4 +1,5 @@
 """Reports and comparisons of team runs: complete, honest about what they average, and no text in them is code."""
+# pyright: reportOptionalOperand=false, reportOptionalSubscript=false, reportOperatorIssue=false
 
 import io
 import json
