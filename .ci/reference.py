@@ -28,7 +28,7 @@ OWN = {
     "archer": "--warmup 1 --passes 2 --draws 5 --capacity 11",
     "marft": "--interval 1 --kl-stop 0",
     "g_ra": "--kinds process", "kto": "--wanted 2", "tgdpo": "--reward-updates 1",
-    "twosome": "--act token",
+    "twosome": "--act token", "ts_llm": "--rollouts 6 --simulations 3 --widths 9 --epochs 1",
 }  # fmt: skip
 SEARCH = "--model train:{model} --env {env} --search cot_sc mcts_rollout --tasks 3 --budget-tokens 60".replace(
     "{env}", "arithmetic:addition,shots=2"

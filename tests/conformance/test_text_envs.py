@@ -22,6 +22,8 @@ SPECS = (
     "arithmetic:count",
     "arithmetic:next",
     "arithmetic:parity",
+    "game24",
+    "chain:steps=3,shots=2",
 )
 
 
@@ -71,6 +73,7 @@ def test_a_negative_number_of_tasks_and_a_step_before_reset_are_refused(spec):
         ("household:entertainment,rooms=1", "2 to 4"),
         ("household:entertainment,step_limit=10", "11 or more"),
         ("arithmetic:largest,shots=9", "0 to 8"),
+        ("chain:steps=0", "1 to 20"),
     ],
 )
 def test_a_wrong_option_is_answered_with_what_there_is(spec, named):

@@ -25,19 +25,20 @@ _GATES = {"text": "no program", "hack": "a trick", "compile": "does not compile"
 Row = Mapping[str, Any]
 
 
-def render(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Row]) -> str:
+def render(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Row], top: str = "") -> str:
     """The page as text; of a run that has not ended without its tables.
 
     Args:
         manifest: content of ``config.json``.
         summary: content of ``summary.json``.
         rows: lines of ``metrics.jsonl``, one an attempt.
+        top: verdict and links.
     """
     facts = [str(summary.get("model") or manifest["config"].get("model", "")), f"seed {manifest['seed']}"]
     return page(
         title(manifest),
         [
-            head(manifest, summary, [*facts, f"{len(rows)} attempts"]),
+            head(manifest, summary, [*facts, f"{len(rows)} attempts"], top),
             _hero(summary),
             cards([("Kernels by round", _curves(summary["rounds"]))] if len(summary.get("rounds", [])) > 1 else []),
             section("Kernels", _kernels(summary.get("kernels", []))),

@@ -70,11 +70,15 @@ class Copies:
         """One of them, to ask it for names and limits."""
         return self._copies[0]
 
+    def some(self, n: int) -> list[Env]:
+        """``n`` of them."""
+        while len(self._copies) < n:
+            self._copies.append(envs.load(self.spec))
+        return self._copies[:n]
+
     def play(self, jobs: Sequence[tuple[Task, int, str]], acting: Any, player: PlayerOf) -> Played:
         """One attempt for each (task, seed, group); broken ones are returned apart, their environment is replaced."""
-        while len(self._copies) < len(jobs):
-            self._copies.append(envs.load(self.spec))
-        players = [player(env, *job) for env, job in zip(self._copies, jobs, strict=False)]
+        players = [player(env, *job) for env, job in zip(self.some(len(jobs)), jobs, strict=True)]
         acting.forget()
         before, start = acting.seconds, time.perf_counter()
         overlap = getattr(self.first, "waits", False)

@@ -123,7 +123,7 @@ class LanguageRun:
             EnvError: more than half of the update's attempts broke.
         """
         config, now = self.config, (self.update, again) if again else (self.update,)
-        tasks = self._tasks[self.update * config.prompts :][: config.prompts]
+        tasks = self.tasks_of(self.update)
         if again:
             tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
         which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
@@ -135,6 +135,10 @@ class LanguageRun:
         self._played += played
         self._played.check(f"of update {self.update + 1}")
         return played.episodes
+
+    def tasks_of(self, update: int) -> list[Task]:
+        """The training tasks of an update."""
+        return self._tasks[update * self.config.prompts :][: self.config.prompts]
 
     def early(self, updates: int) -> bool:
         """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""

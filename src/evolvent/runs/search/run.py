@@ -20,19 +20,17 @@ from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, interval, percent
 from evolvent.formulas.statistics import mcnemar, wilson
 from evolvent.models.served.acting import Served
-from evolvent.play.attempt import play
-from evolvent.play.manner import Budget as Limits
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
 from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called
 from evolvent.runs.search.drawing import drawn
+from evolvent.runs.search.grow import Grower
 from evolvent.search import values
 from evolvent.search.aggregate import AGGREGATORS
-from evolvent.search.attempts import Attempts, Start
+from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
 from evolvent.search.search import Path, Search, Value, flat
-from evolvent.search.tree import Tree
 
 TREES = 4
 """Trees of each search that are kept for the report (``trees.jsonl``)."""
@@ -132,21 +130,16 @@ def _batch(
 
 def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat) -> tuple[Search, Attempts]:
     """The trees of some tasks, grown by one search."""
-    tree = Tree(len(tasks))
-    engine = seat.engines(0.0 if name == "greedy" else config.temperature)
-    starts = [_start(world, task, config, seat.renderer) for world, task in zip(seat.worlds, tasks, strict=False)]
-    space = Attempts(
-        tree, starts, engine, [task.text for task in tasks], unit="answer" if name == "greedy" else config.unit,
-        longest=config.longest, decode=seat.decode,
-    )  # fmt: skip
-    search = Search(
-        tree, space, _value(config, seat), config.widths,
-        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds),
-        values.reward if config.verifier else None,
-    )  # fmt: skip
     module, settings = called(name, config, seed_tree(config.seed, name, tasks[0].id))
-    module.run(search, settings)
-    return search, space
+    grower = Grower(
+        seat.worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
+        config.widths, config.longest, "answer" if name == "greedy" else config.unit,
+        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode,
+    )  # fmt: skip
+    return grower.grow(
+        tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
+        verifier=values.reward if config.verifier else None,
+    )  # fmt: skip
 
 
 def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
@@ -214,15 +207,6 @@ def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
         learned,
     )  # fmt: skip
-
-
-def _start(env: Env, task: Task, config: SearchConfig, renderer: Renderer) -> Start:
-    seed = seed_tree(config.seed, "search", task.id)
-
-    def start(limit: int) -> Any:
-        return play(env, task, Manner(renderer, budget=Limits(turns=limit)), seed=seed, group=task.id)
-
-    return start
 
 
 def _value(config: SearchConfig, seat: Seat) -> Value:

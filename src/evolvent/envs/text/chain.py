@@ -1,0 +1,104 @@
+"""Arithmetic chains: a sum of several two-digit numbers, one line a step; every line can be checked by itself.
+
+The question is ``34+72-07+25``; an answer carries the total on, modulo 100, so that all lines are equally long:
+
+    34+72=06
+    06-07=99
+    99+25=24
+
+Where a model is right in nine of ten lines it is right in half of the chains of six, and a wrong line spoils all that
+follows: what a process reward model has to find is known. ``worked`` writes the solution.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import zlib
+
+from evolvent.core.errors import BadInput
+from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._text import TextEnv, check_request, playing
+
+_NUMBER = re.compile(r"[+-]?\d\d")
+
+
+def make(steps: int = 6, shots: int = 0) -> Chain:
+    """Chains of ``steps`` lines.
+
+    Args:
+        steps: lines of an answer.
+        shots: solved chains in front of the question, never tasks.
+
+    Raises:
+        BadInput: a number outside 1 to 20, or of examples outside 0 to 8.
+    """
+    if not 1 <= steps <= 20 or not 0 <= shots <= 8:
+        raise BadInput("steps or examples", got=(steps, shots), expected="1 to 20, 0 to 8", where="envs.chain.make")
+    return Chain(steps, shots)
+
+
+class Chain(TextEnv):
+    """One chain, one answer of several lines; reward 1 where all of them are right."""
+
+    name, labels, stop = "chain", ("Sum", "Steps"), ("\n\n",)
+
+    def __init__(self, steps: int, shots: int) -> None:
+        self.steps, self.max_tokens = steps, 10 * steps + 4
+        told = [_drawn(steps, random.Random(f"chain/example/{i}")) for i in range(shots)]
+        self.instructions = "".join(f"Sum: {one}\nSteps: {worked(one)}\n\n" for one in told)
+        self._turn: Turn | None = None
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """``n`` chains, no two alike; those of the splits differ."""
+        check_request(split, n, f"{self.name}.tasks")
+        draw, found = random.Random(f"chain/{split}/{seed}"), dict[str, Task]()
+        for _ in range(50 * n):
+            text = _drawn(self.steps, draw)
+            if len(found) < n and (zlib.crc32(text.encode()) % 4 == 0) == (split == "heldout"):
+                found.setdefault(text, Task(f"{self.name}/{text}", text, f"{self.steps} steps", split))
+        return list(found.values())
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """Show the chain; ``seed`` changes nothing."""
+        self._question = task.text
+        self._turn = Turn(task.text)
+        return self._turn
+
+    def step(self, action: str) -> Turn:
+        """Take the answer; ``info["action"]`` is its last total, ``info["legal"]`` how many lines were right."""
+        playing(self._turn, self.name)
+        lines = action.split()
+        right = first_wrong(self._question, lines)
+        success = right == self.steps == len(lines)
+        told = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right}
+        self._turn = Turn(
+            f"{right} of {self.steps} lines", reward=float(success), terminated=True, success=success, info=told
+        )
+        return self._turn
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def worked(question: str) -> str:
+    """The lines of a chain."""
+    first, *rest = _NUMBER.findall(question)
+    total, lines = int(first), list[str]()
+    for term in rest:
+        after = (total + int(term)) % 100
+        lines.append(f"{total:02d}{term}={after:02d}")
+        total = after
+    return "\n".join(lines)
+
+
+def first_wrong(question: str, lines: list[str]) -> int:
+    """Lines that are right before the first that is not: what a process reward model has to find."""
+    for i, (said, want) in enumerate(zip(lines, worked(question).split(), strict=False)):
+        if said != want:
+            return i
+    return min(len(lines), len(worked(question).split()))
+
+
+def _drawn(steps: int, draw: random.Random) -> str:
+    return f"{draw.randrange(100):02d}" + "".join(f"{draw.choice('+-')}{draw.randrange(100):02d}" for _ in range(steps))
