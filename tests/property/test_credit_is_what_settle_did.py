@@ -93,7 +93,7 @@ def test_memlift(seed, steps):
         for address, credit in ledger.entries("memory"):
             if credit is None:
                 continue
-            (row,) = memory.explain(address.unit).to_dict()["values"]
+            (row,) = memory.explain(str(address.unit)).to_dict()["values"]
             if row["effect"]["confidence"] > 0:
                 assert credit == pytest.approx(row["effect"]["raw"], abs=1e-9)
                 compared += 1

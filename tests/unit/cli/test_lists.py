@@ -38,16 +38,19 @@ def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
 
 def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how():
     from types import SimpleNamespace
+    from typing import Any, cast
 
+    system = cast("Any", catalogue.System)
+    shipped = cast("Any", catalogue.system)
     from evolvent.runs.language.config import LanguageConfig
     from evolvent.runs.language.frozen import evaluate_language
 
     def own(folder, live, episodes):
         return {}
 
-    shared = catalogue.System("mine", "mine.py", SimpleNamespace(Config=LanguageConfig)).evaluate()
+    shared = system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig)).evaluate()
     assert shared.func is evaluate_language and shared.args == (LanguageConfig,)
-    assert catalogue.System("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own
-    assert catalogue.System("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
-    assert "env" in inspect.signature(catalogue.system("grpo").evaluate()).parameters, "--env is taken"
-    assert "env" in inspect.signature(catalogue.system("mat").evaluate()).parameters
+    assert system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own
+    assert system("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
+    assert "env" in inspect.signature(shipped("grpo").evaluate()).parameters, "--env is taken"
+    assert "env" in inspect.signature(shipped("mat").evaluate()).parameters
