@@ -178,7 +178,10 @@ def _run_one(
         path = out or Path("runs") / f"{name}-{_short(env)}-{seed}-{stamp}"
         fields = configs.to_json(config)
         kind = getattr(config, "KIND", "")
-        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind)
+        paper = str(getattr(found.module, "PAPER", ""))
+        folder = RunFolder.create(
+            path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind, paper=paper
+        )
         if found.file is not None:
             sources.save_copy(folder.path / catalogue.KEPT, found.file, system=found.asked)
     else:

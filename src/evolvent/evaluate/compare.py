@@ -299,5 +299,5 @@ def _notes(standings: Iterable[Standing]) -> list[str]:
     if any(1 < len(s.arm.seeds) < _FEW_SEEDS for s in standings):
         out.append(f"Fewer than {_FEW_SEEDS} seeds: a bootstrap over so few is too narrow.")
     if any(s.paired and len(set(s.arm.seeds)) > 1 for s in standings):
-        out.append("McNemar counts each task of each seed as one pair; the difference is resampled by whole seeds.")
+        out.append("McNemar counts each task of each seed as one pair; the interval of the difference is over seeds.")
     return out

@@ -1,4 +1,5 @@
 """Comparison: what forms an arm, intervals that do not pretend, paired tests on the same tasks."""
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
 
 import io
 import json
@@ -157,6 +158,6 @@ def test_table_and_page_say_the_same(folders, tmp_path):
     out = io.StringIO()
     show(standings, Live(True, stream=out))
     html = write_html(standings, tmp_path / "c.html").read_text()
-    for text in ("P(better)", "Fewer than 5 seeds", "whole seeds"):
+    for text in ("P(better)", "Fewer than 5 seeds", "over seeds"):
         assert text in out.getvalue() and text in html
     assert html.count("<svg") == 2 and "<script" not in html

@@ -150,6 +150,8 @@ def test_the_ledger_of_a_store_has_what_was_settled_there(tmp_path):
         assert memory.credit([episode]).values("memory").tolist() == [0.65 - 0.5]
         assert memory.credit([episode], "speed").get("memory", episode=0, unit=ids[0]) is None
         assert memory.credit([]).size("memory") == 0
+        with pytest.raises(BadInput, match="not an Episode"):
+            memory.credit(["m1"])  # type: ignore[list-item]
     with (
         Memory(tmp_path / "a.db", policy="memrl", scope="other") as memory,
         pytest.raises(BadInput, match="unknown receipt"),
