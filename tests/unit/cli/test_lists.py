@@ -51,13 +51,3 @@ def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how():
     assert catalogue.System("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
     assert "env" in inspect.signature(catalogue.system("grpo").evaluate()).parameters, "--env is taken"
     assert "env" in inspect.signature(catalogue.system("mat").evaluate()).parameters
-
-
-def test_every_system_stands_under_what_a_person_has(capsys):
-    from evolvent.start import CHOICES, systems
-
-    names = [name for choice in CHOICES for group in systems(choice).values() for name in group]
-    assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
-    main(["list", "--plain"])
-    said = capsys.readouterr().out
-    assert all(f"You have {choice.have}" in said and choice.command in said for choice in CHOICES)
