@@ -21,6 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cached_model import Cached
@@ -40,6 +41,7 @@ RESULTS, LESSONS = HERE / "results" / "evokernel.json", HERE / "results" / "evok
 PAGE = HERE.parent / "docs" / "results" / "kernels.md"
 LESSON = next(lesson for lesson in PRACTICES if "fast-math" in lesson)
 INTRICATE = next(lesson for lesson in PRACTICES if "16 sums" in lesson)
+BEGUN = provenance()  # before results are written: of the code that made them
 ARMS = {
     "none": {"refine": False, "select": "none"},
     "refine": {"select": "none"},
@@ -79,14 +81,15 @@ def main():
                         continue
                     live.phase(f"{condition} · {arm} · seed {seed}")
                     summary = run(cell, Path(a.runs), model, live)
-                    row = cell | {name: summary[name] for name in KEPT} | {"commit": provenance()}
+                    row = cell | {name: summary[name] for name in KEPT} | {"commit": BEGUN}
                     Path(a.out).parent.mkdir(parents=True, exist_ok=True)
                     write_atomic(Path(a.out), json.dumps([*rows(a.out), row], indent=1) + "\n")
 
 
 def lessons(a, model, live):
     """Every kernel made faster from naive C, once for each lesson: greedy, no memory, nothing refined."""
-    with closing(envs.load("kernels")) as env:
+    world: Any = envs.load("kernels")
+    with closing(world) as env:
         names = [task.kind for task in [*env.tasks("train", 20, 0), *env.tasks("heldout", 10, 0)]]
         for name in names[: a.count]:
             for lesson in ("", LESSON, INTRICATE):
@@ -101,7 +104,7 @@ def lessons(a, model, live):
                 copied = found.source.split() == env.operators[name].source.split()
                 told = {"gate": found.gate, "words": found.words, "copy": copied, "speed": speed,
                         "tokens": len(answer.token_ids), "source": found.source}  # fmt: skip
-                row = cell | told | {"commit": provenance()}
+                row = cell | told | {"commit": BEGUN}
                 write_atomic(LESSONS, json.dumps([*rows(LESSONS), row], indent=1) + "\n")
                 live.note(f"{name} | {lesson[:40] or 'no lesson'} | {found.gate or 'right'} {found.words[:90]}")
 
