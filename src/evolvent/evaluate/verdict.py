@@ -82,6 +82,11 @@ def of_run(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequen
     return Verdict(sentence_of(found, subject), note, found, *_next(manifest, summary, found, folder))
 
 
+def is_rate(summary: Mapping[str, Any]) -> bool:
+    """Whether the score of a finished run is a success rate."""
+    return any(name in summary for name in ("phases", "passes", "arms")) or is_success(_judged(summary))
+
+
 def sentence_of(found: Sequence[Against], subject: str = "") -> str:
     """All comparisons in one sentence, each outcome once; ``subject``: what was compared, where it is not the run."""
     if not found:
@@ -152,8 +157,7 @@ def _levels(summary: Mapping[str, Any]) -> list[Against]:
     """A run with updates, or one of your own: its score against each level that it recorded."""
     names = {"baseline": "random actions", "idle": "doing nothing", "before": "before learning"}
     levels = {name: row for name in names if (row := summary.get(name)) and row.get("value") is not None}
-    score, judged = summary["score"], summary.get("greedy") or {}
-    score = {**judged, **{name: value for name, value in score.items() if value is not None}}
+    score = _judged(summary)
     if summary.get("agents") is None or "before" in summary:
         levels = dict(sorted(levels.items(), key=lambda pair: pair[0] != "before"))  # a model could do something before
     rate = all(is_success(row) for row in (score, *levels.values()))
@@ -161,6 +165,12 @@ def _levels(summary: Mapping[str, Any]) -> list[Against]:
     return [
         _level(row.get("name") or names[name], score, row, rate=rate, higher=higher) for name, row in levels.items()
     ]
+
+
+def _judged(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The score with all that its judgement says: attempts, success."""
+    score = {name: value for name, value in (summary.get("score") or {}).items() if value is not None}
+    return {**(summary.get("greedy") or {}), **score}
 
 
 def _level(name: str, score: Mapping[str, Any], other: Mapping[str, Any], *, rate: bool, higher: bool) -> Against:

@@ -14,7 +14,7 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import series
 from evolvent.evaluate.learning import learning
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.pages import credit_book, report_language, report_search, report_team
+from evolvent.evaluate.pages import credit_book, report_language, report_programs, report_search, report_team
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import (
     configuration,
@@ -62,34 +62,33 @@ class Run:
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``report.html`` into a run folder from its files alone; works for a run that has not ended too.
+    """Write ``report.html`` into a run folder from its files alone; returns its path."""
+    path = Path(folder) / "report.html"
+    write_atomic(path, report(folder))
+    return path
 
-    Args:
-        folder: the run folder.
 
-    Returns:
-        The path of the page.
-    """
+def report(folder: Path) -> str:
+    """The report of a run from the files of its folder alone; works for a run that has not ended, too."""
     opened, path = RunFolder.open(folder), Path(folder) / "report.html"
     manifest, rows = opened.manifest(), opened.read_metrics()
     summary = opened.summary() if opened.finished else {}
     top = verdict_block(of_run(manifest, summary, rows, path.parent)) + links(path.parent, manifest)
     if opened.kind == "language":
         samples = report_language.first_and_last(opened.read_episodes())
-        html = report_language.render(
+        return report_language.render(
             manifest, summary, learning(rows, "language"), top, credit=_credit(path), samples=samples
         )
-    elif opened.kind == "search":
+    if opened.kind == "search":
         trees = report_search.read_trees(path.with_name("trees.jsonl"))
-        html = report_search.render(manifest, summary, rows, trees, top)
-    elif opened.kind != "memory":
+        return report_search.render(manifest, summary, rows, trees, top)
+    if opened.kind == "programs":
+        return report_programs.render(manifest, summary, rows, top)
+    if opened.kind != "memory":
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""
-        html = report_team.render(manifest, summary, learning(rows, opened.kind), top, picture)
-    else:
-        html = render(Run(manifest, summary, series.valid(rows), dict(_attempts(opened.read_episodes())), top))
-    write_atomic(path, html)
-    return path
+        return report_team.render(manifest, summary, learning(rows, opened.kind), top, picture)
+    return render(Run(manifest, summary, series.valid(rows), dict(_attempts(opened.read_episodes())), top))
 
 
 def render(run: Run) -> str:

@@ -108,7 +108,7 @@ def render(
             foot(manifest, _READING),
         ],
         styles=("report.css", "credit.css") if shown else ("report.css",),
-        script="credit.js" if shown else "",
+        scripts=("credit.js",) if shown else (),
     )
 
 
