@@ -78,3 +78,11 @@ def test_the_page_of_what_to_use_and_its_minutes_are_those_of_the_result_files()
         if choice.kind in ("memory", "language", "team"):
             said = int(choice.minutes.split()[0]) / module.minutes(choice.kind)
             assert 2 / 3 < said < 3 / 2, f"src/evolvent/start.py: {choice}"
+
+
+def test_the_page_of_kernels_is_that_of_its_result_files():
+    module = importlib.import_module("evokernel")
+    written = module.PAGE.read_text("utf-8")
+    assert written == module.page(module.rows(module.RESULTS), module.rows(module.LESSONS)), (
+        "run benchmarks/evokernel.py --page"
+    )
