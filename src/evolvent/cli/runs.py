@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +17,7 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate.index import Listed, find, runs, state_of
 from evolvent.evaluate.live import Live, duration
 from evolvent.evaluate.pages.index_page import render
-from evolvent.evaluate.pages.page import renewed
+from evolvent.evaluate.pages.page import renewed, way
 from evolvent.evaluate.pages.report import report
 
 _HERE, _PORT = "127.0.0.1", 8765
@@ -77,8 +76,7 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 def _page(folder: Path, found: Sequence[Listed], at: Path) -> str:
     """The index as a file in ``at``: links to the reports that there are."""
     reports = {run.path: _place(folder, run.path) / "report.html" for run in found}
-    where = {name: quote(Path(os.path.relpath(path, at)).as_posix()) for name, path in reports.items() if path.exists()}
-    return render(_title(folder), found, where)
+    return render(_title(folder), found, {name: way(path, at) for name, path in reports.items() if path.exists()})
 
 
 def _title(folder: Path) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,16 +27,18 @@ RANKED = 3
 """Outcomes below which a memory is not called one of the least valuable."""
 _EASY, _LEVEL = 0.95, 0.05
 _SEEDS = ("--seeds", "0", "1", "2", "3", "4")
+_LEVELS = {"baseline": "random actions", "idle": "doing nothing", "before": "before learning"}
 _OWN = ("--seed", "--seeds", "--out", "--resume")  # flags that belong to a single run
 
 
 @dataclass(frozen=True)
 class Against:
-    """One comparison: with what, how it came out, and the numbers behind it in words."""
+    """One comparison: with what, how it came out, and the numbers in words; ``subject``: of what, if not of the run."""
 
     name: str
     state: State
     numbers: str
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Verdict:
 
     def lines(self) -> list[str]:
         """The numbers, one line a comparison, each with what it is compared with."""
-        return [f"against {one.name}: {one.numbers}" for one in self.against]
+        return [f"{one.subject} against {one.name}: {one.numbers}".strip() for one in self.against]
 
 
 def of_run(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Row], folder: Path) -> Verdict:
@@ -77,18 +79,19 @@ def of_run(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequen
     if (summary.get("score") or {}).get("value") is None:
         return Verdict("No verdict: the run has no score.")
     found = tuple(_on_tasks(rows) or _arms(summary, rows) or _levels(summary))
-    subject = summary["arms"][0]["name"] if summary.get("arms") else ""
     note = "One seed: another one may come out otherwise." if found else ""
-    return Verdict(sentence_of(found, subject), note, found, *_next(manifest, summary, found, folder))
+    return Verdict(sentence_of(found), note, found, *_next(manifest, summary, found, folder))
 
 
 def is_rate(summary: Mapping[str, Any]) -> bool:
     """Whether the score of a finished run is a success rate."""
-    return any(name in summary for name in ("phases", "passes", "arms")) or is_success(_judged(summary))
+    return any(name in summary for name in ("phases", "passes", "arms")) or all(
+        is_success(row) for row in (_judged(summary), *_known(summary).values())
+    )
 
 
-def sentence_of(found: Sequence[Against], subject: str = "") -> str:
-    """All comparisons in one sentence, each outcome once; ``subject``: what was compared, where it is not the run."""
+def sentence_of(found: Sequence[Against]) -> str:
+    """All comparisons of one subject in one sentence, each outcome once."""
     if not found:
         return "No verdict: nothing was recorded to compare it with."
     words = {
@@ -100,26 +103,29 @@ def sentence_of(found: Sequence[Against], subject: str = "") -> str:
     order = dict.fromkeys(one.state for one in found)
     parts = [f"{words[state]} {_listed([one.name for one in found if one.state == state])}" for state in order]
     said = "; ".join(parts)
+    subject = found[0].subject
     return f"{subject}: {said}." if subject else f"{said[:1].upper()}{said[1:]}."
 
 
 def by_interval(
-    name: str, ends: tuple[float, float, float], numbers: str, *, n: float = math.inf, higher: bool = True
-) -> Against:
+    name: str, ends: tuple[float, float, float], numbers: str, *, n: float = math.inf, higher: bool = True,
+    subject: str = "",
+) -> Against:  # fmt: skip
     """How a difference came out: ``ends`` is ``(difference, lo, hi)``, ``n`` outcomes stand behind it."""
     _, lo, hi = ends if higher else (-ends[0], -ends[2], -ends[1])
     if n < FEW or math.isnan(lo) or math.isnan(hi):
-        return Against(name, "unknown", numbers)
-    return Against(name, "better" if lo > 0 else "worse" if hi < 0 else "same", numbers)
+        return Against(name, "unknown", numbers, subject)
+    return Against(name, "better" if lo > 0 else "worse" if hi < 0 else "same", numbers, subject)
 
 
-def by_pairs(name: str, test: Paired) -> Against:
+def by_pairs(name: str, test: Paired, subject: str = "") -> Against:
     """How two success rates over the same tasks came out."""
     numbers = f"{_points((test.difference, test.lo, test.hi))} on the same {count(test.n, 'task')}; "
-    numbers += f"{test.only_a} won, {test.only_b} lost, exact McNemar p = {test.p:.2g}"
-    said = by_interval(name, (test.difference, test.lo, test.hi), numbers, n=test.n)
+    p = f"p = {test.p:.2g}" if test.p >= 0.001 else "p < 0.001"
+    numbers += f"{test.only_a} won, {test.only_b} lost, exact McNemar {p}"
+    said = by_interval(name, (test.difference, test.lo, test.hi), numbers, n=test.n, subject=subject)
     certain = said.state in ("same", "unknown") or test.p <= _LEVEL
-    return said if certain else Against(name, "same", numbers)
+    return said if certain else replace(said, state="same")
 
 
 # ------------------------------------------------------------------------------------------- each kind of run
@@ -150,21 +156,23 @@ def _arms(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[Against]:
     names = [arm["name"] for arm in summary.get("arms") or ()]
     groups = series.phases(rows)
     tests = {name: _pairs(groups.get(names[0], []), groups.get(name, [])) for name in names[1:]}
-    return [by_pairs(name, test) for name, test in tests.items() if test is not None]
+    return [by_pairs(name, test, names[0]) for name, test in tests.items() if test is not None]
 
 
 def _levels(summary: Mapping[str, Any]) -> list[Against]:
     """A run with updates, or one of your own: its score against each level that it recorded."""
-    names = {"baseline": "random actions", "idle": "doing nothing", "before": "before learning"}
-    levels = {name: row for name in names if (row := summary.get(name)) and row.get("value") is not None}
-    score = _judged(summary)
+    levels, score = _known(summary), _judged(summary)
     if summary.get("agents") is None or "before" in summary:
         levels = dict(sorted(levels.items(), key=lambda pair: pair[0] != "before"))  # a model could do something before
-    rate = all(is_success(row) for row in (score, *levels.values()))
+    rate = is_rate(summary)
     higher = bool(score.get("higher_is_better", True))
     return [
-        _level(row.get("name") or names[name], score, row, rate=rate, higher=higher) for name, row in levels.items()
+        _level(row.get("name") or _LEVELS[name], score, row, rate=rate, higher=higher) for name, row in levels.items()
     ]
+
+
+def _known(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {name: row for name in _LEVELS if (row := summary.get(name)) and row.get("value") is not None}
 
 
 def _judged(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,12 +190,17 @@ def _level(name: str, score: Mapping[str, Any], other: Mapping[str, Any], *, rat
     else:
         width = ends[2] - ends[1] if known else None
         numbers = f"{number(score['value'], width)} against {number(other['value'], width)}"
-        tell = [f"{'+' if end > 0 else ''}{number(end, width)}" for end in ends]
-        numbers += f", a difference of {tell[0]} [{tell[1]}, {tell[2]}]" if known else ""
+        numbers += f", {difference(ends)}" if known else ""
     numbers += "" if higher else " (lower is better)"
     n = min((row.get("tasks") or row.get("n") or math.inf for row in (score, other)), default=math.inf)
     numbers += "" if known and n >= FEW else f" ({_few(n)})"
     return by_interval(name, ends, numbers, n=n, higher=higher)
+
+
+def difference(ends: tuple[float, float, float]) -> str:
+    """A difference with its interval in words."""
+    tell = [f"{'+' if end > 0 else ''}{number(end, ends[2] - ends[1])}" for end in ends]
+    return f"a difference of {tell[0]} [{tell[1]}, {tell[2]}]"
 
 
 def _points(ends: tuple[float, float, float]) -> str:

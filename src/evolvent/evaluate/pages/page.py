@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from evolvent.evaluate.live import cell_text
 
@@ -61,6 +63,11 @@ def _harmless(c: str) -> str:
     if c in "\n\t" or c.isprintable():
         return c
     return "�" if "\ud800" <= c <= "\udfff" else " "
+
+
+def way(target: Path, at: Path) -> str:
+    """The address of a file as a page in the folder ``at`` links it."""
+    return quote(Path(os.path.relpath(target, at)).as_posix())
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: Sequence[int] = (0,)) -> str:
