@@ -16,7 +16,7 @@ SEARCHES = {
     "rap": "last_max", "rstar": "last_vote",
 }  # fmt: skip
 """The searches, each with how its answer is chosen where nobody says."""
-DRAWN = {"best_of_n": 4096, "cot_sc": 4096, "cot_sc_tree": 64, "rap": 64, "rstar": 64, "mcts_rollout": 64}
+DRAWN = dict.fromkeys(("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout"), 4096)
 """Those that go on until the budget is spent, with the paths that are enough."""
 VALUES = ("likelihood", "judge", "flat", "rollouts")
 """Values that need no training."""
