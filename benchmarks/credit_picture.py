@@ -1,5 +1,7 @@
 """docs/results/token-credit.svg: two attempts of a run, each token coloured by its credit under several rules.
 
+docs/pictures/credit.svg, for the README, has the first of them alone.
+
     python benchmarks/credit_picture.py RUN/credit.json      # keeps attempts of it in results/token_credit.json
     python benchmarks/credit_picture.py                      # draws those again
 
@@ -19,6 +21,7 @@ from evolvent.evaluate.pages.credit_page import signed
 HERE = Path(__file__).parent
 KEPT = HERE / "results" / "token_credit.json"
 PICTURE = HERE.parent / "docs" / "results" / "token-credit.svg"
+ONE = HERE.parent / "docs" / "pictures" / "credit.svg"
 RULES = {"poad": "POAD", "ntpo": "NTPO", "turn_gae": "PPO, whole actions", "group_std": "GRPO"}
 LEFT, CHAR, ROW, GAP, WIDTH = 150, 7.25, 19, 14, 980
 STYLE = """
@@ -44,7 +47,8 @@ def main() -> None:
         content["run"] = {name: run[name] for name in ("algo", "env", "seed", "command", "commit")}
         write_atomic(KEPT, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     PICTURE.write_text(draw(read(KEPT)), "utf-8")
-    print(PICTURE)
+    ONE.write_text(draw(read(KEPT), 1), "utf-8")
+    print(PICTURE, ONE)
 
 
 def _telling(episodes: list[dict]) -> list[dict]:
@@ -56,11 +60,11 @@ def _telling(episodes: list[dict]) -> list[dict]:
     return episodes[:2]
 
 
-def draw(book: CreditBook) -> str:
-    """The picture."""
+def draw(book: CreditBook, count: int = 2) -> str:
+    """The picture of the first ``count`` attempts."""
     order = [next(i for i, rule in enumerate(book.rules) if rule.name == name) for name in RULES]
-    parts, y = _legend(book), 70
-    for attempt in book.attempts:
+    parts, y = _legend(book, count), 70
+    for attempt in book.attempts[:count]:
         for node in attempt.nodes:
             if isinstance(node, Decision):
                 for i in order:
@@ -79,10 +83,11 @@ def draw(book: CreditBook) -> str:
     return f'{head}<style>{STYLE}</style><rect class="paper" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
 
 
-def _legend(book: CreditBook) -> list[str]:
+def _legend(book: CreditBook, count: int) -> list[str]:
     trained = RULES.get(book.rules[book.first].name, book.rules[book.first].name)
     update = book.attempts[0].update
-    told = f"two attempts at one task in update {update} of a run trained by {trained}; each rule has its own scale"
+    which = "an attempt" if count == 1 else "two attempts at one task"
+    told = f"{which} in update {update} of a run trained by {trained}; each rule has its own scale"
     parts = [_text(LEFT, 20, told, "soft"), _text(LEFT, 40, "made less likely", "soft")]
     for k in range(-SHADES, SHADES + 1):
         x = LEFT + 110 + (k + SHADES) * 13

@@ -60,7 +60,9 @@ for line in sys.stdin:
 def answers(requests, cwd):
     """Exit code and output of each command, in one process where nothing but the base install can be imported."""
     given = "".join(json.dumps([str(word) for word in words]) + "\n" for words in requests)
-    process = subprocess.run([PYTHON, "-c", DRIVER], input=given, capture_output=True, text=True, cwd=cwd, timeout=300)
+    process = subprocess.run(
+        [PYTHON, "-c", DRIVER], input=given, capture_output=True, text=True, cwd=cwd, timeout=300, env=ENVIRONMENT
+    )
     assert process.returncode == 0, process.stderr
     return [json.loads(line) for line in process.stdout.splitlines()]
 

@@ -60,3 +60,10 @@ def test_the_page_of_recall_is_that_of_its_result_file():
     module = importlib.import_module("recall")
     written = module.PAGE.read_text("utf-8")
     assert written == module.page(json.loads(module.SOURCE.read_text("utf-8"))), "run benchmarks/recall.py --page"
+
+
+def test_the_pictures_of_credit_are_those_of_the_kept_attempts():
+    module = importlib.import_module("credit_picture")
+    book = module.read(module.KEPT)
+    assert module.PICTURE.read_text("utf-8") == module.draw(book), "run benchmarks/credit_picture.py"
+    assert module.ONE.read_text("utf-8") == module.draw(book, 1), "run benchmarks/credit_picture.py"
