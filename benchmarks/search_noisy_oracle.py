@@ -5,8 +5,8 @@ python benchmarks/search_noisy_oracle.py --page     # docs/results/search-noisy-
 
 The policy writes a legal line: with the chance of its skill one from which 24 can still be reached, otherwise any. The
 value of a state is 1 where 24 can be reached and 0 where it cannot, plus noise of one deviation, the same each time a
-state is judged (what a network gets wrong it gets wrong again), finished answers included. Every way has the same number
-of lines for a puzzle.
+state is judged (what a network gets wrong it gets wrong again), finished answers included. Every way has the same
+number of lines for a puzzle.
 """
 
 import argparse
@@ -42,7 +42,7 @@ WAYS: dict[str, Way] = {
     "best of samples": (lambda s: best_of_n.run(s, best_of_n.Config(10_000)), lambda b: (1,), "last_max"),
     "sum over samples": (lambda s: best_of_n.run(s, best_of_n.Config(10_000)), lambda b: (1,), "last_vote"),
     "BFS-V, 2 go on": (lambda s: bfs_v.run(s, bfs_v.Config(2)), lambda b: (b // 5,), "last_max"),
-    "beam, 4 and 2 go on": (lambda s: beam.run(s, beam.Config((4, 2))), lambda b: (b // 3, b // 8, b // 12), "last_max"),
+    "beam, 4, 2 go on": (lambda s: beam.run(s, beam.Config((4, 2))), lambda b: (b // 3, b // 8, b // 12), "last_max"),
     "MCTS-Rollout": (lambda s: mcts_rollout.run(s, mcts_rollout.Config(9999, 9999)), lambda b: (b // 6,), "last_max"),
     "MCTS-alpha": (lambda s: mcts_alpha.run(s, mcts_alpha.Config(1, 10)), lambda b: (b // 6,), "last_max"),
 }  # fmt: skip

@@ -16,7 +16,7 @@ SEARCHES = {
     "rap": "last_max", "rstar": "last_vote",
 }  # fmt: skip
 """The searches, each with how its answer is chosen where nobody says."""
-DRAWN = dict.fromkeys(("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout"), 4096)
+DRAWN: dict[str, int] = dict.fromkeys(("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout"), 4096)
 """Those that go on until the budget is spent, with the paths that are enough."""
 VALUES = ("likelihood", "judge", "flat", "rollouts")
 """Values that need no training."""
