@@ -27,8 +27,8 @@ def noisy_page(found: dict) -> str:
         "",
         f"Game of 24 by enumeration, no model: `{found['command']}` at commit {found['commit']['id'][:10]}, "
         f"{found['tasks']} held-out puzzles for each of {len(found['seeds'])} seeds. The policy writes a legal line: "
-        "with the chance of its *skill* one from which 24 can still be reached, otherwise any. The value of a state is 1 "
-        "where 24 can be reached and 0 where it cannot, plus normal noise, the same each time a state is judged; "
+        "with the chance of its *skill* one from which 24 can still be reached, otherwise any. The value of a state is "
+        "1 where 24 can be reached and 0 where it cannot, plus normal noise, the same each time a state is judged; "
         "finished answers are judged by it, too. Every way may write the same number of lines for a puzzle. Percent "
         "right, with the 95 % interval; in brackets: a right answer was among those that it found.",
         "", "![Right by noise of the value](search-noisy-oracle.svg)", "",

@@ -88,7 +88,7 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
 
     model = language.load(folder, dtype="float32")
     value = SearchValue(model, "process")
-    value.fit([model.encode("1 + 2"), model.encode("3 + 4")], [0.0, 1.0], Fit(epochs=1))
+    value.fit([model.encode("1 + 2"), model.encode("3 + 4")], [0.0, 1.0], Fit(epochs=1, steps=1))
     value.save(tmp_path / "value")
     out = tmp_path / "run"
     command.main(words(folder, out, "--search", "mcts_rollout", "--value", str(tmp_path / "value")))
