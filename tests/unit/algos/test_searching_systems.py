@@ -52,12 +52,9 @@ def start(name, config, path, *, resume=False):
         return import_module(f"evolvent.algos.{name}").run(config, made, live, resume=resume)
 
 
-@pytest.mark.parametrize(
-    ("value", "seed"),
-    [("probe", 0), *(pytest.param("lora", seed, marks=pytest.mark.slow) for seed in (0, 1, 2))],
-)  # fmt: skip
-def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, value, seed):
-    found = start("ts_llm", settings("ts_llm", folder, value=value, seed=seed), tmp_path / "run")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed):
+    found = start("ts_llm", settings("ts_llm", folder, seed=seed), tmp_path / "run")
     assert found["before"]["success_mean"] == 0.0
     assert found["greedy"]["success_mean"] == 1.0  # without any search
     first, second = (row for row in stable(tmp_path / "run") if "update" in row)

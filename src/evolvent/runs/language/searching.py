@@ -13,7 +13,7 @@ from evolvent.core.protocols import Completion, Task
 from evolvent.core.seeding import rng
 from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.search.grow import Grower
-from evolvent.search.attempts import Attempts
+from evolvent.search.attempts import Attempts, Decode
 from evolvent.search.search import Search, Value, flat
 
 TOGETHER = 16
@@ -45,12 +45,12 @@ def trees(
         yield grower.grow(batch, by, value, seed=seed)
 
 
-def lines(episode: Episode, decode: Callable[[Sequence[int]], str]) -> list[list[Completion]]:
+def lines(episode: Episode, decode: Decode) -> list[list[Completion]]:
     """The lines of each answer of an attempt, cut behind the tokens that hold a line break, as a search cuts them."""
     out, logp = list[list[Completion]](), np.split(episode.logp, np.cumsum(episode.tokens_per_step_T)[:-1])
     for t in range(episode.n_steps):
         ids, pieces, start = episode.step_tokens(t), list[Completion](), 0
-        for end in [i + 1 for i, token in enumerate(ids.tolist()) if "\n" in decode([token])] + [len(ids)]:
+        for end in [i + 1 for i in range(len(ids)) if "\n" in decode(ids[i : i + 1])] + [len(ids)]:
             text = decode(ids[start:end])
             if text.strip() and decode(ids[end:]).strip():
                 pieces.append(Completion(text.rstrip("\n"), ids[start:end], logp[t][start:end]))
