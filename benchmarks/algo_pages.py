@@ -9,11 +9,14 @@ import re
 from pathlib import Path
 
 import language_tables
+import tables
 from marl_tables import table_of
 
 from evolvent import catalogue
 from evolvent.learn.tokens.objectives_of_papers import CHOICES, table
 
+MEMORY = {"memlift": "memlift", "memrl": "memrl", "memq": "memq", "memp": "memp", "rag": "rag", "no_memory": "none"}
+"""Pages of memory systems, and the arm of the grids that each one is."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 
 
@@ -31,6 +34,12 @@ def parts_of(stem: str) -> dict[str, str]:
         rows = language_tables.table_of(stem)
         told = [*rows, "", "More, and how it was measured: [results](../results/language.md)."]
         return {"results": "\n".join(told) if rows else "None published yet.", **axes(stem)}
+    if stem in MEMORY:
+        rows = tables.table_of(MEMORY[stem])
+        more = "Success in %, means over seeds; the rest in [the analyst](../results/analyst.md) and [a text world]"
+        return {
+            "results": "\n".join([*rows, "", f"{more}(../results/text-world.md)."]) if rows else "None published yet."
+        }
     rows = table_of(stem)
     told = [*rows, "", "Greedy play, means over seeds; learning curves and the rest in [results](../results/marl.md)."]
     return {"results": "\n".join(told) if rows else "None published yet: see [results](../results/marl.md)."}

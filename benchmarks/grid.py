@@ -23,7 +23,7 @@ from typing import Any
 from cached_model import Cached
 
 from evolvent import models
-from evolvent.core.config import to_json
+from evolvent.core.config import to_json, with_fields
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
@@ -62,6 +62,13 @@ def main(grid: Grid, doc: str) -> None:
                     write_atomic(results, json.dumps([*_rows(results), row], indent=1) + "\n")
 
 
+def config_of(grid: Grid, condition: str, arm: str, model: str, seed: int) -> Any:
+    """What a cell runs with."""
+    module, own = grid.arms[arm]
+    common = {"env": grid.conditions[condition], "model": model, "seed": seed, "control": False}
+    return with_fields(module.Config(), **common | grid.settings | grid.by_condition.get(condition, {}) | own)
+
+
 def _engine(a: argparse.Namespace) -> Any:
     return models.load(a.model, n_threads=a.threads) if a.threads else models.load(a.model)
 
@@ -69,9 +76,8 @@ def _engine(a: argparse.Namespace) -> Any:
 def _run(
     grid: Grid, a: argparse.Namespace, condition: str, arm: str, seed: int, model: Any, live: Live
 ) -> dict[str, Any]:
-    module, own = grid.arms[arm]
-    common = {"env": grid.conditions[condition], "model": a.model, "seed": seed, "control": False}
-    config = module.Config(**common | grid.settings | grid.by_condition.get(condition, {}) | own)
+    module = grid.arms[arm][0]
+    config = config_of(grid, condition, arm, a.model, seed)
     path = Path(a.runs) / a.model / condition / f"{arm}-{seed}"
     command = f"python benchmarks/{grid.name}.py --model {a.model} --condition {condition} --arms {arm} --seeds {seed}"
     resume = (path / "config.json").exists()

@@ -89,6 +89,46 @@ def _table(cells: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def table_of(arm: str) -> list[str]:
+    """Lines of one arm from both grids: its last pass and held-out success, beside the two controls."""
+    head = [
+        "world",
+        "model",
+        "seeds",
+        "last pass",
+        "held out",
+        "similarity alone",
+        "no memory",
+        f"held out − {REFERENCE}",
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    stale = False
+    for name in ("analyst", "text_world"):
+        rows = json.loads((HERE / "results" / f"{name}.json").read_text("utf-8"))
+        for cells in _cells(rows):
+            mine = [r for r in cells if r["arm"] == arm]
+            reference = {r["seed"]: r for r in cells if r["arm"] == REFERENCE}
+            if not mine:
+                continue
+            others = [[r["heldout"] for r in cells if r["arm"] == other] for other in (REFERENCE, "none")]
+            shown = [_mean([r["passes"][-1] for r in mine]), _mean([r["heldout"] for r in mine]), *map(_mean, others)]
+            told = _difference(mine, reference) if arm != REFERENCE else ""
+            row = [f"`{mine[0]['config']['env']}`", mine[0]["model"], str(len(mine)), *shown, told]
+            lines.append("| " + " | ".join(row) + " |")
+            stale |= any(r["arm"] in HYBRID and r["commit"]["id"].startswith(BEFORE_GATE) for r in mine)
+    if stale:
+        lines += ["", "**To be repeated:** some of these rows are from before its rule changed."]
+    return lines if len(lines) > 2 else []
+
+
+def _cells(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rows of each model and condition."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["condition"]), []).append(row)
+    return list(groups.values())
+
+
 def _heldout(row: dict[str, Any]) -> float | None:
     return row["heldout"]
 

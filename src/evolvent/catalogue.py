@@ -45,6 +45,7 @@ KINDS = {
     "language": "language: weights of a language model",
     "team": "team: agents in environments",
     "search": "search: a frozen model looks ahead",
+    "programs": "programs: a frozen model writes programs that are run",
     "": "of your own",
 }
 """What a system learns with, by the ``KIND`` of its ``Config``, in words; lists and docs go by it."""

@@ -173,12 +173,15 @@ def _run_one(
     name, env, seed = found.name, str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
     changed: dict[str, tuple[Any, Any]] = {}
     if resume is None:
-        _check_env(env)
+        check_env(found.Config, env)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = out or Path("runs") / f"{name}-{_short(env)}-{seed}-{stamp}"
         fields = configs.to_json(config)
         kind = getattr(config, "KIND", "")
-        folder = RunFolder.create(path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind)
+        paper = str(getattr(found.module, "PAPER", ""))
+        folder = RunFolder.create(
+            path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind, paper=paper
+        )
         if found.file is not None:
             sources.save_copy(folder.path / catalogue.KEPT, found.file, system=found.asked)
     else:
@@ -285,12 +288,21 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
     return list(runs)
 
 
-def _check_env(spec: str) -> None:
-    """A wrong name fails before anything is written; ``envs.load`` or ``load_team`` checks the rest."""
+def check_env(kind: type[Any], spec: str) -> None:
+    """A wrong name, option or kind of environment fails before anything is imported, loaded or written.
+
+    Args:
+        kind: settings of the system.
+        spec: of the environment; "" = none.
+
+    Raises:
+        BadInput: what is wrong with it.
+    """
     from evolvent import envs
 
+    kinds = {"team": envs.TEAM, "memory": envs.TASKS, "language": envs.TASKS, "search": envs.TASKS}
     if spec:
-        envs.find(spec, where="--env")
+        envs.check(spec, kinds.get(getattr(kind, "KIND", ""), ""), "--env")
 
 
 def _check_same(folder: RunFolder, found: catalogue.System) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from evolvent.cli import credit as credit_command
 from evolvent.cli import evaluate as evaluate_command
+from evolvent.cli import runs as runs_command
 from evolvent.cli.memory.story import story
 from evolvent.evaluate.pages import png
 from evolvent.evaluate.pages.audit_page import render
@@ -35,6 +36,10 @@ def pages(folder: Path) -> dict[str, Path]:
     }
     (made["team"] / "behaviour.png").write_bytes(png.encode(_frames()))
     found = {name: write_report(path) for name, path in made.items()}
+    (runs / "broken").mkdir()
+    (runs / "broken" / "config.json").write_text('{"algo": 3')
+    runs_command.COMMANDS["runs"]([str(runs), "--plain"])
+    found["index"] = runs / "runs.html"
     found["audit"] = _audit(folder)
     words = [str(made["language"]), "--rule", "step_group_mean", "--html", str(folder / "credit.html"), "--plain"]
     credit_command.COMMANDS["credit"](words)

@@ -1,11 +1,17 @@
 """Every kind of page in a real browser, wide and narrow, light and dark: no error, no overflow, accessible, usable."""
 
+import threading
+
 import pytest
+
+from evolvent.cli.runs import server
+from evolvent.core.folder import RunFolder
+from sample_team_run import sample_team_run
 
 pytestmark = pytest.mark.browser
 
 KINDS = (
-    "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "audit", "credit",
+    "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "index", "audit", "credit",
     "compare-memory", "compare-team", "compare-language",
 )  # fmt: skip
 WIDTHS = WIDE, NARROW = 1280, 390
@@ -135,3 +141,54 @@ def test_parts_open_by_keyboard_and_without_script(kind, everywhere, opened):
     handle.focus()
     page.keyboard.press("Enter")
     assert page.locator("details[open]").count()
+
+
+# ------------------------------------------------------------------------------------------------ the index of runs
+def _names(page):
+    return page.locator("table.runs tbody tr:not([hidden]) td:first-child").all_inner_texts()
+
+
+def test_the_index_is_sorted_and_filtered_by_keyboard_and_tap(everywhere, opened):
+    page, complaints = opened(everywhere["index"])
+    everything = _names(page)
+    page.get_by_role("button", name="system").focus()
+    page.keyboard.press("Enter")
+    systems = page.locator("table.runs tbody tr:not(.broken) td:nth-child(5)").all_inner_texts()
+    assert systems == sorted(systems) and "broken" in _names(page)[-1]
+    assert page.locator("th").nth(4).get_attribute("aria-sort") == "ascending"
+    page.locator("input[type=search]").fill("team mat")
+    assert not _names(page)
+    page.locator("input[type=search]").fill("mat spread")
+    assert len(_names(page)) == 2 < len(everything) and not complaints
+    page, _ = opened(everywhere["index"], NARROW, touch=True)
+    page.locator("th button").nth(0).tap()
+    assert _names(page)[:-1] == sorted(_names(page)[:-1])
+    page.get_by_role("link", name="mat-0").tap()
+    page.get_by_role("heading", name="mat on spread").wait_for()
+
+
+def test_a_run_that_goes_on_is_followed_without_losing_the_place(tmp_path, opened, shots):
+    path = sample_team_run(tmp_path / "runs" / "mat-0", updates=20, summary=False)
+    with server(tmp_path / "runs", 0) as listening, RunFolder.open(path) as folder:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        try:
+            page, complaints = opened(f"http://127.0.0.1:{listening.server_port}/")
+            page.locator("input[type=search]").fill("mat")
+            page.wait_for_timeout(2500)  # it has asked once
+            folder.log(32_001, update=21, **{"return": -5.0}, attempts=64)
+            page.get_by_text("step 32,001").wait_for()
+            page.screenshot(path=shots / "followed-1280-light.png")
+            assert "running" in page.locator("table.runs tbody").inner_text()
+            assert page.locator("input[type=search]").input_value() == "mat"
+            page.get_by_role("link", name="mat-0").click()
+            page.get_by_text("21 updates").wait_for()
+            part = page.locator("details").first
+            part.locator("summary").click()
+            page.evaluate("() => scrollTo({ top: 500, behavior: 'instant' })")
+            page.wait_for_timeout(2500)
+            folder.log(33_602, update=22, **{"return": -4.0}, attempts=64)
+            page.get_by_text("22 updates").wait_for()
+            assert page.evaluate("() => scrollY") == 500
+            assert part.evaluate("e => e.open") and not complaints
+        finally:
+            listening.shutdown()

@@ -1,5 +1,7 @@
 """The presets are what they claim to be, and become one another where their papers say so."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -105,11 +107,12 @@ def test_none_shows_nothing_and_random_shows_anything():
 
 
 def test_published_settings():
-    first, second, rag = (preset(n) for n in ("memrl", "memq", "rag"))
+    policies: list[Any] = [preset(n) for n in ("memrl", "memq", "rag")]
+    first, second, rag = policies
     assert (first.alpha, first.weight, first.epsilon, first.q_init) == (0.3, 0.5, 0.0, "middle")
     assert (second.alpha, second.weight, second.gamma, second.trace, second.q_init) == (0.3, 0.5, 0.5, 0.5, 0.0)
     assert (rag.gate, rag.epsilon) == (-1.0, 0.0)
-    assert {n for n in names() if rule_of(preset(n)).credit} == {"memrl", "memq", "memlift", "neighbours"}
+    assert {n for n in names() if rule_of(preset(n)).credit} == {"memrl", "memq", "memlift", "neighbours", "evokernel"}
     with Memory(policy="memrl", embedder="hash:32", reward_range=(-1, 1)) as memory:
         assert memory.get(memory.remember("a", "b")).value == 0.0
 

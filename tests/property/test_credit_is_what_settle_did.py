@@ -10,7 +10,7 @@ from evolvent.credit import memory_omission
 from evolvent.memory.ledger import Known, changes_by
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.rules import memlift, memq, memrl
+from evolvent.memory.rules import evokernel, memlift, memq, memrl
 
 START = 0.5
 
@@ -53,6 +53,7 @@ seeds, steps = st.integers(0, 2**32), st.integers(1, 12)
 RULES = {
     "memrl": (memrl, {}),
     "memq": (memq, {"alpha": 0.2, "gamma": 0.4, "trace": 0.6}),
+    "evokernel": (evokernel, {"alpha": 0.3}),
     "memlift": (memlift, {"margin": 2.0, "relevance": "cosine", "omit": 0.4, "decay": 0.9}),
 }
 
@@ -92,7 +93,7 @@ def test_memlift(seed, steps):
         for address, credit in ledger.entries("memory"):
             if credit is None:
                 continue
-            (row,) = memory.explain(address.unit).to_dict()["values"]
+            (row,) = memory.explain(str(address.unit)).to_dict()["values"]
             if row["effect"]["confidence"] > 0:
                 assert credit == pytest.approx(row["effect"]["raw"], abs=1e-9)
                 compared += 1

@@ -78,3 +78,8 @@ def test_a_circle_is_found(tmp_path):
     assert set(circle(imports_of(tmp_path))) == {"pkg.a", "pkg.b", "pkg.c"}
     (tmp_path / "pkg/c.py").write_text("")
     assert circle(imports_of(tmp_path)) == []
+
+
+def test_dir_lists_the_public_names():
+    code = "import evolvent; assert dir(evolvent) == sorted(evolvent.__all__); evolvent.Memory, evolvent.run"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -18,9 +18,10 @@ evolvent {__version__} - agents that get better from what happens to them
 
   evolvent demo                                 an agent learns from being corrected: seconds, no model, no download
   evolvent run ALGO|file.py [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--...]
-  evolvent list [algos|envs|models|credit]      algorithms, environments, models and credit rules, one line each
+  evolvent list [algos|envs|models|credit]      what to use for what you have; or all there is, one line each
   evolvent eval DIR [--episodes N] [--env ENV]  evaluate a run on held-out tasks, without learning
   evolvent compare DIR ... [--html FILE]        compare runs, with confidence intervals and paired tests
+  evolvent runs DIR [--serve [PORT]]            the runs in a folder, on one page; --serve keeps it up to date
   evolvent credit DIR --rule NAME|file.py ...   credit of a run's recorded attempts, by any credit rule
   evolvent check {{env,credit}} NAME|file.py      test whether your environment or credit rule keeps its contract
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
@@ -39,6 +40,7 @@ _COMMANDS = {
     "list": "evolvent.cli.lists",
     "eval": "evolvent.cli.evaluate",
     "compare": "evolvent.cli.evaluate",
+    "runs": "evolvent.cli.runs",
     "credit": "evolvent.cli.credit",
     "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory.command",

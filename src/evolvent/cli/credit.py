@@ -84,7 +84,7 @@ def credit(
             write_atomic(json, dump(told, indent=2) + "\n")
             live.note(f"credit: {json}")
         if html is not None:
-            write_atomic(html, _page(books, str(folder), max(top, 50)))
+            write_atomic(html, _page(books, opened, html.parent, max(top, 50)))
             live.note(f"page: {html}")
 
 
@@ -184,14 +184,19 @@ def _why(made: Book) -> str:
     )
 
 
-def _page(books: Sequence[Book], title: str, top: int) -> str:
-    parts = [f"<h1>{page.text(f'Credit: {title}')}</h1>", page.table(*credit_units.summary(list(books)))]
+def _page(books: Sequence[Book], folder: RunFolder, at: Path, top: int) -> str:
+    manifest, name = folder.manifest(), folder.path.resolve().name
+    title = f"Credit: {manifest['algo']} on {manifest['env']}"
+    report = folder.path / "report.html"
+    back = f'<a href="{page.text(page.way(report, at))}">{page.text(name)}</a>' if report.exists() else page.text(name)
+    parts = [f"<header><h1>{page.text(title)}</h1><p class='soft'>{back}, seed {manifest['seed']}</p></header>"]
+    parts.append(page.table(*credit_units.summary(list(books))))
     for made in books:
         columns, rows = credit_units.rows(made, top)
         note = "" if made.balanced else f"<p class='soft'>{page.text(_why(made))}</p>"
         left = [i for i, name in enumerate(columns) if name not in ("attempts", "credit", "share")]
         parts.append(page.section(made.rule, note + page.table(columns, rows, left=left)))
-    return page.page(f"Credit: {title}", parts)
+    return page.page(title, parts)
 
 
 def _main(words: Sequence[str]) -> None:

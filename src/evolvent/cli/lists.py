@@ -1,4 +1,4 @@
-"""`evolvent list`: algorithms, environments, models, credit rules."""
+"""`evolvent list`: what to use for what you have; algorithms, environments, models, credit rules."""
 
 from __future__ import annotations
 
@@ -7,25 +7,32 @@ from typing import Annotated, Any
 
 import tyro
 
-from evolvent import catalogue
-from evolvent.core.errors import BadInput, closest
+from evolvent import catalogue, start
+from evolvent.core.errors import BadInput, closest, install
 from evolvent.evaluate.live import Live
 
 _Tables = tuple[list[str], dict[str, list[list[object]]], list[str]]
 """Columns, rows by the title of their table, and what installed packages bring that does not load."""
 
 
-def list_what(what: Annotated[str, tyro.conf.Positional] = "all", *, plain: bool = False) -> None:
-    """List algorithms, environments, models and credit rules.
+def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bool = False) -> None:
+    """What to use for what you have; or all algorithms, environments, models or credit rules.
 
     Args:
-        what: algos, envs, models, credit, or all.
+        what: start, algos, envs, models, credit, or all of the last four.
         plain: plain text output even on a terminal.
     """
     kinds = ("algos", "envs", "models", "credit")
-    if what not in (*kinds, "all"):
-        raise BadInput("nothing of that name", got=what, expected=closest(what, kinds), where="evolvent list")
+    if what not in ("start", *kinds, "all"):
+        known = ("start", *kinds, "all")
+        raise BadInput("nothing of that name", got=what, expected=closest(what, known), where="evolvent list")
     with Live(plain=True if plain else None) as live:
+        if what == "start":
+            for choice in start.CHOICES:
+                live.note(start.told(choice))
+            live.note("\nAll there is, a line each: evolvent list algos | envs | models | credit")
+            live.note(f"An extra is installed with: {install('EXTRA')}")
+            return
         for kind in kinds if what == "all" else (what,):
             columns, tables, wrong = _LISTS[kind]()
             for title, rows in tables.items():

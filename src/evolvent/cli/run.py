@@ -33,11 +33,13 @@ def main(words: list[str]) -> None:
             say("\n".join([f"\n{title}", *(f"  {entry.name:16} {entry.summary}" for entry in group)]))
         sys.exit(0 if words and words[0] in ("-h", "--help") else 2)
     name, *rest = words
+    kind = catalogue.settings_of(name)
     if {"-h", "--help"} & set(rest):
-        kind = catalogue.settings_of(name)
         _parse(kind, name, rest, kind())
+    running.check_env(kind, _given("--env", rest) or "")  # before what the system runs with is imported
     found = catalogue.system(name)
-    stored = running.stored_config(found, _resumed(rest))
+    resumed = _given("--resume", rest)
+    stored = running.stored_config(found, None if resumed is None else Path(resumed))
     options, config = _parse(found.Config, name, rest, found.settings() if stored is None else stored)
     with Live(plain=True if options.plain else None) as live:
         running.start(found, config, options, shlex.join(["evolvent", "run", *words]), live)
@@ -61,12 +63,12 @@ def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[R
     return parsed.run, parsed.config
 
 
-def _resumed(words: Sequence[str]) -> Path | None:
-    """The folder named by --resume."""
+def _given(flag: str, words: Sequence[str]) -> str | None:
+    """The value of a flag."""
     for i, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if flag == "--resume" and (equals or i + 1 < len(words)):
-            return Path(value if equals else words[i + 1])
+        name, equals, value = word.partition("=")
+        if name == flag and (equals or i + 1 < len(words)):
+            return value if equals else words[i + 1]
     return None
 
 

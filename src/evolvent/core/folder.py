@@ -65,6 +65,7 @@ class RunFolder:
         seed: int,
         command: str | Sequence[str],
         kind: str = "",
+        paper: str = "",
     ) -> RunFolder:
         """Make a new run folder and write its ``config.json``.
 
@@ -76,6 +77,7 @@ class RunFolder:
             seed: root of the seed tree.
             command: the command line, as text or as its words.
             kind: of run: language, team, memory, or one of your own; ``""`` = as its lines say.
+            paper: of the algorithm, e.g. arXiv 2601.03192.
 
         Raises:
             BadInput: the folder holds something already.
@@ -95,6 +97,7 @@ class RunFolder:
             "schema": SCHEMA,
             **({"kind": kind} if kind else {}),
             "algo": algo,
+            **({"paper": paper} if paper else {}),
             "env": env,
             "seed": seed,
             "config": shorten_home(dict(config)),

@@ -91,6 +91,20 @@ def find(spec: str, where: str) -> Found:
     return _found(attribute, make, module, options, getattr(module, "__file__", None) or name)
 
 
+def check(spec: str, kind: str, where: str) -> None:
+    """Refuse what ``load`` or ``load_team`` would refuse by its name and options, without making anything.
+
+    Args:
+        spec: as for ``load``.
+        kind: ``TASKS``, ``TEAM``, or "" for any.
+        where: named in the error.
+
+    Raises:
+        BadInput: no such environment, variant or option, or one of another kind.
+    """
+    (_of_kind(spec, kind, where) if kind else find(spec, where)).given(where)
+
+
 def load(spec: str) -> Env:
     """Make an environment of tasks from ``"name"`` or ``"name:VARIANT,key=value,key=value"``.
 

@@ -23,14 +23,18 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import compare_team, series
 from evolvent.evaluate.learning import Learning, learning
 from evolvent.evaluate.live import Live, interval
-from evolvent.evaluate.pages.page import cards, page, section, table, text
+from evolvent.evaluate.pages.page import cards, page, section, table, text, way
+from evolvent.evaluate.pages.report_parts import verdict_block
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from evolvent.evaluate.series import Paired, Row
+from evolvent.evaluate.verdict import Against, Verdict, by_interval, by_pairs, difference, sentence_of
 from evolvent.formulas.statistics import (
     clustered_bootstrap,
+    difference_interval,
     iqm,
     probability_of_improvement,
     stratified_bootstrap,
+    student_interval,
     wilson,
 )
 
@@ -52,6 +56,7 @@ class Arm:
     higher_is_better: bool
     rows: tuple[Row, ...]
     learned: tuple[Learning, ...] = ()
+    folders: tuple[Path, ...] = ()
 
     def final(self) -> list[Row]:
         """The outcomes that the score speaks about: held-out tasks after learning, or the last pass of the stream."""
@@ -72,6 +77,7 @@ class Standing:
     interval_over: str
     better: tuple[float, float, float] | None
     paired: Paired | None
+    against: Against | None = None
 
 
 def load(folders: Sequence[Path], note: Callable[[str], None] = lambda said: None) -> list[Arm]:
@@ -99,22 +105,61 @@ def load(folders: Sequence[Path], note: Callable[[str], None] = lambda said: Non
 def compare(arms: Sequence[Arm]) -> list[Standing]:
     """Numbers for every arm; comparisons are with the first arm on its environment."""
     out: list[Standing] = []
+    several_envs = len({arm.env for arm in arms}) > 1
     for arm in arms:
         reference = next(other for other in arms if other.env == arm.env)
         ci95, over = compare_team.interval_of(arm) if arm.learned else _interval(arm)
-        better = test = None
+        better = test = against = None
         if arm is not reference:
             sign = 1.0 if arm.higher_is_better else -1.0
             if len(arm.scores) > 1 and len(reference.scores) > 1:  # of a single run it says nothing
                 better = probability_of_improvement(sign * np.array(arm.scores), sign * np.array(reference.scores))
             several = len(set(arm.seeds) & set(reference.seeds)) > 1
             test = series.paired(arm.final(), reference.final(), cluster="run" if several else "task")
-        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test))
+            name = f"{arm.name} on {arm.env}" if several_envs else arm.name
+            against = (
+                by_pairs(reference.name, test, name)
+                if test and arm.higher_is_better
+                else _by_scores(arm, reference, name)
+            )
+        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test, against))
     return out
 
 
+def verdict(standings: Sequence[Standing]) -> Verdict:
+    """Each arm against the reference, in words."""
+    found = tuple(s.against for s in standings if s.against is not None)
+    if not found:
+        return Verdict("")
+    fewest = min(len(s.arm.seeds) for s in standings)
+    note = "One seed of some: another one may come out otherwise." if fewest == 1 else ""
+    return Verdict(" ".join(sentence_of([one]) for one in found), note, found)
+
+
+def _by_scores(arm: Arm, reference: Arm, name: str) -> Against:
+    """By the scores of the seeds that both have; otherwise by two intervals: over seeds, of one seed over attempts."""
+    own, other = (dict(zip(one.seeds, one.scores, strict=True)) for one in (arm, reference))
+    gains = [own[seed] - other[seed] for seed in own if seed in other]
+    if len(gains) > 1:
+        ends = fmean(gains), *student_interval(gains)
+    else:
+        ends = difference_interval(fmean(arm.scores), _over(arm), fmean(reference.scores), _over(reference))
+    numbers = difference(ends) if not math.isnan(ends[1]) else "no interval of the difference"
+    numbers += "" if arm.higher_is_better else " (lower is better)"
+    return by_interval(reference.name, ends, numbers, higher=arm.higher_is_better, subject=name)
+
+
+def _over(arm: Arm) -> tuple[float, float]:
+    if len(arm.scores) > 1:
+        return student_interval(arm.scores)
+    return compare_team.interval_of(arm)[0] if arm.learned else (math.nan, math.nan)
+
+
 def show(standings: Sequence[Standing], live: Live) -> None:
-    """Print the table and what it rests on."""
+    """Print the verdict, the table and what it rests on."""
+    said = verdict(standings)
+    if said.sentence:
+        live.note("\n".join([f"\n{said.sentence} {said.note}", *(f"  {line}" for line in said.lines())]))
     for group in _tables(standings):
         live.table(f"{group[0].arm.score_name} on {group[0].arm.env}", *_table(group))
     for line in _notes(standings):
@@ -125,10 +170,9 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     """The same as a self-contained page with curves."""
     arms = [standing.arm for standing in standings]
     rates = all(0.0 <= score <= 1.0 for arm in arms for score in arm.scores) and not any(arm.learned for arm in arms)
-    colours = (0, 2, 3, 4, 5, 1) if any(arm.learned for arm in arms) else tuple(range(6))  # of teams, chance is grey
-    style = {arm.name: colours[i % 6] for i, arm in enumerate(arms)}
-    lines = [line for arm in arms if (line := _curve(arm, style[arm.name])) is not None]
-    ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x})]
+    style = {arm.name: (0, 2, 3, 4, 5, 1)[i % 6] for i, arm in enumerate(arms)}  # the control is grey
+    lines = [*_control(arms), *(line for arm in arms if (line := _curve(arm, style[arm.name])) is not None)]
+    ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines if line.mark != "level" for x in line.x})]
     rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=style[s.arm.name]) for s in standings]
     shown = [(f"{arms[0].score_name}, interquartile mean", bars(rows, rates=rates))]
     if len(ticks) > 1:
@@ -144,13 +188,26 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
             whose = "Return" if compare_team.few_evaluations(members) else "Return of greedy attempts"
             shown.insert(i, (f"{whose} while learning, {group[0].arm.env}", picture))
     notes = "".join(f"<p class='small soft'>{text(line)}</p>" for line in _notes(standings))
+    said = verdict(standings)
+    top = verdict_block(said) if said.sentence else ""
     body = [
-        f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1></header>",
+        f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1>{top}</header>",
         cards(shown),
         section("Comparison", tables + notes),
+        section("The runs", _links(arms, path.parent)),
     ]
     write_atomic(path, page("Comparison of runs", body))
     return path
+
+
+def _links(arms: Sequence[Arm], at: Path) -> str:
+    """The reports of all runs that have one, as seen from the folder ``at``."""
+    lines: list[str] = []
+    for arm in arms:
+        reports = [(seed, place / "report.html") for seed, place in zip(arm.seeds, arm.folders, strict=False)]
+        ways = [f'<a href="{text(way(report, at))}">seed {seed}</a>' for seed, report in reports if report.exists()]
+        lines += [f'<p class="links small">{text(arm.name)}: {" ".join(ways)}</p>'] if ways else []
+    return "".join(lines)
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -204,6 +261,7 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
         bool(scores[0].get("higher_is_better", True)),
         tuple(series.valid(rows)),
         tuple(learning(run.read_metrics(), run.kind) for run in runs if run.kind != "memory"),
+        tuple(run.path for run in runs),
     )
 
 
@@ -234,6 +292,13 @@ def _two_stage(rates: np.ndarray, counts: np.ndarray, n: int = 4000) -> tuple[fl
     drawn = rng.integers(0, len(rates), (n, len(rates)))
     lo, hi = np.percentile(iqm(rng.binomial(counts[drawn], rates[drawn]) / counts[drawn], axis=1), [2.5, 97.5])
     return float(lo), float(hi)
+
+
+def _control(arms: Sequence[Arm]) -> list[Curve]:
+    """What acting without memory comes to on the tasks of the stream, as a level."""
+    rows = [row for arm in arms for row in series.phases(arm.rows).get("control", [])]
+    rate = series.rate("without memory", rows)
+    return [] if rate is None else [Curve(rate.name, [0.0], [rate.value], [rate.lo], [rate.hi], 1, "level")]
 
 
 def _curve(arm: Arm, style: int) -> Curve | None:
@@ -299,5 +364,5 @@ def _notes(standings: Iterable[Standing]) -> list[str]:
     if any(1 < len(s.arm.seeds) < _FEW_SEEDS for s in standings):
         out.append(f"Fewer than {_FEW_SEEDS} seeds: a bootstrap over so few is too narrow.")
     if any(s.paired and len(set(s.arm.seeds)) > 1 for s in standings):
-        out.append("McNemar counts each task of each seed as one pair; the difference is resampled by whole seeds.")
+        out.append("McNemar counts each task of each seed as one pair; the interval of the difference is over seeds.")
     return out

@@ -5,7 +5,7 @@ Teams count environment steps, language models attempts; everything else is name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +165,20 @@ def success_interval(row: Row) -> tuple[float, float] | None:
         return None
     tasks = row.get("tasks") or n
     return wilson(round(share * n) * tasks / n, tasks)
+
+
+def is_success(row: Mapping[str, Any]) -> bool:
+    """Whether the return of these attempts is nothing but their success rate."""
+    share = row.get("success_mean")
+    return share is not None and row.get("value") is not None and abs(share - row["value"]) < 1e-9
+
+
+def success_level(row: Row | None, label: str, style: int = 1) -> list[Curve]:
+    """The success of a baseline as a dashed line; nothing where it is not known."""
+    if row is None or row.get("success_mean") is None:
+        return []
+    lo, hi = success_interval(row) or (None, None)
+    return [Curve(label, [0.0], [float(row["success_mean"])], [lo], [hi], style, "level")]
 
 
 def chance_level(row: Row | None, label: str = "random actions", style: int = 1) -> list[Curve]:

@@ -12,8 +12,10 @@ from evolvent.evaluate.learning import (
     column,
     evaluated,
     evaluated_success,
+    is_success,
     seconds,
     success_interval,
+    success_level,
     training,
 )
 from evolvent.evaluate.live import interval, judged_on, percent
@@ -28,7 +30,10 @@ IDLE = "no action"
 _MOST_ROWS = 12
 
 
-def score(summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled: str, chance: str) -> list[str]:
+def score(
+    summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled: str, chance: str,
+    before: Mapping[str, Any] | None = None,
+) -> list[str]:  # fmt: skip
     """The score in large figures, beside it the return with sampled actions and those of the baselines.
 
     Args:
@@ -37,19 +42,19 @@ def score(summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled:
         judged_as: name of the last evaluation of a run that has not ended.
         sampled: name of the return of sampled actions.
         chance: name of the return of random actions.
+        before: the same attempts before anything was learned, where they were made.
     """
     score = summary.get("score")
     if not score and run.evaluations:
         last = run.evaluations[-1]
         score = {**last, "name": f"{judged_as}, after {last['step']:,} {run.unit.removeprefix('environment ')}"}
-    shown = [figure(score, rates=False)] if score and score.get("value") is not None else []
-    if (summary.get("sampled") or {}).get("value") is not None:
-        shown.append(figure({**summary["sampled"], "name": sampled}, rates=False, minor=True))
-    if run.chance and run.chance.get("value") is not None:
-        shown.append(figure({**run.chance, "name": chance}, rates=False, minor=True))
-    if run.idle:
-        shown.append(figure({**run.idle, "name": f"return, {IDLE}"}, rates=False, minor=True))
-    return shown
+    named = [(score, None), (before, "before learning"), (summary.get("sampled"), sampled), (run.chance, chance)]
+    named.append((run.idle, f"return, {IDLE}"))
+    rows = [{**row, "name": name or row["name"]} for row, name in named if row and row.get("value") is not None]
+    rates = bool(rows) and all(is_success({**(summary.get("greedy") or {}), **row}) for row in rows)
+    if rates:  # the return is the success rate
+        rows = [{**row, "ci95": success_interval(row) or row.get("ci95")} for row in rows]
+    return [figure(row, rates=rates, minor=i > 0) for i, row in enumerate(rows)]
 
 
 def pictures(run: Learning, *, trained: str, judged_as: str, chance: str) -> str:
@@ -62,7 +67,8 @@ def pictures(run: Learning, *, trained: str, judged_as: str, chance: str) -> str
     picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="return", rates=False)
     shown = [("Return of an attempt", picture)]
     if "success_mean" in run.env_metrics():
-        lines = [*training(run, "success_mean", trained, 2), evaluated_success(run, judged_as, 0)]
+        lines = [*training(run, "success_mean", trained, 2), *success_level(run.chance, chance)]
+        lines += [*success_level(run.idle, IDLE, 3), evaluated_success(run, judged_as, 0)]
         picture = curves(lines, ticks=ticks, x_label=run.unit, y_label="success")
         shown.append(("Success", picture))
     return cards(shown)

@@ -219,7 +219,19 @@ def interval(value: float | None, ci95: Sequence[float | None] | None, *, rate: 
     ends = [end for end in ci95 or () if end is not None and not math.isnan(end)]
     if rate:
         return percent(value) + (f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if len(ends) == 2 else "")
-    return f"{value:.4g}" + (f" [{ends[0]:.4g}, {ends[1]:.4g}]" if len(ends) == 2 else "")
+    width = ends[1] - ends[0] if len(ends) == 2 else None
+    said = [number(end, width) for end in (value, *ends)]
+    return said[0] + (f" [{said[1]}, {said[2]}]" if len(ends) == 2 else "")
+
+
+def number(value: float | None, width: float | None = None) -> str:
+    """A number with the digits that mean something: two figures of its interval's ``width``, without one three."""
+    if value is None or math.isnan(value):
+        return "–"
+    if not width:
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    digits = max(0, 1 - math.floor(math.log10(width)))
+    return f"{round(value, digits) + 0.0:,.{digits}f}"
 
 
 def duration(seconds: float) -> str:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, interval, judged_on, percent
+from evolvent.evaluate.verdict import of_run
 
 
 def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
     """Show the result of a run and write its report."""
     report = page(path)
+    opened = RunFolder.open(path)
+    verdict = of_run(opened.manifest(), summary, opened.read_metrics(), path)
+    live.note(f"\n{verdict.sentence} {verdict.note}")
+    for line in verdict.lines():
+        live.note(f"  {line}")
+    if verdict.advice:
+        live.note(f"  next: {verdict.advice}" + (f"\n        {verdict.command}" if verdict.command else ""))
     phases = summary.get("phases") or []
     passes = [{"name": f"stream, pass {p['pass']}", **p} for p in summary.get("passes") or []]
     if phases:

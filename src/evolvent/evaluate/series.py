@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, TypeVar
 
-from evolvent.formulas.statistics import mcnemar, paired_bootstrap, wilson
+from evolvent.formulas.statistics import mcnemar, paired_rates_interval, student_interval, wilson
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -98,7 +99,8 @@ def paired(a: Iterable[Row], b: Iterable[Row], *, cluster: str = "task") -> Pair
     Args:
         a: lines with ``task`` and ``success``.
         b: the lines to compare with.
-        cluster: the field whose values are resampled whole ("task", or "run" over several seeds).
+        cluster: the field whose values are independent ("task", or "run" over several seeds): where several pairs
+            share one, the interval is at least as wide as Student's t over the means of each.
 
     Returns:
         ``None`` where they share no task.
@@ -113,8 +115,11 @@ def paired(a: Iterable[Row], b: Iterable[Row], *, cluster: str = "task") -> Pair
         return None
     x = [int(left[name]["success"]) for name in common]
     y = [int(right[name]["success"]) for name in common]
-    clusters = [left[name].get(cluster) for name in common]
-    difference, lo, hi = paired_bootstrap(x, y, clusters=clusters)
+    difference, lo, hi = paired_rates_interval(x, y)
+    groups = by_key(zip(common, x, y, strict=True), lambda pair: left[pair[0]].get(cluster))
+    if 1 < len(groups) < len(common):
+        ends = student_interval([fmean(p - q for _, p, q in members) for members in groups.values()])
+        lo, hi = max(-1.0, min(lo, ends[0])), min(1.0, max(hi, ends[1]))
     only_a = sum(p > q for p, q in zip(x, y, strict=True))
     only_b = sum(p < q for p, q in zip(x, y, strict=True))
     return Paired(len(common), only_a, only_b, difference, lo, hi, mcnemar(x, y))

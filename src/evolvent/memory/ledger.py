@@ -145,6 +145,9 @@ def _shares(used: Sequence[str], bodies: Mapping[str, str], action: str) -> dict
 # ---------------------------------------------------------------------------------------------------- as it was settled
 def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
     """Credit of the memories shown in episodes as their receipts were settled; not scored where none was."""
+    for other in (each for each in episodes if not isinstance(each, Episode)):
+        do = "explain(id) tells what one memory earned"
+        raise BadInput("this is not an Episode", got=other, expected="recorded episodes", where="credit", do=do)
     numbers = {
         parse_id(use.receipt, "r", "receipt", f"credit, episode {episode.id}")
         for episode in episodes

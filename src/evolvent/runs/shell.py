@@ -77,6 +77,12 @@ class Shell:
         """Share of the run that is over, 0..1."""
         return 1.0 if self.update >= self.total else min(1.0, max(self.update / self.total, self.spent()))
 
+    @property
+    def left(self) -> float:
+        """Seconds to the end, as it went so far in this process."""
+        before, since = self._begun
+        return (time.monotonic() - since) * (1.0 - self.done) / max(self.done - before, 1e-9)
+
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do, 0-based; after each it evaluates and saves where it is time.
 
@@ -141,12 +147,11 @@ class Shell:
 
     def tell(self, facts: Sequence[str]) -> None:
         """Say how far the run is, not too often; ``facts`` are about this update, the most important first."""
-        done, now, (before, since) = self.done, time.monotonic(), self._begun
+        done, now = self.done, time.monotonic()
         if now - self._told < (_PLAIN_S if self.live.plain else _LIVE_S) and done < 1.0:
             return
         self._told = now
-        left = (now - since) * (1.0 - done) / max(done - before, 1e-9)
-        ahead = [f"{duration(left)} left"] if done < 1.0 else []
+        ahead = [f"{duration(self.left)} left"] if done < 1.0 else []
         self.live.progress(done, [f"{self.unit} {self.update}/{self.total}", *facts[:1], *ahead, *facts[1:]])
 
     def judged(self, step: int) -> dict[str, Any]:

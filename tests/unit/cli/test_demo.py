@@ -8,6 +8,7 @@ from evolvent.cli import main
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.running import Result
+from evolvent.runs.shell import Shell
 from evolvent.testing.env import check_env
 
 ANSWERS = "evolvent.demo:answer"
@@ -46,6 +47,12 @@ def test_nothing_before_everything_after(shown, capsys):
 def test_every_other_command_reads_its_folder(shown, capsys, words, said):
     main([word.format(shown) for word in words])
     assert said in capsys.readouterr().out
+
+
+def test_a_long_run_says_how_long_it_will_take(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Shell, "left", property(lambda shell: 600.0))
+    main(["demo", "--out", str(tmp_path / "run"), "--no-open", "--plain"])
+    assert "task 1/20 · 10 min left" in capsys.readouterr().out
 
 
 def test_without_the_memory_nothing_is_learned(tmp_path):

@@ -153,7 +153,14 @@ def test_the_page_shows_what_it_is_given_as_text_only(memory):
     page = render(story(memory))
     assert "<script" not in page and "<b>web" not in page and "<i>reason" not in page and "\x1b" not in page
     assert not re.search(r"https?://|url\(", page.split("</style>")[1])
-    for part in ("Value over time", "What was shown when", "Provenance", "Who is to thank", "Growth", "Acts"):
+    for part in (
+        "Value over time",
+        "What was shown when",
+        "Provenance",
+        "Where the credit comes from",
+        "Growth",
+        "Acts",
+    ):
         assert f"<h2>{part}</h2>" in page
     assert page.count('class="bad-ring"') == 2  # in the key, and around the child
     assert "void" in page and page.count("ancestor, reward") >= 1

@@ -67,3 +67,14 @@ def test_the_pictures_of_credit_are_those_of_the_kept_attempts():
     book = module.read(module.KEPT)
     assert module.PICTURE.read_text("utf-8") == module.draw(book), "run benchmarks/credit_picture.py"
     assert module.ONE.read_text("utf-8") == module.draw(book, 1), "run benchmarks/credit_picture.py"
+
+
+def test_the_page_of_what_to_use_and_its_minutes_are_those_of_the_result_files():
+    from evolvent.start import CHOICES
+
+    module = importlib.import_module("start_page")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/start_page.py"
+    for choice in CHOICES:
+        if choice.kind in ("memory", "language", "team"):
+            said = int(choice.minutes.split()[0]) / module.minutes(choice.kind)
+            assert 2 / 3 < said < 3 / 2, f"src/evolvent/start.py: {choice}"

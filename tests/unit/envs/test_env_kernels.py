@@ -10,8 +10,9 @@ from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.envs.text import kernels_build, kernels_run
 from evolvent.envs.text.kernels import Bench, Verdict
+from evolvent.envs.text.kernels_operator import Operator
 from evolvent.envs.text.kernels_run import Speed
-from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT, Operator
+from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT
 from evolvent.sandbox import NoSandbox
 from evolvent.testing.env import check_env
 
@@ -254,7 +255,7 @@ def test_a_turn_tells_gate_words_and_ratio():
 
 OWN = """
 import numpy as np
-from evolvent.envs.text.kernels_tasks import Operator
+from evolvent.envs.text.kernels_operator import Operator
 
 def cube(x, n):
     return x**3

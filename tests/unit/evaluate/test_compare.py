@@ -1,4 +1,5 @@
 """Comparison: what forms an arm, intervals that do not pretend, paired tests on the same tasks."""
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
 
 import io
 import json
@@ -8,7 +9,7 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.compare import Arm, compare, load, show, write_html
+from evolvent.evaluate.compare import Arm, compare, load, show, verdict, write_html
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import mcnemar
 from sample_run import sample_run
@@ -131,6 +132,48 @@ def test_lower_is_better_turns_the_probability_round():
     assert compare([high, low])[1].better[0] == 1.0
 
 
+def test_the_page_leads_to_the_reports(tmp_path):
+    for algo in ("rag", "memlift"):
+        path = sample_run(tmp_path / "my runs" / algo, algo=algo, tasks=4)
+    (path / "report.html").write_text("")
+    html = write_html(compare(load([tmp_path / "my runs"])), tmp_path / "c.html").read_text()
+    assert '<a href="my%20runs/memlift/report.html">seed 0</a>' in html and html.count("report.html") == 1
+
+
+def _said(*arms):
+    standings = compare(arms)
+    return standings[1].against, verdict(standings)
+
+
+def test_the_verdict_is_against_the_first_arm():
+    one, said = _said(_arm([[1, 0] * 6 + [0] * 12] * 3, "rag"), _arm([[1, 1] * 6 + [1] * 6 + [0] * 6] * 3, "memlift"))
+    assert one.state == "better" and said.sentence == "memlift: better than rag."
+    assert said.lines()[0].startswith("memlift against rag: +50 points [") and not said.note
+    one, _ = _said(_arm([[1, 1] * 12] * 2, "rag"), _arm([[1, 1] * 12] * 2, "memlift"))
+    assert one.state == "same" and "+0 points [-7, +7]" in one.numbers, "perfect twice is no certainty"
+
+
+def test_one_seed_says_so_and_too_few_tasks_say_nothing():
+    one, said = _said(_arm([[0] * 24], "a"), _arm([[1] * 24], "b"))
+    assert one.state == "better" and said.note.startswith("One seed")
+    assert _said(_arm([[0] * 4], "a"), _arm([[1] * 4], "b"))[0].state == "unknown"
+    assert verdict(compare([_arm([[0, 1]])])).sentence == ""
+
+
+def _scored(scores, name, higher=True):
+    return Arm(name, "e", tuple(range(len(scores))), tuple(scores), "return", higher, ())
+
+
+def test_scores_of_the_same_seeds_are_paired():
+    noisy = [10.0, 20.0, 30.0, 40.0]
+    one, _ = _said(_scored(noisy, "a"), _scored([x + 1 + i / 10 for i, x in enumerate(noisy)], "b"))
+    assert one.state == "better" and one.numbers.startswith("a difference of +1.1")
+    loss, _ = _said(_scored(noisy, "a", False), _scored([x + 1 + i / 10 for i, x in enumerate(noisy)], "b", False))
+    assert loss.state == "worse" and "lower is better" in loss.numbers
+    assert _said(_scored([1.0, 3.0], "a"), _scored([3.0, 3.5], "b"))[0].state == "same", "two seeds are few"
+    assert _said(_scored([1.0], "a"), _scored([9.0], "b"))[0].state == "unknown"
+
+
 def test_two_single_runs_have_no_probability_of_improvement():
     _, standing = compare([_arm([[0, 1, 0]], "a"), _arm([[1, 1, 1]], "b")])
     assert standing.better is None and standing.paired.n == 3
@@ -157,6 +200,12 @@ def test_table_and_page_say_the_same(folders, tmp_path):
     out = io.StringIO()
     show(standings, Live(True, stream=out))
     html = write_html(standings, tmp_path / "c.html").read_text()
-    for text in ("P(better)", "Fewer than 5 seeds", "whole seeds"):
+    for text in (
+        "memlift: better than rag.",
+        "memlift against rag: +",
+        "P(better)",
+        "Fewer than 5 seeds",
+        "over seeds",
+    ):
         assert text in out.getvalue() and text in html
     assert html.count("<svg") == 2 and "<script" not in html

@@ -92,6 +92,12 @@ def test_cells(value, said):
 def test_intervals_in_words():
     assert interval(0.71, (0.51, 0.85)) == "71 % [51, 85]"
     assert interval(0.71, None) == "71 %" and interval(0.71, (math.nan, math.nan)) == "71 %"
-    assert interval(12.5, (10, 15), rate=False) == "12.5 [10, 15]"
+    assert interval(12.5, (10, 15), rate=False) == "12.5 [10.0, 15.0]"
+    assert interval(0.093751, (0.0412, 0.1723), rate=False) == "0.09 [0.04, 0.17]"
+    assert (
+        interval(-0.001, (-12.0, 11.0), rate=False) == "0 [-12, 11]"
+        and interval(0.093751, None, rate=False) == "0.0938"
+    )
+    assert interval(12345.6, (11000.0, 13000.0), rate=False) == "12,346 [11,000, 13,000]"
     assert interval(None, None) == "–"
     assert one_line("a\t\n b\x00c") == "a b c"

@@ -1,4 +1,5 @@
 """The report: built from the folder's files alone, complete, self-contained, and no text in it is ever code."""
+# pyright: reportOptionalMemberAccess=false
 
 import json
 import re
@@ -22,13 +23,14 @@ class Page(HTMLParser):
 
     def __init__(self, html):
         super().__init__()
-        self.tags, self.links, self.open, self.text = [], [], [], []
+        self.tags, self.links, self.ways, self.open, self.text = [], [], [], [], []
         self.feed(html)
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href", "srcset", "data")]
+        self.links += [value for name, value in attrs if name in ("src", "srcset", "data")]
+        self.ways += [value for name, value in attrs if name == "href"]
         assert not [name for name, _ in attrs if name.startswith("on")]
         if tag not in VOID:
             self.open.append(tag)
@@ -55,6 +57,7 @@ def page(tmp_path_factory):
 
 def test_nothing_is_fetched_and_nothing_runs(page):
     assert "script" not in page.tags and "link" not in page.tags and not page.links
+    assert set(page.ways) >= {"config.json", "metrics.jsonl", "../"}
 
 
 def test_every_part_is_there(page):
@@ -62,7 +65,7 @@ def test_every_part_is_there(page):
         "memlift on analyst", "qwen2.5-coder-1.5b", "held-out success after learning", "95 % interval",
         "exact McNemar p", "Success while learning", "Phases", "Passes over the tasks", "The most valuable memories",
         "right in 13 of 14 attempts", "The least valuable memories", "lift -0.31", "Health of the memory",
-        "updates per item", "Every task", "shown: m1, m11", "left out on purpose: m30", "SELECT COUNT(*)",
+        "outcomes a memory", "Every task", "shown: m1, m11", "left out on purpose: m30", "SELECT COUNT(*)",
         "Every field", "evolvent run memlift --seed 0",
     ):  # fmt: skip
         assert part in page.words, part

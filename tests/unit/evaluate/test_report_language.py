@@ -1,4 +1,5 @@
 """Reports and comparisons of runs that train a language model: they count attempts, and say what the folder says."""
+# pyright: reportGeneralTypeIssues=false
 
 import io
 import json
@@ -11,7 +12,7 @@ from evolvent.core.folder import RunFolder, kind_of
 from evolvent.evaluate import compare_team
 from evolvent.evaluate.compare import compare, load, write_html
 from evolvent.evaluate.learning import learning, success_interval
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.outcome import tell
 from evolvent.evaluate.pages import report_language
 from evolvent.evaluate.pages.report import write_report
@@ -45,11 +46,15 @@ def test_every_part_is_there(folder):
     assert "environment steps" not in page.words and not page.links
 
 
+def _short(row):
+    return interval(row["value"], row["ci95"], rate=False).partition(" ")[0]
+
+
 def test_the_numbers_are_those_of_the_folder(folder):
     rows, words = RunFolder.open(folder).read_metrics(), Page(html(folder)).words
     judged = [row for row in rows if row.get("phase") == "eval"]
-    assert f"{judged[-1]['value']:.4g} held-out return, greedy" in words
-    assert f"{judged[0]['value']:.4g} before learning, 95 % interval" in words
+    assert f"{_short(judged[-1])} held-out return, greedy" in words
+    assert f"{_short(judged[0])} before learning, 95 % interval" in words
     lo, hi = success_interval(judged[0])
     before = f"{100 * judged[0]['success_mean']:.0f} % [{100 * lo:.0f}, {100 * hi:.0f}] before learning"
     assert f"Held-out tasks solved: {before}" in words
@@ -139,7 +144,7 @@ def test_the_table_at_the_end_says_before_after_sampled_and_random(make, tmp_pat
     names = [re.split(r"\s{2,}", line)[0] for line in said if not line.startswith(" ")]
     language = make is sample_language_run
     assert names == (["greedy, before learning"] if language else []) + ["greedy", "actions sampled", "random actions"]
-    assert ("success" in out.getvalue()) is language and f"{summary['greedy']['value']:.4g} [" in out.getvalue()
+    assert ("success" in out.getvalue()) is language and f"{_short(summary['greedy'])} [" in out.getvalue()
 
 
 def parts(page):

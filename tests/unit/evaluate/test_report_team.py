@@ -1,4 +1,5 @@
 """Reports and comparisons of team runs: complete, honest about what they average, and no text in them is code."""
+# pyright: reportOptionalOperand=false, reportOptionalSubscript=false, reportOperatorIssue=false
 
 import io
 import json
@@ -43,7 +44,7 @@ def test_every_part_is_there(tmp_path):
     ):  # fmt: skip
         assert part in page.words, part
     assert "success mean" not in page.words and "steps per s" not in page.words
-    assert page.links[0].startswith("data:image/png;base64,") and len(page.links) == 1
+    assert page.links[0].startswith("data:image/png;base64,") and len(page.links) == 1 and "../" in page.ways
     assert "script" not in page.tags
 
 
@@ -167,6 +168,10 @@ def test_a_png_holds_the_picture(smooth):
 
 def test_a_sheet_shows_every_frame_smaller_and_in_order():
     frames = [np.full((352, 176, 3), 20 * i, np.uint8) for i in range(6)]
+    assert not png.bright(png.encode(frames[0]))
+    white = np.full((40, 60, 3), 250, np.uint8)
+    white[:10, :, 1:] = np.arange(60, dtype=np.uint8)[None, :, None]
+    assert png.bright(png.encode(white)) and not png.bright(b"GIF89a" + bytes(40))
     sheet = png.sheet(frames, columns=4, side=176, gap=2)
     assert sheet.shape == (2 * 176 + 2, 4 * 88 + 3 * 2, 3)
     assert sheet[0, 0, 0] == 0 and sheet[0, 90, 0] == 20 and sheet[-1, 0, 0] == 80

@@ -150,3 +150,31 @@ def test_same_seed_same_interval():
     assert statistics.stratified_bootstrap([x], statistics.iqm, seed=5) == statistics.stratified_bootstrap(
         [x], statistics.iqm, seed=5
     )
+
+
+def _pairs(both, only_a, only_b, neither):
+    return [1] * (both + only_a) + [0] * (only_b + neither), [1] * both + [0] * only_a + [1] * only_b + [0] * neither
+
+
+def test_intervals_of_differences_against_newcombe():
+    """Newcombe 1998: 56/70 against 48/80, method 10 of the one paper; 36, 12, 2, 0 pairs, method 10 of the other."""
+    a, b = statistics.wilson(56, 70), statistics.wilson(48, 80)
+    assert np.round(statistics.difference_interval(56 / 70, a, 48 / 80, b), 4).tolist() == [0.2, 0.0524, 0.3339]
+    assert np.round(statistics.paired_rates_interval(*_pairs(36, 12, 2, 0)), 4).tolist() == [0.2, 0.0569, 0.3404]
+
+
+def test_pairs_that_all_agree_have_an_interval_with_a_width():
+    for outcome in ([0] * 8, [1] * 8):
+        gain, lo, hi = statistics.paired_rates_interval(outcome, outcome)
+        assert gain == 0 and -0.4 < lo < -0.2 and hi == -lo
+
+
+def test_coverage_of_the_interval_of_paired_rates():
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(400):
+        u = rng.random(24)
+        v = np.where(rng.random(24) < 0.5, u, rng.random(24))
+        _, lo, hi = statistics.paired_rates_interval((u < 0.7).astype(int), (v < 0.4).astype(int))
+        hits += lo <= 0.3 <= hi
+    assert 0.92 <= hits / 400 <= 0.99

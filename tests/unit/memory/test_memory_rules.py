@@ -131,7 +131,7 @@ def test_settings_that_json_cannot_hold_are_refused(own, tmp_path):
 
 def test_the_rules_of_memories_are_credit_rules():
     listed = {entry.name for entry in entries("credit") if entry.constants["LEVEL"] == "memory"}
-    assert listed == {"memrl", "memq", "memlift", "memory_omission"}
+    assert listed == {"memrl", "memq", "memlift", "evokernel", "memory_omission"}
     assert all(credit_rule(name).Config is type(preset(name)) for name in listed - {"memory_omission"})
     assert rule_of(preset("rag")).credit is None
 
@@ -150,6 +150,8 @@ def test_the_ledger_of_a_store_has_what_was_settled_there(tmp_path):
         assert memory.credit([episode]).values("memory").tolist() == [0.65 - 0.5]
         assert memory.credit([episode], "speed").get("memory", episode=0, unit=ids[0]) is None
         assert memory.credit([]).size("memory") == 0
+        with pytest.raises(BadInput, match="not an Episode"):
+            memory.credit(["m1"])  # type: ignore[list-item]
     with (
         Memory(tmp_path / "a.db", policy="memrl", scope="other") as memory,
         pytest.raises(BadInput, match="unknown receipt"),

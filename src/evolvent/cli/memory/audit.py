@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.cli.memory import duplicates
+from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
@@ -114,10 +115,15 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
-    """Tried memories by value, the extremes drawn to the middle where few outcomes speak for them."""
+    """Tried memories by value, the extremes drawn to the middle where few outcomes speak for them.
+
+    Least valuable are only those that had ``RANKED`` outcomes and stand below the middle of the rewards.
+    """
     middle = (bank.reward_range[0] + bank.reward_range[1]) / 2
     worth = f"({middle!r} + (v.q - {middle!r}) * v.n / (v.n + 2.0))"
     tried = "WHERE m.scope_id = ? AND m.status = 'active' AND v.n > 0"
+    if order == "ASC":
+        tried += f" AND v.n >= {RANKED} AND v.q < {middle!r}"
     return _told(bank, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
 
 

@@ -15,6 +15,7 @@ from evolvent.cli.memory.opening import Json, Scope, Where, open_memory, place
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.report_parts import health_words
 
 _TEXT_LIMIT = 60
 # what the audit names one by one, in this order
@@ -148,7 +149,7 @@ def verify(store: Where, *, embed: bool = False) -> None:
 def _tell(live: Live, data: Mapping[str, Any]) -> None:
     numbers = ("items", "coverage", "nonzero", "updates_per_item", "never_shown", "recalls", "test_recalls",
                "empty_recalls", "settled", "invalid_outcomes", "merged", "gate", "gate_top_fifth")  # fmt: skip
-    rows = [[name.replace("_", " "), data[name]] for name in numbers]
+    rows = [[health_words(name), data[name]] for name in numbers]
     rows += [[f"{status} memories", count] for status, count in data["by_status"].items() if status != "active"]
     rows.append(["unsettled receipts", data["unsettled"]["receipts"]])
     for name, found in (("same body, other key", "same_body"), ("near duplicates", "near")):

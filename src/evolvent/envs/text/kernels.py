@@ -26,8 +26,9 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv, check_request, known, playing
 from evolvent.envs.text.kernels_build import Refused, compiled, extract, find_compiler, trick
+from evolvent.envs.text.kernels_operator import Operator
 from evolvent.envs.text.kernels_run import GAIN, Speed, Wrong, check, measured, sets_for
-from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT, Operator
+from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT
 from evolvent.sandbox import Sandbox
 
 GATES = ("text", "hack", "compile", "correct", "")
@@ -134,9 +135,12 @@ class Kernels(TextEnv):
         self._bench: Bench | None = None
         self._turn: Turn | None = None
 
-    @property
-    def bench(self) -> Bench:
-        """Where programs are judged; made at first use."""
+    def start(self) -> Bench:
+        """Where programs are judged; made at first use.
+
+        Raises:
+            EnvError, NoSandbox: they cannot be judged here.
+        """
         if self._bench is None:
             self._bench = Bench(fast_math=self._fast_math)
         return self._bench
@@ -150,8 +154,7 @@ class Kernels(TextEnv):
             mark = f"#{again + 1}" if again else ""
             for name in draw.sample(names, len(names))[: n - len(tasks)]:
                 first = f"kernels/{name}"
-                operator = self.operators[name]
-                text = shown(operator) if self._variant == "write" else faster(operator, operator.source)
+                text = self.asked(name, "" if self._variant == "write" else self.operators[name].source)
                 tasks.append(Task(first + mark, text, name, split, repeats=first if mark else ""))
         return tasks
 
@@ -172,7 +175,7 @@ class Kernels(TextEnv):
         ``high``, ``us`` (microseconds a call), and as kinds of reward whether it compiles and is right.
         """
         playing(self._turn, "kernels")
-        found = self.bench.judge(self._operator, action, self._seed, timed=self._timed)
+        found = self.start().judge(self._operator, action, self._seed, timed=self._timed)
         speed, passed = found.speed, GATES.index(found.gate) if found.gate in GATES else 0
         ratio = 0.0 if speed is None else speed.ratio
         reward = float(found.correct) if not self._timed else ratio**2 / (1 + ratio**2)
@@ -190,6 +193,17 @@ class Kernels(TextEnv):
         )  # fmt: skip
         return self._turn
 
+    def asked(self, name: str, start: str = "") -> str:
+        """The text of a task: an operator, and a kernel to begin with."""
+        return faster(self.operators[name], start) if start else shown(self.operators[name])
+
+    @staticmethod
+    def advice(kind: str, key: str, body: str) -> str:
+        """A remembered thing as a part of a task: a program as an example, anything else as advice."""
+        if kind == "trace":
+            return f"A good kernel for another task ({key}):\n```c\n{body.strip()}\n```"
+        return f"{'A mistake to avoid' if kind == 'failure' else 'Advice'}: {body}"
+
     def close(self) -> None:
         """Close the sandboxes."""
         if self._bench is not None:
@@ -202,7 +216,7 @@ def make(variant: str = "write", *, own: str = "", timed: bool = True, fast_math
     Args:
         variant: "write" shows the operator in numpy, success is a right kernel; "faster" shows a naive kernel, too, and
             success is a right one that is at least 1.15 times as fast.
-        own: a Python file with ``OPERATORS``, a sequence of ``kernels_tasks.Operator``: they are trained on instead.
+        own: a Python file with ``OPERATORS``, a sequence of ``kernels_operator.Operator``: they are trained on instead.
         timed: false leaves the last gate out: reward 1 for a right kernel, and no measured number in it.
         fast_math: compile everything with -ffast-math, the naive kernel too: a control for what that alone brings.
 

@@ -1,4 +1,4 @@
-"""The operators of the world of kernels: a prototype in C, a reference in numpy, sizes, tolerance, a naive kernel in C.
+"""The operators of the world of kernels.
 
 References get arrays in double precision and are shown to whoever writes the kernel. All arrays are C-contiguous;
 outputs are allocated by the caller and hold no numbers before the call. Largest error: tol × max(1, |expected|).
@@ -6,123 +6,10 @@ outputs are allocated by the caller and hold no numbers before the call. Largest
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from evolvent.core.errors import BadInput
-
-Sizes = dict[str, int]
-Arrays = dict[str, np.ndarray]
-Draw = Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
-TYPES = {"float": np.float32, "int": np.int32, "unsigned char": np.uint8, "signed char": np.int8}
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One operator; ``shapes`` says by array its dimensions in terms of the sizes, which are the int arguments."""
-
-    name: str
-    words: str
-    args: str
-    """Of ``void kernel(…)``; what is not const is an output."""
-    reference: Callable[..., Any]
-    """Called with all inputs and sizes by name; returns the outputs."""
-    shapes: str
-    """``x: rows, cols; out: rows, cols``."""
-    sizes: Sizes
-    """The usual ones, at which it is timed."""
-    tol: float
-    naive: str
-    draws: Mapping[str, Draw] = field(default_factory=dict[str, Draw])
-    """How inputs are drawn that are not standard normal (float), any byte, or 1.7 (a single float)."""
-    hidden: Callable[[np.random.Generator], Sizes] | None = None
-    """Other sizes; default: each from 1 to 70."""
-
-    @property
-    def prototype(self) -> str:
-        """Its declaration."""
-        return f"void kernel({self.args})"
-
-    @property
-    def parameters(self) -> list[tuple[str, str, str]]:
-        """Name, type, and ``in``, ``out`` or ``value`` of each argument, in order."""
-        found = []
-        for text in self.args.split(","):
-            told = re.fullmatch(r"\s*(const )?([a-z ]+?)\s*(\*?)\s*(\w+)\s*", text)
-            if told is None or told[2] not in TYPES or not (told[3] or told[2] in ("int", "float")):
-                raise BadInput(
-                    "an argument that is none of those a kernel has", got=text.strip(), where=f"operator {self.name}",
-                    expected=f"int n, float a, or [const] TYPE* name with a TYPE of {', '.join(TYPES)}",
-                )  # fmt: skip
-            found.append((told[4], told[2], "value" if not told[3] else "in" if told[1] else "out"))
-        return found
-
-    def shape(self, array: str, sizes: Sizes) -> tuple[int, ...]:
-        """The dimensions of an array."""
-        told = dict(part.split(":") for part in self.shapes.split(";"))
-        text = {name.strip(): dims for name, dims in told.items()}[array]
-        return tuple(int(eval(dim, {}, dict(sizes))) for dim in text.split(","))
-
-    def other_sizes(self, rng: np.random.Generator) -> Sizes:
-        """Sizes that nobody is told."""
-        return self.hidden(rng) if self.hidden else {name: int(rng.integers(1, 71)) for name in self.sizes}
-
-    def inputs(self, rng: np.random.Generator, sizes: Sizes) -> Arrays:
-        """Fresh input arrays by name, in the types of the prototype."""
-        made: Arrays = {}
-        for name, kind, role in self.parameters:
-            if role == "in":
-                shape = self.shape(name, sizes)
-                value = self.draws[name](rng, shape, sizes) if name in self.draws else _any(rng, shape, kind)
-                made[name] = np.ascontiguousarray(value, TYPES[kind])
-        return made
-
-    def expected(self, inputs: Arrays, sizes: Sizes) -> list[np.ndarray]:
-        """The right outputs, in their order, in double precision where they are floats."""
-        wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
-        with np.errstate(over="ignore"):
-            found = self.reference(**wide, **{name: 1.7 for name, kind, role in self.parameters
-                                              if role == "value" and kind == "float"}, **sizes)  # fmt: skip
-        return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
-
-    @property
-    def numpy(self) -> str:
-        """The reference as text."""
-        return inspect.getsource(self.reference).strip().replace(f"def _{self.name}", f"def {self.name}")
-
-    @property
-    def source(self) -> str:
-        """The naive kernel as a file in C."""
-        return f"{self.prototype} {{\n    {self.naive}\n}}\n"
-
-
-def _any(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
-    if kind == "float":
-        return rng.standard_normal(shape, dtype=np.float32)
-    low, high = (0, 256) if kind == "unsigned char" else (-128, 128)
-    return rng.integers(low, high, shape)
-
-
-def _scaled(scale: float, offset: float = 0.0) -> Draw:
-    return lambda rng, shape, sizes: rng.standard_normal(shape) * scale + offset
-
-
-def _below(size: str) -> Draw:
-    return lambda rng, shape, sizes: rng.integers(0, sizes[size], shape)
-
-
-def _ties(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
-    return np.round(rng.standard_normal(shape) * 4) / 4
-
-
-def _row_ends(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
-    return np.concatenate([[0], np.sort(rng.integers(0, sizes["nnz"] + 1, sizes["rows"] - 1)), [sizes["nnz"]]])
+from evolvent.envs.text.kernels_operator import Operator, below, positive, row_ends, scaled, ties
 
 
 # ------------------------------------------------------------------------------------------------ references
@@ -268,38 +155,39 @@ ALL = (
     Operator("axpy", "out = a x + y", f"{_X}const float* y, float a, {_N}", _axpy, "x: n; y: n; out: n",
              {"n": 1 << 18}, 1e-6, "for (int i = 0; i < n; i++) out[i] = a * x[i] + y[i];"),
     Operator("dot", "dot product of two vectors", f"{_X}const float* y, {_N}", _dot, "x: n; y: n; out: 1",
-             {"n": 1 << 18}, 1e-3, "float s = 0; for (int i = 0; i < n; i++) s += x[i] * y[i]; out[0] = s;"),
+             {"n": 1 << 18}, 1e-3, "float s = 0; for (int i = 0; i < n; i++) s += x[i] * y[i]; out[0] = s;",
+             {"x": positive, "y": positive}),
     Operator("sum", "sum of a vector", f"{_X}{_N}", _sum, "x: n; out: 1", {"n": 1 << 18}, 1e-4,
              "double s = 0; for (int i = 0; i < n; i++) s += x[i]; out[0] = (float)s;",
-             {"x": lambda rng, shape, sizes: rng.random(shape)}),
+             {"x": positive}),
     Operator("argmax_rows", "index of the largest value of each row, the first of equals",
              f"{_X}int* out, int rows, int cols", _argmax_rows, "x: rows, cols; out: rows",
              {"rows": 256, "cols": 1000}, 0, "for (int r = 0; r < rows; r++) { int b = 0; for (int c = 1; c < cols; "
-             "c++) if (x[(long)r * cols + c] > x[(long)r * cols + b]) b = c; out[r] = b; }", {"x": _ties}),
+             "c++) if (x[(long)r * cols + c] > x[(long)r * cols + b]) b = c; out[r] = b; }", {"x": ties}),
     Operator("mean_var_rows", "mean and variance of each row", f"{_X}float* mean, float* var, int rows, int cols",
              _mean_var_rows, "x: rows, cols; mean: rows; var: rows", {"rows": 256, "cols": 1000}, 1e-3,
              f"{_EACH_ROW}double s = 0, q = 0; for (int c = 0; c < cols; c++) s += p[c]; s /= cols; for (int c = 0; "
              "c < cols; c++) { double d = p[c] - s; q += d * d; } mean[r] = s; var[r] = q / cols; }",
-             {"x": _scaled(1.0, 100.0)}),
+             {"x": scaled(1.0, 100.0)}),
     Operator("gelu", "GELU by its tanh formula, elementwise", f"{_X}{_N}", _gelu, "x: n; out: n", {"n": 1 << 16}, 2e-4,
              "for (int i = 0; i < n; i++) { float v = x[i]; out[i] = 0.5f * v * (1 + tanhf(0.7978845608f * (v + "
-             "0.044715f * v * v * v))); }", {"x": _scaled(3.0)}),
+             "0.044715f * v * v * v))); }", {"x": scaled(3.0)}),
     Operator("sigmoid", "sigmoid, elementwise", f"{_X}{_N}", _sigmoid, "x: n; out: n", {"n": 1 << 16}, 1e-5,
-             "for (int i = 0; i < n; i++) out[i] = 1 / (1 + expf(-x[i]));", {"x": _scaled(20.0)}),
+             "for (int i = 0; i < n; i++) out[i] = 1 / (1 + expf(-x[i]));", {"x": scaled(20.0)}),
     Operator("softmax_rows", "softmax of each row; inputs are large", f"{_X}{_RC}", _softmax_rows, _ROWS,
              {"rows": 96, "cols": 1024}, 1e-4, f"{_EACH_ROW}float* o = out + (long)r * cols; {_MAX}float s = 0; for "
              "(int c = 0; c < cols; c++) { o[c] = expf(p[c] - m); s += o[c]; } for (int c = 0; c < cols; c++) o[c] /= "
-             "s; }", {"x": _scaled(30.0)}),
+             "s; }", {"x": scaled(30.0)}),
     Operator("logsumexp_rows", "log of the sum of exponentials of each row; inputs are large", f"{_X}{_RC}",
              _logsumexp_rows, "x: rows, cols; out: rows", {"rows": 96, "cols": 1024}, 1e-4,
              f"{_EACH_ROW}{_MAX}double s = 0; for (int c = 0; c < cols; c++) s += expf(p[c] - m); out[r] = m + "
-             "logf(s); }", {"x": _scaled(30.0)}),
+             "logf(s); }", {"x": scaled(30.0)}),
     Operator("layernorm", "layer normalisation of each row with gain and bias, eps 1e-5",
              f"{_X}const float* g, const float* b, {_RC}", _layernorm, f"{_ROWS}; g: cols; b: cols",
              {"rows": 256, "cols": 768}, 1e-3, f"{_EACH_ROW}float* o = out + (long)r * cols; float m = 0, v = 0; for "
              "(int c = 0; c < cols; c++) m += p[c]; m /= cols; for (int c = 0; c < cols; c++) { float d = p[c] - m; v "
              "+= d * d; } v = 1 / sqrtf(v / cols + 1e-5f); for (int c = 0; c < cols; c++) o[c] = (p[c] - m) * v * g[c] "
-             "+ b[c]; }", {"x": _scaled(3.0, 1.0)}),
+             "+ b[c]; }", {"x": scaled(3.0, 1.0)}),
     Operator("rmsnorm", "root mean square normalisation of each row with gain, eps 1e-6",
              f"{_X}const float* g, {_RC}", _rmsnorm, f"{_ROWS}; g: cols", {"rows": 256, "cols": 768}, 1e-3,
              f"{_EACH_ROW}float* o = out + (long)r * cols; float v = 0; for (int c = 0; c < cols; c++) v += p[c] * "
@@ -356,7 +244,7 @@ ALL = (
     Operator("cross_entropy", "mean over rows of the cross entropy of logits with the label of each row",
              f"{_X}const int* y, {_RC}", _cross_entropy, "x: rows, cols; y: rows; out: 1", {"rows": 96, "cols": 1000},
              1e-4, f"double t = 0; {_EACH_ROW}{_MAX}double s = 0; for (int c = 0; c < cols; c++) s += expf(p[c] - m); "
-             "t += m + logf(s) - p[y[r]]; } out[0] = t / rows;", {"x": _scaled(5.0), "y": _below("cols")}),
+             "t += m + logf(s) - p[y[r]]; } out[0] = t / rows;", {"x": scaled(5.0), "y": below("cols")}),
     Operator("pairwise_sqdist", "D[i,j] = squared distance of the rows A[i] and B[j]",
              f"const float* A, const float* B, float* D, {_MNK}", _pairwise_sqdist, "A: M, K; B: N, K; D: M, N",
              {"M": 96, "N": 112, "K": 64}, 1e-3, "for (int i = 0; i < M; i++) for (int j = 0; j < N; j++) { float s = "
@@ -370,7 +258,7 @@ ALL = (
              _csr_matvec, "val: nnz; col: nnz; ptr: rows+1; x: cols; y: rows",
              {"rows": 2000, "cols": 3000, "nnz": 60000}, 1e-3,
              "for (int r = 0; r < rows; r++) { float s = 0; for (int k = ptr[r]; k < ptr[r + 1]; k++) s += "
-             "val[k] * x[col[k]]; y[r] = s; }", {"col": _below("cols"), "ptr": _row_ends}),
+             "val[k] * x[col[k]]; y[r] = s; }", {"col": below("cols"), "ptr": row_ends}),
     Operator("attention", "one head of attention without mask; n is at most 1024",
              "const float* Q, const float* K, const float* V, float* out, int n, int d", _attention,
              "Q: n, d; K: n, d; V: n, d; out: n, d", {"n": 80, "d": 64}, 1e-3, "float s[1024]; for (int i = 0; i < n; "
@@ -382,7 +270,7 @@ ALL = (
              "const float* E, const int* idx, float* out, int rows, int k, int d, int words", _embedding_sum,
              "E: words, d; idx: rows, k; out: rows, d", {"rows": 400, "k": 10, "d": 64, "words": 3000}, 1e-4,
              "for (int r = 0; r < rows; r++) for (int c = 0; c < d; c++) { float s = 0; for (int j = 0; j < k; j++) s "
-             "+= E[(long)idx[r * k + j] * d + c]; out[r * d + c] = s; }", {"idx": _below("words")}),
+             "+= E[(long)idx[r * k + j] * d + c]; out[r * d + c] = s; }", {"idx": below("words")}),
     Operator("jacobi5", "mean of the four neighbours; the border is copied", f"{_X}float* out, int H, int W", _jacobi5,
              "x: H, W; out: H, W", {"H": 400, "W": 600}, 1e-5, "for (int y = 0; y < H; y++) for (int z = 0; z < W; "
              "z++) { long p = (long)y * W + z; if (y == 0 || z == 0 || y == H - 1 || z == W - 1) out[p] = x[p]; else "

@@ -29,7 +29,7 @@ def render(story: Mapping[str, Any]) -> str:
             _charts(story["charts"], lo, hi),
             _strip(story["strip"], lo, hi),
             _graph(story["graph"], lo, hi),
-            section("Who is to thank", _credit(audit["credit"])),
+            section("Where the credit comes from", _credit(audit["credit"])),
             section("Growth", _growth(audit)),
             section("Worth a look", _findings(audit)),
             section("Acts", _acts(audit["acts"])),
@@ -64,7 +64,7 @@ def _numbers(audit: Mapping[str, Any]) -> str:
         "receipts": audit["recalls"],
         "of them settled": percent(audit["settled"] / asked if asked else None),
         "seem to do harm": audit["harmful"]["memories"],
-        "of doubtful descent": audit["poisoned"]["memories"],
+        "made from memories not trusted": audit["poisoned"]["memories"],
         "near duplicates": audit["duplicates"]["near"]["memories"],
     }
     shown |= {status: count for status, count in audit["by_status"].items() if status != "active"}
@@ -189,10 +189,19 @@ def _findings(audit: Mapping[str, Any]) -> str:
             table(["memory", "descends from", "links"], poisoned, left=(0, 1)),
             opened=bool(poisoned),
         ),
-        fold(f"{audit['duplicates']['near']['groups']} groups of near duplicates", table(["memories"], doubles)),
-        fold(f"{audit['duplicates']['same_body']['groups']} bodies under several keys", table(["memories"], same)),
+        fold(
+            _count(audit["duplicates"]["near"]["groups"], "group", "groups") + " of near duplicates",
+            table(["memories"], doubles),
+        ),
+        fold(
+            _count(audit["duplicates"]["same_body"]["groups"], "text", "texts") + " under several keys",
+            table(["memories"], same),
+        ),
         fold("Replaced by what is out of recall itself", table(["memory", "by", "which is"], replaced, left=(0, 1, 2))),
-        fold(f"{audit['unsettled']['receipts']} receipts without an outcome", table(["receipt", "since"], opened)),
+        fold(
+            _count(audit["unsettled"]["receipts"], "receipt", "receipts") + " without an outcome",
+            table(["receipt", "since"], opened),
+        ),
         fold("Never tried, newest first", _items(audit["untried"])),
     ]
     return "".join(parts)

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 from evolvent.evaluate.live import cell_text
 
 _SECURITY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def page(title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",), script: str = "") -> str:
-    """The whole document, with style sheets of this package and, at its end, a script of it; no other script runs."""
+def page(
+    title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",), scripts: Sequence[str] = ()
+) -> str:
+    """The whole document, with style sheets of this package and, at its end, scripts of it; no other script runs."""
     style = "".join(_own(name) for name in styles)
-    security, code = _SECURITY, ""
-    if script:
-        code = _own(script)
-        digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode("ascii")
-        security, code = f"{security}; script-src 'sha256-{digest}'", f"<script>{code}</script>\n"
+    security = f"{_SECURITY}; script-src{''.join(map(_permit, scripts))}" if scripts else _SECURITY
+    code = "".join(f"<script>{_own(name)}</script>\n" for name in scripts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -32,6 +33,21 @@ def page(title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.cs
         + "\n".join(part for part in body if part)
         + f"\n</main>\n{code}</body>\n</html>\n"
     )
+
+
+def renewed(html: str) -> str:
+    """A page as a server gives it out while a run goes on: it asks for itself again and puts in what is new."""
+    start = html.index(_SECURITY) + len(_SECURITY)
+    rest = html[start:]
+    rest = rest if rest.startswith("; script-src") else f"; script-src{rest}"
+    permits = f"; connect-src 'self'; script-src{_permit('live.js')}"
+    code = f"<script>{_own('live.js')}</script>\n</body>"
+    return html[:start] + permits + rest.removeprefix("; script-src").replace("</body>", code)
+
+
+def _permit(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(_own(script).encode()).digest()).decode("ascii")
+    return f" 'sha256-{digest}'"
 
 
 def _own(name: str) -> str:
@@ -47,6 +63,11 @@ def _harmless(c: str) -> str:
     if c in "\n\t" or c.isprintable():
         return c
     return "�" if "\ud800" <= c <= "\udfff" else " "
+
+
+def way(target: Path, at: Path) -> str:
+    """The address of a file as a page in the folder ``at`` links it."""
+    return quote(Path(os.path.relpath(target, at)).as_posix())
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: Sequence[int] = (0,)) -> str:

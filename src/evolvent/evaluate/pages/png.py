@@ -10,6 +10,9 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 
+_WHITE = 225
+_KIND = bytes((8, 2, 0, 0, 0))  # 8 bit RGB, not interlaced
+
 
 def encode(picture_HWC: np.ndarray) -> bytes:
     """A PNG file (8 bit RGB, not interlaced) of a uint8 ``[H, W, 3]``.
@@ -31,6 +34,20 @@ def encode(picture_HWC: np.ndarray) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", min(packed, key=len)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, body) for kind, body in chunks)
+
+
+def bright(data: bytes) -> bool:
+    """Whether most of a picture that ``encode`` wrote is white: on a dark page its colours want to be turned round."""
+    if data[24:29] != _KIND or data.count(b"IDAT") != 1:
+        return False  # not from here
+    header, body = data.index(b"IHDR") + 4, data.index(b"IDAT")
+    width, height = struct.unpack(">II", data[header : header + 8])
+    (size,) = struct.unpack(">I", data[body - 4 : body])
+    rows = np.frombuffer(zlib.decompress(data[body + 4 : body + 4 + size]), np.uint8).reshape(height, 1 + 3 * width)
+    pixels = rows[:, 1:].reshape(height, width, 3)
+    if rows[0, 0]:  # differences to the pixel on the left
+        pixels = pixels.cumsum(axis=1, dtype=np.uint8)
+    return float((pixels.min(axis=2) > _WHITE).mean()) > 0.5
 
 
 def sheet(frames: Sequence[np.ndarray], *, columns: int = 4, side: int = 176, gap: int = 3) -> np.ndarray:

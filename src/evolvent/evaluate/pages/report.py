@@ -14,11 +14,23 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import series
 from evolvent.evaluate.learning import learning
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.pages import credit_book, report_language, report_search, report_team
+from evolvent.evaluate.pages import credit_book, report_language, report_programs, report_search, report_team
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
-from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, memories, memory_health, title
+from evolvent.evaluate.pages.report_parts import (
+    configuration,
+    figure,
+    foot,
+    head,
+    least_valuable,
+    links,
+    memory_health,
+    most_valuable,
+    title,
+    verdict_block,
+)  # fmt: skip
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
-from evolvent.evaluate.series import Paired, Rate, Row
+from evolvent.evaluate.series import Rate, Row
+from evolvent.evaluate.verdict import of_run
 
 _QUESTION_LIMIT, _ACTION_LIMIT, _TASKS_LIMIT = 1200, 2000, 400
 _READING = (
@@ -46,33 +58,37 @@ class Run:
     summary: dict[str, Any]
     rows: list[Row]
     attempts: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
+    top: str = ""
 
 
 def write_report(folder: Path) -> Path:
-    """Write ``report.html`` into a run folder from its files alone; works for a run that has not ended too.
+    """Write ``report.html`` into a run folder from its files alone; returns its path."""
+    path = Path(folder) / "report.html"
+    write_atomic(path, report(folder))
+    return path
 
-    Args:
-        folder: the run folder.
 
-    Returns:
-        The path of the page.
-    """
+def report(folder: Path) -> str:
+    """The report of a run from the files of its folder alone; works for a run that has not ended, too."""
     opened, path = RunFolder.open(folder), Path(folder) / "report.html"
     manifest, rows = opened.manifest(), opened.read_metrics()
     summary = opened.summary() if opened.finished else {}
+    top = verdict_block(of_run(manifest, summary, rows, path.parent)) + links(path.parent, manifest)
     if opened.kind == "language":
         samples = report_language.first_and_last(opened.read_episodes())
-        html = report_language.render(manifest, summary, learning(rows, "language"), _credit(path), samples)
-    elif opened.kind == "search":
-        html = report_search.render(manifest, summary, rows, report_search.read_trees(path.with_name("trees.jsonl")))
-    elif opened.kind != "memory":
+        return report_language.render(
+            manifest, summary, learning(rows, "language"), top, credit=_credit(path), samples=samples
+        )
+    if opened.kind == "search":
+        trees = report_search.read_trees(path.with_name("trees.jsonl"))
+        return report_search.render(manifest, summary, rows, trees, top)
+    if opened.kind == "programs":
+        return report_programs.render(manifest, summary, rows, top)
+    if opened.kind != "memory":
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""
-        html = report_team.render(manifest, summary, learning(rows, opened.kind), picture)
-    else:
-        html = render(Run(manifest, summary, series.valid(rows), dict(_attempts(opened.read_episodes()))))
-    write_atomic(path, html)
-    return path
+        return report_team.render(manifest, summary, learning(rows, opened.kind), top, picture)
+    return render(Run(manifest, summary, series.valid(rows), dict(_attempts(opened.read_episodes())), top))
 
 
 def render(run: Run) -> str:
@@ -81,13 +97,15 @@ def render(run: Run) -> str:
     return page(
         title(run.manifest),
         [
-            head(run.manifest, run.summary, [model, f"seed {run.manifest['seed']}", f"{len(run.rows)} attempts"]),
+            head(
+                run.manifest, run.summary, [model, f"seed {run.manifest['seed']}", f"{len(run.rows)} attempts"], run.top
+            ),
             _score(run),
             _pictures(run),
             section("Phases", _phase_table(run)),
             section("Passes over the tasks", _pass_table(run)),
-            section("The most valuable memories", memories(run.summary.get("top_memories", []))),
-            section("The least valuable memories", memories(run.summary.get("worst_memories", []), "memory worst")),
+            section("The most valuable memories", most_valuable(run.summary)),
+            section("The least valuable memories", least_valuable(run.summary)),
             section("Health of the memory", memory_health(run.summary)),
             section("Every task", _tasks(run)),
             section("Configuration", configuration(run.manifest)),
@@ -105,37 +123,7 @@ def _score(run: Run) -> str:
     shown = [figure(score, rates=rates)]
     if baseline and baseline.get("value") is not None:
         shown.append(figure(baseline, rates=rates, minor=True))
-    return f'<div class="hero">{"".join(shown)}</div>{_paired_lines(run)}'
-
-
-def _paired_lines(run: Run) -> str:
-    groups = series.phases(run.rows)
-    passes = series.passes(groups.get("stream", []))
-    pairs = [("after", "before", "before it had learned anything"), ("after", "control", "without memory")]
-    pairs.append(("last pass", "control", "without memory"))
-    groups = {**groups, "last pass": passes[max(passes)] if passes else []}
-    out: list[str] = []
-    for name, other, words in pairs:
-        test = _same_tasks(groups.get(name, []), groups.get(other, []))
-        if test is not None:
-            out.append(f"<p>{text(_paired_words(test, name, words))}</p>")
-    return "".join(out)
-
-
-def _same_tasks(a: Sequence[Row], b: Sequence[Row]) -> Paired | None:
-    strip = [[{**row, "pass": 1} for row in rows] for rows in (a, b)]
-    if any(len({row.get("task") for row in rows}) < len(rows) for rows in strip):
-        return None  # a task stands twice in a phase: no pairs
-    return series.paired(strip[0], strip[1])
-
-
-def _paired_words(test: Paired, name: str, words: str) -> str:
-    when = {"after": "After learning", "last pass": "In the last pass"}[name]
-    return (
-        f"{when}, on the same {test.n} tasks, against itself {words}: {100 * test.difference:+.0f} points "
-        f"[{100 * test.lo:+.0f}, {100 * test.hi:+.0f}]; {test.only_a} won, {test.only_b} lost, "
-        f"exact McNemar p = {test.p:.2g}."
-    )
+    return f'<div class="hero">{"".join(shown)}</div>'
 
 
 def _pictures(run: Run) -> str:
@@ -165,6 +153,7 @@ def _curves(groups: Mapping[str, list[Row]]) -> tuple[list[Curve], list[tuple[fl
         if len(control) >= 2:
             lines.append(_curve("without memory", {p: series.rate("", rows) for p, rows in control.items()}, 2))
         firsts = {p: [row for row in rows if row.get("first")] for p, rows in passes.items()}
+        lines += [] if len(control) >= 2 else _control(groups)
         if sum(bool(rows) for rows in firsts.values()) >= 2:
             lines.append(_curve("first encounters", {p: series.rate("", r) for p, r in firsts.items()}, 4))
         return lines, [(p, str(p)) for p in passes], "pass over the tasks"
@@ -172,7 +161,14 @@ def _curves(groups: Mapping[str, list[Row]]) -> tuple[list[Curve], list[tuple[fl
         return [], [], ""
     cut = series.blocks(stream)
     line = _curve("tasks of the stream", {i: series.rate("", rows) for i, (_, rows) in enumerate(cut)}, 0)
-    return [line], [(i, name) for i, (name, _) in enumerate(cut)], "tasks, in the order they came"
+    return [*_control(groups), line], [(i, name) for i, (name, _) in enumerate(cut)], "tasks, in the order they came"
+
+
+def _control(groups: Mapping[str, list[Row]]) -> list[Curve]:
+    """What acting without memory comes to, as a level: on the tasks of the stream, or on those held out."""
+    name = "control" if "control" in groups else "before"
+    rate = series.rate("without memory", groups.get(name, []))
+    return [] if rate is None else [Curve(rate.name, [0.0], [rate.value], [rate.lo], [rate.hi], 2, "level")]
 
 
 def _curve(name: str, points: Mapping[int, Rate | None], style: int) -> Curve:

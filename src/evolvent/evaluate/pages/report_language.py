@@ -12,7 +12,15 @@ from evolvent.evaluate.live import interval
 from evolvent.evaluate.pages import credit_page
 from evolvent.evaluate.pages.credit_book import CreditBook
 from evolvent.evaluate.pages.page import fold, page, section, text
-from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, memories, memory_health, title
+from evolvent.evaluate.pages.report_parts import (
+    configuration,
+    foot,
+    head,
+    least_valuable,
+    memory_health,
+    most_valuable,
+    title,
+)  # fmt: skip
 from evolvent.evaluate.pages.svg import count
 
 _HEALTH = {
@@ -53,6 +61,8 @@ def render(
     manifest: Mapping[str, Any],
     summary: Mapping[str, Any],
     run: Learning,
+    top: str = "",
+    *,
     credit: CreditBook | str | None = None,
     samples: Sequence[Mapping[str, Any]] = (),
 ) -> str:
@@ -62,6 +72,7 @@ def render(
         manifest: content of ``config.json``.
         summary: content of ``summary.json``; empty for a run that has not ended.
         run: the lines of ``metrics.jsonl``.
+        top: HTML below the title: verdict and links.
         credit: content of ``credit.json``; why it cannot be read; ``None`` where there is none.
         samples: recorded attempts with their ``step``, as in ``episodes.jsonl``.
     """
@@ -78,14 +89,14 @@ def render(
     return page(
         title(manifest),
         [
-            head(manifest, summary, facts),
+            head(manifest, summary, facts, top),
             _score(summary, run),
             _success(summary, run),
             pictures(run, trained="training, sampled", judged_as="held-out tasks, greedy", chance="random play"),
             section("Warnings", _warnings(run)),
             section("Credit of every token", shown or trouble),
-            section("The most valuable memories", memories(summary.get("top_memories", []))),
-            section("The least valuable memories", memories(summary.get("worst_memories", []), "memory worst")),
+            section("The most valuable memories", most_valuable(summary)),
+            section("The least valuable memories", least_valuable(summary)),
             section("Attempts, first and last", "".join(map(_sample, samples))),
             section("Health", _numbers(run, list(_HEALTH))),
             section("Learning in numbers", _numbers(run, [name for name in run.losses() if name not in _HEALTH])),
@@ -97,7 +108,7 @@ def render(
             foot(manifest, _READING),
         ],
         styles=("report.css", "credit.css") if shown else ("report.css",),
-        script="credit.js" if shown else "",
+        scripts=("credit.js",) if shown else (),
     )
 
 
@@ -110,10 +121,10 @@ def _before(summary: Mapping[str, Any], run: Learning) -> Mapping[str, Any]:
 
 def _score(summary: Mapping[str, Any], run: Learning) -> str:
     learned = bool(summary) or any(row["step"] > 0 for row in run.evaluations)
-    shown = score(summary, run, judged_as="held-out return, greedy", sampled="answers sampled", chance="random play")
-    before = _before(summary, run)
-    if learned and before.get("value") is not None:
-        shown.insert(1, figure({**before, "name": "before learning"}, rates=False, minor=True))
+    shown = score(
+        summary, run, judged_as="held-out return, greedy", sampled="answers sampled", chance="random play",
+        before=_before(summary, run) if learned else None,
+    )  # fmt: skip
     return f'<div class="hero">{"".join(shown)}</div>' if shown else ""
 
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from evolvent.core.config import flat
-from evolvent.evaluate.live import cell_text, interval
+from evolvent.evaluate.live import cell_text, interval, percent
 from evolvent.evaluate.pages.page import fold, table, text, tiles
+from evolvent.evaluate.verdict import RANKED, Verdict
 
 _BODY_LIMIT = 2000
+_FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "trees.jsonl")
+_ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
+_HEALTH = {
+    "items": "memories", "coverage": "ever had an outcome", "nonzero": "changed their value by one",
+    "updates_per_item": "outcomes a memory", "test_recalls": "recalls in evaluations",
+    "empty_recalls": "recalls that found nothing", "settled": "recalls with an outcome", "merged": "written again",
+    "gate": "least similarity for a recall", "gate_top_fifth": "similarity of the closest fifth of all pairs",
+}  # fmt: skip
+_SHARES = ("coverage", "nonzero")
 
 
-def head(manifest: Mapping[str, Any], summary: Mapping[str, Any], facts: Sequence[str]) -> str:
-    """Title, what the run was in one line, its command, and whether it has ended.
+def head(manifest: Mapping[str, Any], summary: Mapping[str, Any], facts: Sequence[str], top: str = "") -> str:
+    """Title, what the run came to, what it was in one line, its command.
 
     Args:
         manifest: content of ``config.json``.
         summary: content of ``summary.json``; empty for a run that has not ended.
         facts: what to say before the duration and the date; empty ones are left out.
+        top: HTML below the title: verdict and links.
     """
     facts = list(facts)
     seconds = summary.get("seconds")
@@ -30,7 +43,29 @@ def head(manifest: Mapping[str, Any], summary: Mapping[str, Any], facts: Sequenc
     state = "" if summary else '<p class="bad tag">This run has not ended; the page shows what there is so far.</p>'
     line = " · ".join(text(fact) for fact in facts if fact)
     command = f'<p class="small"><code>{text(manifest.get("command", ""))}</code></p>'
-    return f'<header><h1>{text(title(manifest))}</h1><p class="soft">{line}</p>{command}{state}</header>'
+    return f'<header><h1>{text(title(manifest))}</h1>{state}{top}<p class="soft">{line}</p>{command}</header>'
+
+
+def verdict_block(verdict: Verdict) -> str:
+    """What a run came to in a sentence, the numbers behind it, and what to try next, with a command to copy."""
+    lines = "".join(f"<li>{text(line)}</li>" for line in verdict.lines())
+    numbers = f'<ul class="small">{lines}</ul>' if lines else ""
+    advice = f"Next: {verdict.advice}" if verdict.advice else "To go on:" if verdict.command else ""
+    command = f'<code class="copy">{text(verdict.command)}</code>' if verdict.command else ""
+    after = f'<p class="small">{text(advice)} {command}</p>' if advice else ""
+    said = f"<p><b>{text(verdict.sentence)}</b> {text(verdict.note)}</p>"
+    return f'<div class="verdict {verdict.state}">{said}{numbers}{after}</div>'
+
+
+def links(folder: Path, manifest: Mapping[str, Any]) -> str:
+    """Ways on from the page: the files of the run, its paper, the runs beside it."""
+    found = [(name, name) for name in _FILES if (folder / name).exists()]
+    found += [("other runs", "../runs.html" if (folder.parent / "runs.html").exists() else "../")]
+    found += [("comparison", "../compare.html")] if (folder.parent / "compare.html").exists() else []
+    paper = _ARXIV.search(str(manifest.get("paper", "")))
+    found += [(paper[0], f"https://arxiv.org/abs/{paper[1]}")] if paper else []
+    items = "".join(f'<a href="{text(where)}">{text(name)}</a>' for name, where in found)
+    return f'<nav class="links small" aria-label="this run">{items}</nav>'
 
 
 def title(manifest: Mapping[str, Any]) -> str:
@@ -69,10 +104,21 @@ def foot(manifest: Mapping[str, Any], words: str) -> str:
     )
 
 
-def memories(found: Sequence[Mapping[str, Any]], kind: str = "memory") -> str:
+def most_valuable(summary: Mapping[str, Any]) -> str:
+    """The memories that earned most."""
+    return _memories(summary.get("top_memories") or (), "memory")
+
+
+def least_valuable(summary: Mapping[str, Any]) -> str:
+    """The memories that earned least, of those with outcomes enough to say so."""
+    listed = summary.get("worst_memories") or ()
+    return _memories([row for row in listed if row.get("n", RANKED) >= RANKED], "memory worst")
+
+
+def _memories(listed: Sequence[Mapping[str, Any]], kind: str) -> str:
     """Memories with their key, body, numbers and what earned them their value."""
     out: list[str] = []
-    for memory in found:
+    for memory in listed:
         numbers = [
             f"{label} {cell_text(memory[name])}"
             for name, label in (("value", "value"), ("lift", "lift"), ("n", "settled"))
@@ -90,5 +136,11 @@ def memories(found: Sequence[Mapping[str, Any]], kind: str = "memory") -> str:
 def memory_health(summary: Mapping[str, Any]) -> str:
     """The numbers of a store."""
     health: Mapping[str, Any] = summary.get("health") or {}
-    plain = {name.replace("_", " "): value for name, value in health.items() if not isinstance(value, dict | list)}
-    return tiles(plain)
+    plain = {name: value for name, value in health.items() if value is not None and not isinstance(value, dict | list)}
+    plain |= {name: percent(plain[name]) for name in _SHARES if name in plain}
+    return tiles({health_words(name): value for name, value in plain.items()})
+
+
+def health_words(name: str) -> str:
+    """What a number of a store is, in words."""
+    return _HEALTH.get(name, name.replace("_", " "))

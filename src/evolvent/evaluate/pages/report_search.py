@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evolvent.evaluate.live import interval
+from evolvent.evaluate.live import count, interval
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
@@ -30,7 +30,7 @@ def read_trees(path: Path) -> list[dict[str, Any]]:
 
 def render(
     manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]],
-    trees: Sequence[Mapping[str, Any]],
+    trees: Sequence[Mapping[str, Any]], top: str = "",
 ) -> str:  # fmt: skip
     """The page as text; of a run that has not ended without its table."""
     arms: list[dict[str, Any]] = summary.get("arms", [])
@@ -40,7 +40,7 @@ def render(
     return page(
         title(manifest),
         [
-            head(manifest, summary, [*facts, f"{len(rows)} searches"]),
+            head(manifest, summary, [*facts, _counted(rows)], top),
             f'<div class="hero">{"".join(shown)}</div>' if shown else "",
             cards([("Right, by search", _bars(arms))] if arms else []),
             section("Searches at one budget", _table(arms)),
@@ -50,6 +50,13 @@ def render(
         ],
         styles=("report.css", "tree.css"),
     )
+
+
+def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many kinds of search at how many tasks."""
+    kinds, tasks = {row["phase"] for row in rows}, {row["task"] for row in rows}
+    said = "1 search" if len(kinds) == 1 else f"{len(kinds)} searches"
+    return f"{said} × {count(len(tasks), 'task')}"
 
 
 def _bars(arms: Sequence[Mapping[str, Any]]) -> str:

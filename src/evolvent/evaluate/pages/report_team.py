@@ -9,6 +9,7 @@ from typing import Any
 from evolvent.evaluate.learning import Learning, credit, seconds
 from evolvent.evaluate.learning_parts import evaluations, pictures, score, small, time_split
 from evolvent.evaluate.pages.page import page, scroll, section, text
+from evolvent.evaluate.pages.png import bright
 from evolvent.evaluate.pages.report_parts import configuration, foot, head, title
 from evolvent.evaluate.pages.svg import Curve, curves, shares, step_ticks
 
@@ -19,13 +20,16 @@ _READING = (
 )
 
 
-def render(manifest: Mapping[str, Any], summary: Mapping[str, Any], run: Learning, picture: bytes = b"") -> str:
+def render(
+    manifest: Mapping[str, Any], summary: Mapping[str, Any], run: Learning, top: str = "", picture: bytes = b""
+) -> str:
     """The page as text.
 
     Args:
         manifest: content of ``config.json``.
         summary: content of ``summary.json``; empty for a run that has not ended.
         run: the lines of ``metrics.jsonl``.
+        top: HTML below the title: verdict and links.
         picture: ``behaviour.png``, empty where there is none.
     """
     agents = _agents(summary, run)
@@ -38,7 +42,7 @@ def render(manifest: Mapping[str, Any], summary: Mapping[str, Any], run: Learnin
     return page(
         title(manifest),
         [
-            head(manifest, summary, facts),
+            head(manifest, summary, facts, top),
             f'<div class="hero">{"".join(figures)}</div>' if figures else "",
             pictures(run, trained="training, actions sampled", judged_as="evaluation, greedy", chance="random actions"),
             section("What it does", _behaviour(picture)),
@@ -63,8 +67,9 @@ def _behaviour(picture: bytes) -> str:
     if not picture:
         return ""
     data = base64.b64encode(picture).decode("ascii")
+    kind = "frames white" if bright(picture) else "frames"
     return (
-        f'<img class="frames" alt="frames of one attempt" src="data:image/png;base64,{data}">'
+        f'<img class="{kind}" alt="frames of one attempt" src="data:image/png;base64,{data}">'
         '<p class="small soft">One greedy attempt after training, from left to right and top to bottom.</p>'
     )
 

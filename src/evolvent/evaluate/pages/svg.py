@@ -135,7 +135,7 @@ def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
             says += f"  [{_label(row.lo, rates, short=True)}, {_label(row.hi, rates, short=True)}]"
             parts.append(_segment(f"whisker s{row.style}", px(row.lo), px(row.hi), y, y))
         parts.append(f'<circle class="dot s{row.style}" cx="{px(row.value):.1f}" cy="{y}" r="5.5"/>')
-        room = 50 - len(says)  # characters beside the numbers
+        room = 53 - len(says)  # characters beside the numbers
         name = row.name if len(row.name) <= room else row.name[: room - 1] + "…"
         parts.append(f'<text class="name" x="10" y="{y - 13}">{escape(name)}</text>')
         parts.append(f'<text class="says" x="{WIDTH - 10}" y="{y - 13}" text-anchor="end">{says}</text>')

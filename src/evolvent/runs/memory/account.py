@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.statistics import mcnemar, wilson
 from evolvent.memory.items import Item
 from evolvent.memory.memory import Memory
@@ -70,10 +71,15 @@ def _paired(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -
 
 
 def top_memories(memory: Memory, count: int = 3) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The memories that earned most and least, by value weighted with how often they were shown."""
+    """The memories that earned most, by value weighted with how often they were shown, and those that earned least.
+
+    Least are only those that had ``RANKED`` outcomes and stand below the middle of the rewards.
+    """
     items = [item for item in memory.items() if item.n > 0]
     items.sort(key=lambda item: (item.value * item.n / (item.n + 2.0), item.n), reverse=True)
-    worst = sorted(items, key=lambda item: (item.value, -item.n))
+    low = sum(memory.bank.reward_range) / 2
+    bad = [item for item in items if item.n >= RANKED and item.value < low]
+    worst = sorted(bad, key=lambda item: (item.value, -item.n))
     best = items[:count]
     return [_row(memory, m) for m in best], [_row(memory, m) for m in worst[:count] if m not in best]
 

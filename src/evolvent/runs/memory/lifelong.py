@@ -73,6 +73,8 @@ def run_stream(
             env.advance(item.number if item.phase in ("before", "stream") else stream.passes)
         _one(item, stream, env, agent, memory, folder, live)
         shell.update += 1
+        if shell.left > 30.0:
+            shell.tell(())
     summary = summarise(stream.algo, env.name, agent, folder.read_metrics(), stream.seed)
     summary["top_memories"], summary["worst_memories"] = top_memories(memory)
     summary["health"] = memory.health()

@@ -155,6 +155,11 @@ class TeamRun:
         measured = baselines(self.env.team)
         without = " and as many without" if "idle" in measured else ""
         to_come = f"{self.shell.total} x {self._each:,} steps to learn from"
+        if self.config.steps != (whole := self.shell.total * self._each):
+            self.live.note(
+                f"! {whole:,} steps, not {self.config.steps:,}: an update takes {self._each:,} (--envs times "
+                "--horizon), and only whole updates are run"
+            )
         self.live.status(f"{self._attempts()} with random actions{without}; then {to_come}")
         rewards = Rewards()
         for how, chance in measured.items():

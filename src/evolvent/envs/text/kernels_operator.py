@@ -1,0 +1,136 @@
+"""An operator of the world of kernels: prototype in C, reference in numpy, sizes, tolerance, a naive kernel in C."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evolvent.core.errors import BadInput
+
+Sizes = dict[str, int]
+Arrays = dict[str, np.ndarray]
+Draw = Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
+TYPES = {"float": np.float32, "int": np.int32, "unsigned char": np.uint8, "signed char": np.int8}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator; ``shapes`` says by array its dimensions in terms of the sizes, which are the int arguments."""
+
+    name: str
+    words: str
+    args: str
+    """Of ``void kernel(…)``; what is not const is an output."""
+    reference: Callable[..., Any]
+    """Called with all inputs and sizes by name; returns the outputs."""
+    shapes: str
+    """``x: rows, cols; out: rows, cols``."""
+    sizes: Sizes
+    """The usual ones, at which it is timed."""
+    tol: float
+    naive: str
+    draws: Mapping[str, Draw] = field(default_factory=dict[str, Draw])
+    """How inputs are drawn that are not standard normal (float), any byte, or 1.7 (a single float)."""
+    hidden: Callable[[np.random.Generator], Sizes] | None = None
+    """Other sizes; default: each from 1 to 70."""
+
+    @property
+    def prototype(self) -> str:
+        """Its declaration."""
+        return f"void kernel({self.args})"
+
+    @property
+    def parameters(self) -> list[tuple[str, str, str]]:
+        """Name, type, and ``in``, ``out`` or ``value`` of each argument, in order."""
+        found = []
+        for text in self.args.split(","):
+            told = re.fullmatch(r"\s*(const )?([a-z ]+?)\s*(\*?)\s*(\w+)\s*", text)
+            if told is None or told[2] not in TYPES or not (told[3] or told[2] in ("int", "float")):
+                raise BadInput(
+                    "an argument that is none of those a kernel has", got=text.strip(), where=f"operator {self.name}",
+                    expected=f"int n, float a, or [const] TYPE* name with a TYPE of {', '.join(TYPES)}",
+                )  # fmt: skip
+            found.append((told[4], told[2], "value" if not told[3] else "in" if told[1] else "out"))
+        return found
+
+    def shape(self, array: str, sizes: Sizes) -> tuple[int, ...]:
+        """The dimensions of an array."""
+        told = dict(part.split(":") for part in self.shapes.split(";"))
+        text = {name.strip(): dims for name, dims in told.items()}[array]
+        return tuple(int(eval(dim, {}, dict(sizes))) for dim in text.split(","))
+
+    def other_sizes(self, rng: np.random.Generator) -> Sizes:
+        """Sizes that nobody is told."""
+        return self.hidden(rng) if self.hidden else {name: int(rng.integers(1, 71)) for name in self.sizes}
+
+    def inputs(self, rng: np.random.Generator, sizes: Sizes) -> Arrays:
+        """Fresh input arrays by name, in the types of the prototype."""
+        made: Arrays = {}
+        for name, kind, role in self.parameters:
+            if role == "in":
+                shape = self.shape(name, sizes)
+                value = self.draws[name](rng, shape, sizes) if name in self.draws else _any(rng, shape, kind)
+                made[name] = np.ascontiguousarray(value, TYPES[kind])
+        return made
+
+    def expected(self, inputs: Arrays, sizes: Sizes) -> list[np.ndarray]:
+        """The right outputs, in their order, in double precision where they are floats."""
+        wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
+        with np.errstate(over="ignore"):
+            found = self.reference(**wide, **{name: 1.7 for name, kind, role in self.parameters
+                                              if role == "value" and kind == "float"}, **sizes)  # fmt: skip
+        return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
+
+    @property
+    def numpy(self) -> str:
+        """The reference as text."""
+        return inspect.getsource(self.reference).strip().replace(f"def _{self.name}", f"def {self.name}")
+
+    @property
+    def source(self) -> str:
+        """The naive kernel as a file in C."""
+        text, depth, deep = f"{self.prototype} {{\n", 1, 0
+        for part in re.findall(r"[^;{}()]*[;{}()]", self.naive):
+            end, depth, deep = part[-1], depth - (part[-1] == "}"), deep + {"(": 1, ")": -1}.get(part[-1], 0)
+            text += ("    " * depth + part.lstrip() if text.endswith("\n") else part) + (
+                "\n" if end in ";{}" and not deep else ""
+            )
+            depth += end == "{"
+        return text + "}\n"
+
+
+def _any(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
+    if kind == "float":
+        return rng.standard_normal(shape, dtype=np.float32)
+    low, high = (0, 256) if kind == "unsigned char" else (-128, 128)
+    return rng.integers(low, high, shape)
+
+
+def scaled(scale: float, offset: float = 0.0) -> Draw:
+    """Normal numbers of that spread around ``offset``."""
+    return lambda rng, shape, sizes: rng.standard_normal(shape) * scale + offset
+
+
+def positive(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    """Numbers from 0 to 1."""
+    return rng.random(shape)
+
+
+def below(size: str) -> Draw:
+    """Whole numbers below a size."""
+    return lambda rng, shape, sizes: rng.integers(0, sizes[size], shape)
+
+
+def ties(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    """Normal numbers of which many are equal."""
+    return np.round(rng.standard_normal(shape) * 4) / 4
+
+
+def row_ends(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    """Where the rows of a sparse matrix begin, and the end."""
+    return np.concatenate([[0], np.sort(rng.integers(0, sizes["nnz"] + 1, sizes["rows"] - 1)), [sizes["nnz"]]])

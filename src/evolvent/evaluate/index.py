@@ -1,0 +1,143 @@
+"""The runs in a folder: what each is, what it came to, and whether it still goes on."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import read_object
+from evolvent.evaluate.learning import success_interval
+from evolvent.evaluate.live import interval
+from evolvent.evaluate.verdict import Verdict, is_rate, of_run
+
+State = Literal["running", "finished", "stopped", "broken"]
+_DEPTH = 4
+_FRESH_S = 120.0  # where locks cannot be seen: a run that wrote within this time goes on
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One run: ``path`` below the folder; of a broken one ``trouble`` says what is wrong and nothing else is known."""
+
+    path: str
+    state: State
+    algo: str = ""
+    env: str = ""
+    seed: int = 0
+    started: str = ""
+    seconds: float = 0.0
+    value: float | None = None
+    score: str = "–"
+    verdict: Verdict | None = None
+    trouble: str = ""
+
+
+def runs(folder: Path) -> list[Listed]:
+    """The runs in ``folder`` and in folders inside it, the newest first; broken ones last.
+
+    Raises:
+        BadInput: no such folder, or no run in it.
+    """
+    if not folder.is_dir():
+        raise BadInput("no such folder", got=str(folder), expected="a folder of runs", where="evolvent runs")
+    found = [listed(path, folder) for path in find(folder)]
+    if not found:
+        raise BadInput(
+            "no run in this folder", got=str(folder), expected="run folders, as `evolvent run` makes them",
+            where="evolvent runs", do="evolvent run memlift --out " + str(folder / "first"),
+        )  # fmt: skip
+    found.sort(key=lambda run: run.started, reverse=True)
+    return found
+
+
+def find(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
+    """Run folders: those with ``config.json`` of a run, or with ``metrics.jsonl``."""
+    if (folder / "metrics.jsonl").exists() or _is_run(folder / "config.json"):
+        yield folder
+    elif depth:
+        for child in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."):
+            yield from find(child, depth - 1)
+
+
+def _is_run(config: Path) -> bool:
+    """Whether a ``config.json`` may be a run's; models have one, too."""
+    try:
+        return config.exists() and "model_type" not in read_object(config, "a run")
+    except BadInput:
+        return True  # cannot be read: named as broken
+
+
+def listed(path: Path, root: Path) -> Listed:
+    """What the index says of one run folder."""
+    name = path.relative_to(root).as_posix() if path != root else path.resolve().name
+    try:
+        return _listed(name, path)
+    except BadInput as error:
+        return Listed(name, "broken", trouble=str(error))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return Listed(name, "broken", trouble=f"a part is missing or is something else: {error!r}")
+
+
+def _listed(name: str, path: Path) -> Listed:
+    opened = RunFolder.open(path)
+    manifest, rows = opened.manifest(), opened.read_metrics()
+    summary = opened.summary() if opened.finished else {}
+    verdict = of_run(manifest, summary, rows, path)
+    score = summary.get("score") or _latest(rows)
+    rate = is_rate(summary) if summary else "success" in score
+    ends = (success_interval({**(summary.get("greedy") or {}), **score}) if rate else None) or score.get("ci95")
+    return Listed(
+        name,
+        state_of(path),
+        str(manifest["algo"]),
+        str(manifest["env"]),
+        int(manifest["seed"]),
+        str(manifest.get("started", "")),
+        float(summary.get("seconds") or (rows[-1]["t"] if rows else 0.0)),
+        score.get("value"),
+        interval(score.get("value"), ends, rate=rate),
+        verdict,
+    )
+
+
+def _latest(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of a run that has not ended: its last evaluation, or how often the tasks of its last pass were solved."""
+    for row in reversed(rows):
+        if row.get("phase") == "eval":
+            return {name: row[name] for name in ("value", "ci95") if name in row}
+        if "success" in row:
+            last = [
+                r["success"] for r in rows if (r.get("phase"), r.get("pass")) == (row.get("phase"), row.get("pass"))
+            ]
+            return {"value": sum(last) / len(last), "success": True}
+    return {}
+
+
+def state_of(path: Path) -> State:
+    """Whether a run has ended, is being written to, or was stopped."""
+    if (path / "summary.json").exists():
+        return "finished"
+    metrics = path / "metrics.jsonl"
+    newest = metrics if metrics.exists() else path / "config.json"
+    locked = _locked()
+    if locked and metrics.exists():
+        return "running" if metrics.stat().st_ino in locked else "stopped"
+    return "running" if time.time() - newest.stat().st_mtime < _FRESH_S else "stopped"
+
+
+def _locked() -> set[int]:
+    """Inodes of the files that processes hold locks on; empty where the system does not tell.
+
+    To try the lock would be in the way of the run that wants it.
+    """
+    try:
+        told = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return set()
+    return {int(inode) for inode in re.findall(r"[0-9a-f]+:[0-9a-f]+:(\d+) ", told)}

@@ -1,0 +1,1 @@
+"""A run in which a frozen model writes programs that are compiled, checked and timed."""

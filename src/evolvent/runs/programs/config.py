@@ -1,0 +1,43 @@
+"""Settings that every system has that writes programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from evolvent.core.errors import BadInput
+
+
+@dataclass(frozen=True)
+class ProgramsConfig:
+    """Settings of a run over programs."""
+
+    KIND = "programs"
+
+    env: str = "kernels"
+    """The world of kernels with its options, e.g. kernels:own=operators.py."""
+    model: str = "qwen2.5-coder-1.5b"
+    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL."""
+    seed: int = 0
+    """Random seed of kernels, exploration, sampling and of the inputs that programs are checked with."""
+    kernels: tuple[str, ...] = ()
+    """Kernels by name; empty = as many as --count of the split."""
+    count: int = 6
+    """Kernels, drawn by the seed."""
+    split: Literal["train", "heldout"] = "train"
+    """Which kernels: heldout for what a memory of others brings."""
+    budget: int = 12
+    """Attempts at each kernel, drafts and refinements together (EvoKernel's paper: 30)."""
+    memory: str = ""
+    """A store, or the folder of a run, to begin with: it is copied, without what it holds of the kernels at hand."""
+    temperature: float = 0.7
+    """Sampling temperature; 0 = greedy."""
+    tokens: int = 500
+    """Largest number of tokens of a program."""
+
+    def __post_init__(self) -> None:
+        for name in ("count", "budget", "tokens"):
+            if getattr(self, name) < 1:
+                raise BadInput(
+                    "a setting is too small", got=getattr(self, name), expected="1 or more", where=f"--{name}"
+                )

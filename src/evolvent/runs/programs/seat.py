@@ -1,0 +1,143 @@
+"""What a run over programs works with: the world, the model, the memory, and how far each kernel is."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evolvent import envs, models
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Completion, Engine, Model, Request
+from evolvent.evaluate.live import Live
+from evolvent.formulas.refinement import Running
+from evolvent.memory.memory import Memory
+from evolvent.memory.recall import newest_receipt
+from evolvent.models.served.acting import Served
+from evolvent.runs.programs.config import ProgramsConfig
+from evolvent.runs.programs.words import PRACTICES, TEMPLATES
+
+REWARDS = (-10.0, 10.0)
+"""Bounds of what settles a receipt: ±1 for drafts, a z-score for refinements."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A feasible program that refinements begin with."""
+
+    source: str
+    ratio: float
+    step: int
+    tried: list[str] = field(default_factory=list[str])
+    """What came of earlier refinements of it: its observable children."""
+
+
+@dataclass
+class Work:
+    """A kernel and how far it is."""
+
+    name: str
+    key: str
+    starts: dict[str, Start] = field(default_factory=dict[str, Start])
+    """By the memory that holds it."""
+    failed: str = ""
+    """Why the last draft was not feasible."""
+    attempts: int = 0
+
+    @property
+    def best(self) -> str:
+        """The memory of the fastest start so far, of equal ones the first."""
+        return max(self.starts, key=lambda id_: (self.starts[id_].ratio, -self.starts[id_].step))
+
+    @property
+    def sources(self) -> set[str]:
+        """Programs that are known."""
+        return {start.source for start in self.starts.values()}
+
+
+@dataclass
+class Seat:
+    """What a run works with."""
+
+    env: Any
+    engine: Engine
+    model: str
+    memory: Memory
+    works: list[Work]
+    others: dict[str, list[str]]
+    """By kernel, of which kernels memories may come: all but itself."""
+    running: Running = field(default_factory=Running)
+    """Of the rewards of refinements."""
+    prompt_tokens: int = 0
+    """Of the last question."""
+
+    def ask(self, requests: Sequence[Request]) -> list[Completion]:
+        """The engine, its prompts counted."""
+        answers = self.engine(requests)
+        self.prompt_tokens = sum(answer.prompt_tokens for answer in answers)
+        return answers
+
+
+@contextmanager
+def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+    """Everything that a run needs, checked before the model is loaded.
+
+    Raises:
+        BadInput: another world, an unknown kernel, no such memory.
+        EnvError, NoSandbox: programs cannot be compiled or confined here.
+    """
+    path = folder.path / "memory.db"
+    with ExitStack() as stack:
+        env: Any = stack.enter_context(closing(envs.load(config.env)))
+        if not hasattr(env, "operators"):
+            raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
+        names = config.kernels or tuple(task.kind for task in env.tasks(config.split, config.count, config.seed))
+        if wrong := [name for name in names if name not in env.operators]:
+            raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
+        env.start()
+        if not resume and config.memory:
+            _copy(config.memory, path)
+        memory = stack.enter_context(
+            closing(Memory(path, policy="evokernel", seed=config.seed, reward_range=REWARDS, sync="normal"))
+        )
+        if not resume:
+            _begin(config, memory, set(names))
+        if model is None:
+            live.status(f"loading {config.model}")
+            model = stack.enter_context(closing(models.load(config.model)))
+        works = [Work(name, f"{name}: {env.operators[name].words}") for name in dict.fromkeys(names)]
+        known = {"", *env.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
+        others = {work.name: sorted(known - {work.name}) for work in works}
+        yield Seat(env, Served(model, config.temperature), model.name, memory, works, others)
+
+
+def _copy(store: str, path: Path) -> None:
+    """Another run's memory, as it is now."""
+    place = Path(store).expanduser()
+    place = place / "memory.db" if place.is_dir() else place
+    if not place.is_file():
+        raise BadInput("no such memory", got=store, expected="memory.db of a run, or its folder", where="--memory")
+    source = f"{place.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(source, uri=True)) as old, closing(sqlite3.connect(path)) as new:
+        old.backup(new)
+
+
+def _begin(config: ProgramsConfig, memory: Memory, names: set[str]) -> None:
+    """Seeds for a new memory; of one that was given, nothing about the kernels at hand."""
+    with memory.transaction():
+        if config.memory:
+            for item in memory.items(filter={"kernel": {"in": sorted(names)}}):
+                memory.archive(item.id, "a memory of the kernels that it is tried on")
+        else:
+            seeds = [("template", "write a kernel", body) for body in TEMPLATES]
+            seeds += [("practice", "make a kernel faster", body) for body in PRACTICES]
+            memory.remember_many(
+                {"key": key, "body": body, "kind": kind, "source": "seed", "metadata": {"kernel": ""}}
+                for kind, key, body in seeds
+            )
+        memory.meta_set("cursor", 0)
+        memory.meta_set("receipt", newest_receipt(memory.bank))

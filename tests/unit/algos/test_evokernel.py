@@ -1,0 +1,247 @@
+"""EvoKernel end to end, its model a script that can follow one lesson: what it learns, remembers, hands on."""
+
+import io
+import json
+import re
+
+import pytest
+
+from evolvent import Memory
+from evolvent.algos import evokernel
+from evolvent.core import config as configs
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.envs.text import kernels, kernels_run
+from evolvent.envs.text.kernels_run import Speed
+from evolvent.envs.text.kernels_tasks import BY_NAME
+from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.report import write_report
+from evolvent.models.served.scripted import Scripted
+from evolvent.runs.programs.words import PRACTICES, TEMPLATES, lesson_of
+
+FAST = "#pragma GCC optimize"
+KERNELS = ("dot", "matvec")
+(GOOD,) = (lesson for lesson in PRACTICES if FAST in lesson)
+
+try:
+    kernels.Bench().close()
+except EnvError as error:  # pragma: no cover - a machine without a compiler
+    pytest.skip(f"kernels cannot be judged here: {error}", allow_module_level=True)
+
+
+class Writer(Scripted):
+    """Drafts that do not compile at first, then the naive kernel; gains by one lesson, is wrong with another."""
+
+    def __init__(self, drafts=1):
+        super().__init__(self._write)
+        self.left = dict.fromkeys(KERNELS, drafts)
+
+    def _write(self, prompt):
+        task = prompt.split("Task: ")[-1]
+        name = task.split(":")[0]
+        if "Make it faster" not in task:
+            self.left[name] -= 1
+            return "```c\n" + (BY_NAME[name].source if self.left[name] < 0 else "void kernel( {") + "\n```\n"
+        source = task.split("```c\n")[1].split("\n```")[0]
+        if FAST in task.split("Advice:")[-1]:
+            source = source if FAST in source else f'{FAST}("fast-math")\n{source}'
+        elif "16 sums" in task:
+            source = source.replace("s += ", "s -= ")
+        return f"```c\n{source}\n```\n"
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Time by what stands in the program: only the clock is replaced, the other gates are real."""
+
+    def measured(sandbox, library, reference, operator, sets):
+        ratio = 3.0 if len(library) != len(reference) or library != reference else 1.0
+        return Speed(ratio, 0.9 * ratio, 1.1 * ratio, 10.0 / ratio)
+
+    monkeypatch.setattr(kernels, "measured", measured)
+    monkeypatch.setattr(kernels, "sets_for", lambda *_: 1)
+
+
+def begin(path, **more):
+    config = evokernel.Config(kernels=KERNELS, budget=8, **more)
+    folder = RunFolder.create(
+        path, algo="evokernel", config=configs.to_json(config), env="kernels", seed=0, command="test", kind="programs"
+    )
+    return config, folder
+
+
+def live():
+    return Live(plain=True, stream=io.StringIO())
+
+
+def played(path, model=None, **more):
+    config, folder = begin(path, **more)
+    with folder:
+        return evokernel.run(config, folder, live(), model=model or Writer())
+
+
+def rows(path):
+    """Lines of the log without what a clock says."""
+    told = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in told]
+
+
+def test_drafts_until_one_is_right_then_refines_and_learns_which_lesson_helps(tmp_path, quick):
+    summary = played(tmp_path / "run", epsilon=0.0)
+    told = rows(tmp_path / "run")
+    assert [row["phase"] for row in told[:4]] == ["draft"] * 4 and {row["phase"] for row in told[4:]} == {"refine"}
+    assert [row["gate"] for row in told[:4]] == ["compile", "compile", "", ""]
+    assert [row["reward"] for row in told[:4]] == [-1, -1, 1, 1]
+    assert summary["right"]["successes"] == 2 and summary["score"]["value"] == 1.0
+    good = next(a for a in summary["advice"] if a["body"] == GOOD)
+    # once every kernel has what it brings, it brings nothing more and sinks: what counts is how high it rose
+    highest = {}
+    for row in told[4:]:
+        for item in row["advice"]:
+            highest[item["id"]] = max(highest.get(item["id"], 0.0), row["values"][item["id"]])
+    assert good["gains"] == 2 and highest.pop(good["id"]) > 1.05 > 1.0 >= max(highest.values())
+    wrong = [row for row in told if row["phase"] == "refine" and row["gate"]]
+    assert all(row["reward"] == -1 for row in wrong)
+
+
+def test_values_are_of_a_stage_and_of_what_was_shown(tmp_path, quick):
+    played(tmp_path / "run", epsilon=0.0)
+    told = rows(tmp_path / "run")
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        items = {item.id: item for item in memory.items()}
+        assert {"template", "practice", "trace", "failure", "start"} <= {item.kind for item in items.values()}
+        by_stage = {}
+        for row in told:
+            for id_ in row["values"]:
+                by_stage.setdefault(id_, set()).add(row["phase"])
+        for id_, stages in by_stage.items():
+            values = memory.explain(id_).to_dict()["values"]
+            assert {value["stage"] for value in values} == stages
+        starts = [item for item in items.values() if item.kind == "start"]
+        assert all(item.metadata["kernel"] in KERNELS for item in starts)
+        fast = [item for item in starts if FAST in item.body]
+        assert fast and all(item.parents for item in fast)
+        assert memory.rebuild_values() == 0
+
+
+def test_memories_of_other_kernels_are_recalled_never_its_own(tmp_path, quick):
+    played(tmp_path / "run", epsilon=0.5)
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        own = {item.id: item.metadata.get("kernel") for item in memory.items()}
+    for row in rows(tmp_path / "run"):
+        assert all(own[item["id"]] != row["kernel"] for item in row["advice"])
+        assert row["origin"] == "" or own[row["origin"]] == row["kernel"]
+
+
+@pytest.mark.parametrize("after", [1, 5, 9])
+def test_a_run_that_was_stopped_ends_with_the_same_numbers(tmp_path, quick, after):
+    played(tmp_path / "whole")
+    config, folder = begin(tmp_path / "cut")
+    seen = []
+
+    class Stopper(Live):
+        def task(self, i, n, **more):
+            seen.append(i)
+            folder.interrupt.requested = i == after
+
+    with folder, pytest.raises(Interrupted):
+        evokernel.run(config, folder, Stopper(plain=True, stream=io.StringIO()), model=Writer())
+    again = Writer()
+    for row in rows(tmp_path / "cut"):
+        again.left[row["kernel"]] -= row["phase"] == "draft"
+    with RunFolder.open(tmp_path / "cut") as folder:
+        evokernel.run(config, folder, live(), resume=True, model=again)
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    values = []
+    for name in ("cut", "whole"):
+        with Memory(tmp_path / name / "memory.db") as memory:
+            values.append([(i.id, i.kind, i.body, i.value, i.n) for i in memory.items()])
+    assert values[0] == values[1]
+
+
+def test_what_was_learned_is_handed_on_without_what_it_holds_of_the_same_kernels(tmp_path, quick):
+    first = played(tmp_path / "first", epsilon=0.0)
+    before = (tmp_path / "first" / "memory.db").read_bytes()
+    summary = played(tmp_path / "next", epsilon=0.0, memory=str(tmp_path / "first"))
+    with Memory(tmp_path / "next" / "memory.db") as memory:
+        archived = memory.items("archived")
+        assert archived and {item.metadata["kernel"] for item in archived} == set(KERNELS)
+        assert len([i for i in memory.items() if i.kind == "template"]) == len(TEMPLATES)  # not seeded twice
+    assert (tmp_path / "first" / "memory.db").read_bytes() == before
+    learned = next(a for a in first["advice"] if a["body"] == GOOD)
+    shown = [a for row in rows(tmp_path / "next") for a in row["advice"] if a["id"] == learned["id"]]
+    assert not shown or shown[0]["value"] == pytest.approx(learned["value"], abs=1e-3)
+    with Memory(tmp_path / "next" / "memory.db") as memory:
+        (value,) = memory.explain(learned["id"]).to_dict()["values"]
+        assert value["n"] == learned["shown"] + len(shown) and summary["steps"] == 16
+
+
+@pytest.mark.parametrize("arm", [{"refine": False, "select": "none"}, {"select": "none"}, {"select": "similar"},
+                                 {"select": "random"}, {"select": "none", "lesson": GOOD}])  # fmt: skip
+def test_the_controls(tmp_path, quick, arm):
+    model = Writer()
+    summary = played(tmp_path / "run", model, **arm)
+    told = rows(tmp_path / "run")
+    assert {row["phase"] for row in told} == ({"draft"} if arm.get("refine") is False else {"draft", "refine"})
+    if arm["select"] == "none":
+        assert not summary["advice"] and not any(row["values"] for row in told)
+    if arm["select"] in ("random", "similar"):
+        assert summary["advice"] and not any(row["values"] for row in told)
+    if arm.get("refine") is False:
+        assert not any("The last try failed" in prompt for prompt in model.prompts)
+    if "lesson" in arm:
+        assert all(GOOD in prompt for prompt in model.prompts) and summary["faster"]["successes"] == 2
+
+
+def test_an_answer_in_prose_costs_an_attempt_and_teaches_nothing(tmp_path, quick):
+    summary = played(tmp_path / "run", Scripted({"*": "I would vectorise the loop."}))
+    assert summary["right"]["successes"] == 0 and {row["gate"] for row in rows(tmp_path / "run")} == {"text"}
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        assert {item.source for item in memory.items()} == {"seed"}
+
+
+def test_a_broken_harness_changes_no_value(tmp_path, quick, monkeypatch):
+    def broken(*_):
+        raise kernels_run.Wrong("the sandbox failed", harness=True)
+
+    monkeypatch.setattr(kernels, "check", broken)
+    monkeypatch.setattr(kernels.Bench, "_reference", lambda *_: (b"", 1))
+    summary = played(tmp_path / "run", Scripted({"*": BY_NAME["dot"].source}))
+    assert {(row["gate"], row["valid"]) for row in rows(tmp_path / "run")} == {("harness", 0)}
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        assert all(item.n == 0 for item in memory.items()) and summary["right"]["rate"] == 0
+
+
+def test_the_report_shows_lineages_and_is_written_of_a_run_that_goes_on(tmp_path, quick):
+    played(tmp_path / "run")
+    html = write_report(tmp_path / "run").read_text()
+    for part in ("Where each program came from", "The fastest kernel beside the reference", "what it changes",
+                 "What each memory was worth", "+#pragma GCC optimize", "3.00× naive C [2.70, 3.30]"):  # fmt: skip
+        assert part in html, part
+    assert not re.search(r"<script", html)
+    (tmp_path / "run" / "summary.json").unlink()
+    assert "This run has not ended" in write_report(tmp_path / "run").read_text()
+
+
+def test_what_cannot_be_run_is_said_before_anything_is_loaded(tmp_path):
+    for number, (more, named) in enumerate(
+        [({"env": "arithmetic"}, "kernels"), ({"memory": "nowhere"}, "no such memory")]
+    ):
+        config, folder = begin(tmp_path / str(number), **more)
+        with folder, pytest.raises(BadInput, match=named):
+            evokernel.run(config, folder, live())
+    config = evokernel.Config(kernels=("dott",))
+    folder = RunFolder.create(tmp_path / "x", algo="evokernel", config={}, env="", seed=0, command="")
+    with folder, pytest.raises(BadInput, match="dott"):
+        evokernel.run(config, folder, live())
+    with pytest.raises(BadInput, match="budget"):
+        evokernel.Config(budget=0)
+
+
+def test_a_gain_teaches_its_own_new_lines():
+    before = "void kernel(const float* x, int n) {\n    float s = 0;\n}"
+    after = '#pragma GCC optimize("fast-math")\nvoid kernel(const float* restrict x, int n) {\n    float s = 0;\n}'
+    assert lesson_of(before, after) == (
+        'Write `#pragma GCC optimize("fast-math")` and `void kernel(const float* restrict x, int n) {`.'
+    )
+    assert lesson_of(before, before) == lesson_of(before, before.replace("s = 0", "s = 0.0f")) == ""
