@@ -1,7 +1,7 @@
 """When does search beat voting? Game of 24 by enumeration, no model: a policy of known skill, a value of known noise.
 
-python benchmarks/search_noisy_oracle.py            # a minute of one core: results/search_noisy_oracle.json
-python benchmarks/search_noisy_oracle.py --page     # docs/results/search-noisy-oracle.{md,svg} from it
+python benchmarks/search_noisy_oracle.py            # two minutes of a core: results/search_noisy_oracle.json
+python benchmarks/search_noisy_oracle.py --page     # docs/results/search-*.{md,svg} from it
 
 The policy writes a legal line: with the chance of its skill one from which 24 can still be reached, otherwise any. The
 value of a state is 1 where 24 can be reached and 0 where it cannot, plus noise of one deviation, the same each time a

@@ -1,6 +1,6 @@
 """Process rewards of steps, normalised over those of the group (GRPO with process supervision) or of the whole batch.
 
-Papers: Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300), process supervision; Wang et al. 2024 (OpenR, arXiv
+Paper: Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300), process supervision; Wang et al. 2024 (OpenR, arXiv
 2410.09671) as coded (``scope="batch", to_go=False``).
 
     r~_t = (r_t - mean r) / (std r + eps)        mean and population std over all steps of the group, or of the batch
