@@ -205,7 +205,9 @@ def _attempt(config: Config, seat: Seat, work: Work, context: Context, number: i
     if isinstance(episode, Exception):
         raise episode
     assert context.last is not None
-    info, best = context.last.info, work.starts[work.best].ratio if work.starts else None
+    info, best = dict(context.last.info), work.starts[work.best].ratio if work.starts else None
+    if (known := work.known(info["action"])) and info["gate"] == "":  # a copy is as fast as it was: clocks differ
+        info |= {"ratio": known.ratio, "low": known.low, "high": known.high, "action": known.source}
     return episode, {
         "step": number + 1, "phase": context.stage, "kernel": work.name, "attempt": work.attempts + 1,
         "gate": info["gate"], "words": info["words"], "ratio": info["ratio"], "low": info.get("low"),
@@ -241,7 +243,7 @@ def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> Non
 
     row["memory"], better = None, row["gain"] >= GAIN
     if valid and row["gate"] == "":
-        if row["source"] not in work.sources:
+        if work.known(row["source"]) is None:
             worth = 0.0 if context.stage == "draft" else max(-1.0, min(1.0, row["settled"]))
             row["memory"] = keep("start", row["source"], polarity="success", value=worth, merge=None)
             if better or not work.starts:
@@ -268,6 +270,6 @@ def _advance(seat: Seat, work: Work, row: dict[str, Any]) -> None:
         start.tried.append(outcome(row, start.ratio))
     if row["gate"] == "":
         if row["memory"] is not None:
-            work.starts[row["memory"]] = Start(row["source"], row["ratio"], row["step"])
+            work.starts[row["memory"]] = Start(row["source"], row["ratio"], row["low"], row["high"], row["step"])
     elif row["phase"] == "draft":
         work.failed = row["words"]

@@ -245,3 +245,19 @@ def test_a_gain_teaches_its_own_new_lines():
         'Write `#pragma GCC optimize("fast-math")` and `void kernel(const float* restrict x, int n) {`.'
     )
     assert lesson_of(before, before) == lesson_of(before, before.replace("s = 0", "s = 0.0f")) == ""
+
+
+def test_a_copy_is_as_fast_as_it_was_whatever_the_clock_says(tmp_path, monkeypatch):
+    ratios = iter([2.0, 2.9, 1.4])
+    monkeypatch.setattr(kernels, "measured", lambda *_: Speed(ratio := next(ratios), ratio, ratio, 1.0))
+    monkeypatch.setattr(kernels, "sets_for", lambda *_: 1)
+    config = evokernel.Config(kernels=("dot",), budget=3)
+    folder = RunFolder.create(
+        tmp_path / "run", algo="evokernel", config={}, env="", seed=0, command="", kind="programs"
+    )
+    with folder:
+        summary = evokernel.run(config, folder, live(), model=Scripted({"*": BY_NAME["dot"].source}))
+    assert [row["ratio"] for row in rows(tmp_path / "run")] == [2.0] * 3 and summary["kernels"][0]["best"] == 2.0
+    assert [row["reward"] for row in rows(tmp_path / "run")] == [1.0, 0.0, 0.0]
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        assert sum(item.kind == "start" for item in memory.items()) == 1

@@ -31,6 +31,8 @@ class Start:
 
     source: str
     ratio: float
+    low: float
+    high: float
     step: int
     tried: list[str] = field(default_factory=list[str])
     """What came of earlier refinements of it: its observable children."""
@@ -53,10 +55,10 @@ class Work:
         """The memory of the fastest start so far, of equal ones the first."""
         return max(self.starts, key=lambda id_: (self.starts[id_].ratio, -self.starts[id_].step))
 
-    @property
-    def sources(self) -> set[str]:
-        """Programs that are known."""
-        return {start.source for start in self.starts.values()}
+    def known(self, source: str) -> Start | None:
+        """The start that is the same program, but for blanks."""
+        words = source.split()
+        return next((start for start in self.starts.values() if start.source.split() == words), None)
 
 
 @dataclass

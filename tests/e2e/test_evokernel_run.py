@@ -1,0 +1,52 @@
+"""EvoKernel and other systems on the world of kernels, through the command line, with a scripted model."""
+
+import json
+
+import pytest
+from command import evolvent
+
+from evolvent.core.errors import EnvError
+from evolvent.envs.text.kernels import Bench
+from evolvent.envs.text.kernels_tasks import BY_NAME
+
+try:
+    Bench().close()
+except EnvError as error:  # pragma: no cover - a machine without a compiler
+    pytest.skip(f"kernels cannot be judged here: {error}", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "replies.json"
+    program = '#pragma GCC optimize("fast-math")\n' + BY_NAME["dot"].source
+    path.write_text(json.dumps({"replies": {"*": f"```c\n{program}```\n"}}))
+    return f"scripted:{path}"
+
+
+def test_a_run_tells_an_attempt_a_line_and_shows_the_fastest_beside_the_reference(tmp_path, script):
+    words = ("--model", script, "--kernels", "dot", "--budget", 3, "--plain")
+    out, _ = evolvent("run", "evokernel", *words, "--out", "run", cwd=tmp_path)
+    assert "dot, draft 1" in out and "dot, refine 2" in out and "× naive C [" in out and "the best so far" in out
+    assert "The reference for dot" in out and "The fastest, attempt" in out and "report:" in out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["right"]["successes"] == 1 and summary["kernels"][0]["best"] > 1.15
+    html = (tmp_path / "run" / "report.html").read_text()
+    assert "Where each program came from" in html and "nothing: it is a copy" in html
+    out, _ = evolvent("run", "evokernel", "--resume", "run", "--plain", cwd=tmp_path)
+    assert "has ended" in out
+    words = ("--model", script, "--kernels", "matvec", "--budget", 1, "--memory", "run", "--plain")
+    out, _ = evolvent("run", "evokernel", *words, "--out", "next", cwd=tmp_path)
+    assert "matvec, draft 1" in out and "wrong" in out
+
+
+@pytest.mark.parametrize("system", ["no_memory", "rag"])
+def test_other_systems_write_kernels_too(tmp_path, script, system):
+    words = ("--env", "kernels:timed=false", "--model", script, "--train", 2, "--heldout", 1, "--passes", 1, "--plain")
+    evolvent("run", system, *words, "--out", "run", cwd=tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(row["valid"] for row in rows) and {row["phase"] for row in rows} >= {"before", "stream", "after"}
+
+
+def test_a_kernel_that_there_is_not_is_named(tmp_path, script):
+    _, err = evolvent("run", "evokernel", "--model", script, "--kernels", "dott", "--out", "x", cwd=tmp_path, code=2)
+    assert "dott" in err and "matvec" in err and not (tmp_path / "x").exists()
