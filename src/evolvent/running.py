@@ -13,7 +13,8 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ class Where:
     """Run folder; default runs/ALGO-ENV-SEED-TIME."""
     resume: Path | None = None
     """Resume the run in this folder, with its own settings."""
+    log: str = ""
+    """Also write the metrics to a tracker: tensorboard (into the run folder), trackio, or wandb."""
 
 
 def run(
@@ -53,6 +56,7 @@ def run(
     seeds: Sequence[int] = (),
     out: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
+    log: str = "",
     quiet: bool = False,
     **fields: Any,
 ) -> Result | list[Result]:
@@ -63,6 +67,7 @@ def run(
         seeds: several seeds: one folder each inside ``out``, and a comparison at the end.
         out: the run folder; ``runs/SYSTEM-ENV-SEED-TIME`` by default.
         resume: the folder of a run to go on with, with its own settings.
+        log: a tracker that gets the metrics, too: "tensorboard", "trackio" or "wandb".
         quiet: print nothing.
         **fields: settings by the names of their flags: ``env``, ``model``, ``seed``, ``eval_every``, …
 
@@ -74,7 +79,7 @@ def run(
         Interruption: Ctrl-C; says how to go on.
     """
     found = catalogue.system(os.fspath(system))
-    where = Where(tuple(seeds), _path(out), _path(resume))
+    where = Where(tuple(seeds), _path(out), _path(resume), log)
     stored = stored_config(found, where.resume)
     told = {"seeds": where.seeds, "out": where.out, "resume": where.resume}
     words = [f"{key}={str(value) if isinstance(value, Path) else value!r}" for key, value in told.items() if value]
@@ -143,7 +148,7 @@ def start(found: catalogue.System, config: Any, where: Where, command: str, live
     _check_resume(where)
     if where.seeds:
         return _run_seeds(found, config, where, command, live)
-    return [_run_one(found, config, where.out, where.resume, command, live)]
+    return [_run_one(found, config, where, command, live)]
 
 
 def _check_resume(where: Where) -> None:
@@ -167,9 +172,8 @@ def _check_resume(where: Where) -> None:
     raise BadInput("the folder holds something else", got=got, where=f"--resume {where.resume}", do=do)
 
 
-def _run_one(
-    found: catalogue.System, config: Any, out: Path | None, resume: Path | None, command: str, live: Live
-) -> Path:
+def _run_one(found: catalogue.System, config: Any, where: Where, command: str, live: Live) -> Path:
+    out, resume, tracker = where.out, where.resume, _tracker(where.log)
     name, env, seed = found.name, str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
     changed: dict[str, tuple[Any, Any]] = {}
     if resume is None:
@@ -196,7 +200,7 @@ def _run_one(
         live.note(f"this run has ended; nothing to do{more}\n\nreport: {page(folder.path)}")
         return folder.path
     again = f"evolvent run {shlex.quote(found.asked)} --resume {shlex.quote(str(folder.path))}"
-    with folder:
+    with folder, _watched(folder, tracker):
         try:
             summary = found.module.run(config, folder, live, resume=resume is not None)
             _check_summary(summary, found)
@@ -213,6 +217,30 @@ def _run_one(
     live.close()
     tell(folder.path, summary, live)
     return folder.path
+
+
+def _tracker(name: str) -> Any:
+    """The package that the metrics go to as well, or ``None``; one that is missing is missed before a run begins."""
+    from evolvent.evaluate import mirrors
+
+    return mirrors.tracker(name) if name else None
+
+
+@contextmanager
+def _watched(folder: RunFolder, tracker: Any) -> Iterator[None]:
+    """A tracker gets the numbers of each line of the metrics, for as long as the block lasts."""
+    from evolvent.evaluate import mirrors
+
+    if tracker is None:
+        yield
+        return
+    write, finish = mirrors.mirror(tracker, folder.path, folder.manifest())
+    folder.watchers.append(lambda step, line: write(step, mirrors.numbers(line)))
+    try:
+        yield
+    finally:
+        folder.watchers.clear()
+        finish()
 
 
 def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
@@ -277,7 +305,7 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
     for child, one in runs.items():
         out, resume = (None, child) if child in known else (child, None)
         try:
-            _run_one(found, one, out, resume, command, live)
+            _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live)
         except Interruption as error:
             words = ["--seeds", *where.seeds]
             for path, (_, new) in changed.items():

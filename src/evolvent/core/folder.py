@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import islice
@@ -52,6 +52,8 @@ class RunFolder:
         self._started = time.monotonic()
         self._step = 0
         self._extension: dict[str, Any] = {}
+        self.watchers: list[Callable[[int, Mapping[str, Any]], None]] = []
+        """Told of each line of the metrics, once it is written."""
 
     # ---------------------------------------------------------------------------------------------- make and open
     @classmethod
@@ -152,6 +154,8 @@ class RunFolder:
         """Append one flushed line ``{"t": seconds, "step": step, …}`` to ``metrics.jsonl``; NaN becomes null."""
         self._step = step
         self._append("metrics.jsonl", {"t": round(time.monotonic() - self._started, 3), "step": step, **values})
+        for watcher in self.watchers:
+            watcher(step, values)
 
     def episode(self, episode: Episode, *, step: int | None = None) -> None:
         """Append one recorded episode to ``episodes.jsonl``; ``step`` defaults to the step last logged."""

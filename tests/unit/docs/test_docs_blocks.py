@@ -19,6 +19,7 @@ from evolvent.core.errors import BadInput
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md"]
 HERE = [  # run below, in order, in one namespace a page
     "docs/analyst.md", "docs/kernels.md", "docs/run-folder.md", "docs/sandbox.md", "docs/text-worlds.md",
     "docs/tools.md",
@@ -58,7 +59,9 @@ def commands(page):
 
 def test_every_page_with_python_is_run_somewhere():
     pages = {name(page) for page in PAGES if blocks(page, "python")}
-    assert pages == {*HERE} | ELSEWHERE.keys() | NOT_RUN.keys(), "run the new page's Python, and say here where"
+    assert pages == {*HERE, *TUTORIALS} | ELSEWHERE.keys() | NOT_RUN.keys(), (
+        "run the new page's Python, and say here where"
+    )
     for page, test in ELSEWHERE.items():
         assert Path(page).name in (ROOT / test).read_text("utf-8"), (page, test)
 
@@ -88,6 +91,21 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         assert space["folder"].summary()["score"]["value"] == 1.0
     elif page == "docs/kernels.md":
         assert space["turn"].info["gate"] and len(space["OPERATORS"]) == 1
+
+
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_a_tutorial_prints_what_it_says(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    space, printed = {"__name__": "page"}, ""
+    for kind, block in BLOCK.findall((ROOT / page).read_text("utf-8")):
+        if kind == "python":
+            assert not printed, "nothing under the last block says what it prints"
+            exec(compile(block, page, "exec"), space)
+            printed = capsys.readouterr().out
+        elif kind == "text":
+            assert block == printed
+            printed = ""
+    assert not printed
 
 
 def sandbox_works():

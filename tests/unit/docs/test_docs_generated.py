@@ -86,3 +86,8 @@ def test_the_page_of_what_to_use_and_its_minutes_are_those_of_the_result_files()
         if choice.kind in ("memory", "language", "team"):
             said = int(choice.minutes.split()[0]) / module.minutes(choice.kind)
             assert 2 / 3 < said < 3 / 2, f"src/evolvent/start.py: {choice}"
+
+
+def test_the_page_of_costs_is_that_of_its_result_files():
+    module = importlib.import_module("cost_page")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/cost_page.py"
