@@ -67,7 +67,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Config(LanguageConfig):
-    """Settings of OpenR; ``updates`` 0 stops when the process reward model is trained."""
+    """Settings of OpenR."""
 
     env: str = "game24"
     """Environment with its options; a model must have seen the form of its answers."""
