@@ -55,9 +55,12 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         for condition in dict.fromkeys(r["condition"] for r in rows if r["model"] == model):
             cells = [r for r in rows if r["model"] == model and r["condition"] == condition]
             out += [f"## {condition}, {model}", "", f"`{cells[0]['config']['env']}`", "", *_table(cells), ""]
-    old = [r["arm"] for r in rows if r["arm"] in HYBRID and r["commit"]["id"].startswith(BEFORE_GATE)]
+    old: dict[str, dict[str, None]] = {}
+    for r in rows:
+        if r["arm"] in HYBRID and r["commit"]["id"].startswith(BEFORE_GATE):
+            old.setdefault(r["arm"], {})[r["condition"]] = None
     if old:
-        arms = ", ".join(f"`{arm}`" for arm in dict.fromkeys(old))
+        arms = ", ".join(f"`{arm}` ({', '.join(at)})" for arm, at in old.items())
         out += [
             f"**To be repeated:** {arms}. These rows are from before the gate of hybrid relevance moved to the cosine "
             "and before harm became a test that stays valid however often one looks; recalls differ since.", "",

