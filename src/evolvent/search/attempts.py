@@ -222,7 +222,7 @@ class Attempts:
         return Moves(prior, np.array([self._n_tokens(said) for said, _ in moves], np.int64))
 
     def _listed(self, node: int, answer: Completion, width: int) -> Moves:
-        """Actions on a list: the ``width`` most likely ones."""
+        """Actions on a list: the ``width`` most likely ones; a single one is that which was drawn."""
         place = self._places[node]
         assert place.asks is not None
         choices = place.asks.choices
@@ -230,6 +230,8 @@ class Attempts:
             self._note("the model gives no log-probabilities: priors are uniform")
         scores = np.zeros(len(choices)) if answer.scores_N is None else answer.scores_N
         kept = np.sort(np.argsort(-scores, kind="stable")[:width])
+        if width == 1 and answer.choice >= 0:
+            kept = np.array([answer.choice])
         moves: list[tuple[Completion, int]] = []
         for k in kept.tolist():
             text, ids = self._text(choices[k]), choices[k]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from evolvent.core.seeding import rng
 from evolvent.search.rap import descend
 from evolvent.search.search import Search
-from evolvent.search.simulate import ByPrior
+from evolvent.search.simulate import ByPrior, Growing
 
 PAPER = "arXiv 2309.17179"
 
@@ -31,4 +31,4 @@ class Config:
 
 def run(search: Search, config: Config = Config()) -> None:
     """Draw ``paths`` paths for every task."""
-    descend(search, ByPrior(rng(config.seed, "cot_sc_tree")), config.paths, config.parallel)
+    descend(search, ByPrior(rng(config.seed, "cot_sc_tree")), config.paths, config.parallel, Growing(search))

@@ -50,30 +50,34 @@ class Config:
 
 def run(search: Search, config: Config = Config()) -> None:
     """Find ``paths`` paths for every task."""
-    tree, draw = search.tree, rng(config.seed, "mcts_alpha")
+    draw = rng(config.seed, "mcts_alpha")
     for number in range(config.paths):
-        if number and config.clear:
-            for task in tree.roots.tolist():
-                tree.forget(task)
-        heads = tree.roots.tolist()
+        heads = search.tree.roots.tolist()
+        for task in heads if number and config.clear else ():
+            search.tree.forget(task)
         while heads:
-            search.expand(heads)
-            heads = [n for n in heads if len(tree.children(n))]
-            kept = [(tree.children(n), tree.prior[tree.children(n)]) for n in heads]
-            if config.sample:
-                for children, prior in kept:
-                    noise = draw.dirichlet(np.full(len(children), config.alpha))
-                    tree.prior[children] = (1.0 - config.noise) * prior + config.noise * noise
-            for _ in range(-(-config.simulations // config.parallel)):
-                simulate(search, heads, Puct(config.c), parallel=config.parallel)
-            for children, prior in kept:
-                tree.prior[children] = prior
-            heads = [_move(search, n, config, draw) for n in heads]
-            search.enter(heads)
-            for node in heads:
-                if tree.terminal[tree.state[node]] and not tree.dead[tree.state[node]]:
-                    search.reach(node)
-            heads = [n for n in heads if not tree.terminal[tree.state[n]] and (tree.expanded(n) or search.open(n))]
+            heads = _step(search, heads, config, draw)
+
+
+def _step(search: Search, heads: list[int], config: Config, draw: np.random.Generator) -> list[int]:
+    """One move in every tree; the states from which it goes on."""
+    tree = search.tree
+    search.expand(heads)
+    heads = [n for n in heads if len(tree.children(n))]
+    kept = [(tree.children(n), tree.prior[tree.children(n)]) for n in heads]
+    for children, prior in kept if config.sample else ():
+        noise = draw.dirichlet(np.full(len(children), config.alpha))
+        tree.prior[children] = (1.0 - config.noise) * prior + config.noise * noise
+    for _ in range(-(-config.simulations // config.parallel)):
+        simulate(search, heads, Puct(config.c), parallel=config.parallel)
+    for children, prior in kept:
+        tree.prior[children] = prior
+    heads = [_move(search, n, config, draw) for n in heads]
+    search.enter(heads)
+    for node in heads:
+        if tree.terminal[tree.state[node]] and not tree.dead[tree.state[node]]:
+            search.reach(node)
+    return [n for n in heads if not tree.terminal[tree.state[n]] and (tree.expanded(n) or search.open(n))]
 
 
 def _move(search: Search, node: int, config: Config, draw: np.random.Generator) -> int:

@@ -2,7 +2,8 @@
 
 Paper: Feng et al. 2023 (TS-LLM, arXiv 2309.17179); code: rollout.
 
-Deviations: the budget (tokens, calls, seconds) is that of the search, beside the number of simulations.
+Deviations: the budget (tokens, calls, seconds) is that of the search, beside the number of simulations; a tree in
+which nothing is left to ask (``simulate.Growing``) is done.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.search.search import Search
-from evolvent.search.simulate import Puct, simulate
+from evolvent.search.simulate import Growing, Puct, simulate
 
 PAPER = "arXiv 2309.17179"
 
@@ -32,8 +33,10 @@ class Config:
 def run(search: Search, config: Config = Config()) -> None:
     """Simulate every task until ``paths`` simulations have ended an attempt."""
     tree, missing = search.tree, dict.fromkeys(search.tree.roots.tolist(), config.paths)
+    growing = Growing(search)
     for _ in range(-(-config.simulations // config.parallel)):
         todo = [n for n, left in missing.items() if left > 0 and not tree.terminal[n] and search.open(n)]
+        todo = growing(todo)
         if not todo:
             break
         for path in simulate(search, todo, Puct(config.c), parallel=config.parallel):

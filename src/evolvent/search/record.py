@@ -48,20 +48,22 @@ def records(search: Search, space: Attempts, leaves: Sequence[int]) -> list[Epis
 
 
 def divided(
-    episode: Episode, answers: Sequence[Sequence[Completion]], moves: dict[str, Sequence[float]] | None = None
-) -> Episode:
+    episode: Episode, answers: Sequence[Sequence[Completion]], moves: dict[str, Sequence[float]] | None = None,
+    pays: Sequence[float] | None = None,
+) -> Episode:  # fmt: skip
     """A copy of an attempt in which every piece of an answer is a decision.
 
     Args:
         episode: ended; its decisions are ``answers``.
         answers: the pieces of each.
         moves: further notes, one number a piece.
+        pays: the reward of each piece, in place of the attempt's own; what that was stands in kind "outcome".
     """
     out = Episode(
         episode.task_id, env=episode.env, seed=episode.seed, group=episode.group, meta=episode.meta, id=episode.id
     )
     place: dict[int, int] = {-1: -1}
-    decisions = iter(answers)
+    decisions, paid = iter(answers), iter(pays or ())
     for number, row in enumerate(rows_of(episode)):
         row["parent"] = place[row["parent"]]
         pieces = list(next(decisions)) if row["kind"] == "action" else []
@@ -70,14 +72,19 @@ def divided(
             cut = at + len(piece.token_ids)
             part: dict[str, Any] = {**row, "text": piece.text, "reward": 0.0, "finish": "stop"}
             part |= {name: row[name][at:cut] for name in ("token_ids", "logp")}
+            part |= {} if pays is None else {"reward": next(paid)}
             row["parent"], at = add_node(out, part, part), cut
         if len(pieces) > 1:
             row |= {"text": pieces[-1].text} | {name: row[name][at:] for name in ("token_ids", "logp")}
+        if pays is not None and row["kind"] == "action":
+            row |= {"reward": next(paid)}
         place[number] = add_node(out, row, row)
     out.turn, out.offers_tools, out.budget_tokens = None, episode.offers_tools, episode.budget_tokens
     sizes = [len(pieces) for pieces in answers]
     for kind, values in episode.rewards_by_kind.items():
         out.rewards_by_kind[kind] = _last(values, sizes) if isinstance(values, list) else values
+    if pays is not None:
+        out.rewards_by_kind["outcome"] = _last(episode.rewards_T.tolist(), sizes)
     out.end()
     out.ends[0] = episode.ends[0]
     for name, column in episode.notes.items():

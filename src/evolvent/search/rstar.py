@@ -20,6 +20,7 @@ from evolvent.core.seeding import rng
 from evolvent.formulas.selection import annealed, uct
 from evolvent.search.rap import descend
 from evolvent.search.search import Search
+from evolvent.search.simulate import Growing
 from evolvent.search.tree import Tree
 
 PAPER = "arXiv 2408.06195"
@@ -58,8 +59,8 @@ class Uct:
 
 def run(search: Search, config: Config = Config()) -> None:
     """Find ``paths`` paths for every task."""
-    draw = rng(config.seed, "rstar")
+    draw, growing = rng(config.seed, "rstar"), Growing(search)
     for done in range(0, config.paths, config.parallel):
         progress = done / max(1, config.paths - 1)
         weight = annealed(config.weight, 0.1 * config.weight, progress, config.schedule)
-        descend(search, Uct(weight, draw), min(config.parallel, config.paths - done), config.parallel)
+        descend(search, Uct(weight, draw), min(config.parallel, config.paths - done), config.parallel, growing)

@@ -49,6 +49,28 @@ class ByPrior:
             return np.log(tree.prior[children]) + self.rng.gumbel(size=children.shape)
 
 
+@dataclass
+class Growing:
+    """Which trees still grow: one that asked the model for nothing in ``patience`` rounds has been seen to its end.
+
+    Without a limit of paths a search would go around in it for ever; with one of few paths the budget is left over.
+    """
+
+    search: Search
+    patience: int = 64
+
+    def __post_init__(self) -> None:
+        self._calls = self.search.meter.calls.copy()
+        self._idle = np.zeros(len(self._calls), np.int64)
+
+    def __call__(self, roots: Sequence[int]) -> list[int]:
+        """Of these roots, those that go on; called once a round."""
+        now = self.search.meter.calls
+        self._idle = np.where(now > self._calls, 0, self._idle + 1)
+        self._calls = now.copy()
+        return [n for n in roots if self._idle[self.search.tree.task[n]] <= self.patience]
+
+
 def simulate(
     search: Search, starts: Sequence[int], score: Score, *, parallel: int = 1, to_end: bool = False
 ) -> list[list[int]]:

@@ -1,26 +1,44 @@
 """Systems that search while they learn, on a tiny random model: the policy alone improves, a killed run goes on."""
 
+import json
 from importlib import import_module
+from statistics import fmean
 
 import numpy as np
 import pytest
 import torch
 
+import letters_env
 import tiny_language
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
+from evolvent.core.reward_kinds import reward_total
+from evolvent.credit import step_process_std
 from evolvent.evaluate.live import Live
 from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.run import LanguageRun
-from evolvent.runs.language.searching import ValueRows
+from evolvent.runs.language.searching import ValueRows, behind_lines, lines
+from evolvent.search.record import divided
 from run_folders import Killed, begin, stable
 
 SETTINGS = {
     "ts_llm": {"rollouts": 12, "simulations": 5, "widths": (9,), "group": 6, "prompts": 4, "epochs": 3},
+    "openr": {"questions": 12, "samples": 4, "rollouts": 40, "prompts": 2, "group": 4, "prm_lr": 0.01,
+              "env": f"{letters_env.__file__}:make"},
 }  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 folder = tiny_language.fixture(max_position_embeddings=512)
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    """A tiny model that writes three lines of ``a`` or ``b``."""
+    folder = tiny_language.write(tmp_path_factory.mktemp("writer") / "model")
+    letters_env.teach(folder)
+    return folder
 
 
 def settings(name, folder, **more):
@@ -34,7 +52,7 @@ def start(name, config, path, *, resume=False):
         return import_module(f"evolvent.algos.{name}").run(config, made, live, resume=resume)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed):
     found = start("ts_llm", settings("ts_llm", folder, seed=seed), tmp_path / "run")
     assert found["before"]["success_mean"] == 0.0
@@ -46,9 +64,71 @@ def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed)
     assert np.isfinite(value.judge([model.encode("open the microwave")])).all()
 
 
-@pytest.mark.parametrize(("name", "more"), [("ts_llm", {"value": "lora"}), ("ts_llm", {"value": "probe", "seed": 2})])
-def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, tmp_path, monkeypatch):
-    config = settings(name, folder, **more)
+@pytest.mark.slow
+def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
+    start("openr", settings("openr", writer, how="grpo", updates=12, prompts=8, seed=0), tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
+    assert told["bisected"] > 0 and told["value_auc"] > 0.9
+    model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
+    prm = SearchValue.load(model, tmp_path / "run" / "prm")
+    asked = [model.encode(f"Ask: 777\nSay: {said}\n\n") for said in ("a\na\na", "a\nb\na", "b\na\na")]
+    right, *wrong = prm.judge(asked).tolist()
+    assert right > 2 * max(wrong)
+    rows = [row for row in stable(tmp_path / "run") if "update" in row]
+    assert fmean(row["success_mean"] for row in rows[-3:]) > 2 * fmean(row["success_mean"] for row in rows[:3])
+
+
+def test_nothing_to_learn_labels_from_is_said(folder, tmp_path):
+    with pytest.raises(BadInput, match="right and wrong steps"):  # a random model is never right
+        start("openr", settings("openr", folder, questions=2), tmp_path / "run")
+    with pytest.raises(BadInput, match="nothing is paid"):
+        start("openr", settings("openr", folder, process=0.0), tmp_path / "other")
+
+
+def test_lines_are_cut_as_a_search_cuts_them(writer):
+    model = language.load(writer, dtype="float32")
+    episode = Episode("letters")
+    episode.observe("Ask", token_ids=model.encode("Ask: 1\nSay:"), parent=-1)
+    ids = model.encode(" a\nb\na\n\n")
+    episode.act("a\nb\na", token_ids=ids, logp=np.zeros(len(ids)), reward=1.0)
+    episode.end(terminated=True, success=True)
+    (pieces,) = lines(episode, model.decode)
+    assert [piece.text for piece in pieces] == [" a", "b", "a"]
+    assert np.array_equal(np.concatenate([piece.token_ids for piece in pieces]), ids)
+    read = behind_lines(episode, [pieces])
+    assert [model.decode(one).rpartition("Say:")[2] for one in read] == [" a\n", " a\nb\n", " a\nb\na\n\n"]
+    paid = divided(episode, [pieces], pays=[0.5, 0.25, 0.125])
+    assert paid.rewards_T.tolist() == [0.5, 0.25, 0.125] and paid.success
+    assert reward_total(paid, "outcome") == 1.0
+
+
+def test_process_rewards_are_normalised_as_by_hand():
+    def attempt(rewards, group):
+        e = Episode("t", group=group)
+        for i, r in enumerate(rewards):
+            e.observe("", parent=-1 if i == 0 else None)
+            e.act("x", token_ids=[1], reward=r)
+        e.end(terminated=True)
+        return e
+
+    batch = [attempt([0.9, 0.5], "a"), attempt([0.1, 0.7], "b")]
+    coded = step_process_std.assign(batch, step_process_std.Config("batch", to_go=False)).values("step")
+    want = [1.183216, -0.169031, -1.521278, 0.507093]
+    assert coded.tolist() == pytest.approx(want, abs=1e-5)
+    to_go = step_process_std.assign(batch, step_process_std.Config("batch")).values("step")
+    assert to_go.tolist() == pytest.approx([want[0] + want[1], want[1], want[2] + want[3], want[3]], abs=1e-5)
+    grouped = step_process_std.assign(batch).values("step")
+    assert grouped.tolist() == pytest.approx([0, -1, 0, 1], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("ts_llm", {"value": "probe", "seed": 2}), ("openr", {"how": "appo"}),
+     pytest.param("ts_llm", {"value": "lora"}, marks=pytest.mark.slow),
+     pytest.param("openr", {"how": "tppo", "labels": "soft", "outcome": 1.0}, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tmp_path, monkeypatch):
+    config = settings(name, writer if name == "openr" else folder, **more)
     want = start(name, config, tmp_path / "whole")
     log = LanguageRun.log
 

@@ -20,6 +20,14 @@ def test_the_speed_page_is_that_of_its_result_file():
     assert written == module.page(json.loads(module.SOURCE.read_text("utf-8")))
 
 
+def test_the_pages_of_searches_are_those_of_their_result_files():
+    module = importlib.import_module("search_pages")
+    noisy, speed = (module.noisy_page, module.NOISY), (module.speed_page, module.SPEED)
+    pages = {"search-noisy-oracle.md": noisy, "search-speed.md": speed}
+    for page, (made, source) in pages.items():
+        assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
+
+
 def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
     module = importlib.import_module("algo_pages")
     pages = sorted(module.PAGES.glob("*.md"))

@@ -16,7 +16,7 @@ from evolvent.models.language.model import Row
 from evolvent.search.search import State
 
 folder = tiny_language.fixture()
-QUICK = Fit(lr=5e-2, epochs=12)
+QUICK = Fit(lr=5e-2, epochs=12, steps=1)
 
 
 def load(folder, **settings):
@@ -57,10 +57,10 @@ def test_labels_stand_where_the_score_is_read(folder):
     taught = []
     real = value._states
     value._states = lambda contexts: taught.extend(map(len, contexts)) or real(contexts)
-    value.fit([ids[:3], ids], [0.0, 1.0], Fit(epochs=1))
+    value.fit([ids[:3], ids], [0.0, 1.0], Fit(epochs=1, steps=1))
     assert sorted(taught) == [3, 3, 5, 5]  # once taught, once read: the whole prefix both times
     a = value.judge([ids[:3]])
-    value.fit([ids[:3]], [1.0], Fit(lr=1e-2, epochs=3))
+    value.fit([ids[:3]], [1.0], Fit(lr=1e-2, epochs=3, steps=1))
     assert value.judge([ids[:3]]) > a
 
 
@@ -88,7 +88,7 @@ def test_a_folder_gives_the_same_values_again(folder, tmp_path, frozen):
     model = load(folder)
     value = SearchValue(model, "process", frozen=frozen, adapter="policy" if frozen else "value")
     contexts, targets = rows(model)
-    value.fit(contexts, targets, Fit(lr=1e-2, epochs=1))
+    value.fit(contexts, targets, Fit(lr=1e-2, epochs=1, steps=1))
     value.save(tmp_path / "v")
     model.save(tmp_path / "policy")
     again = language.load(str(tmp_path / "policy"), dtype="float32")

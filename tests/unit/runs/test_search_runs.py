@@ -10,7 +10,7 @@ from evolvent.core.codec import load_episodes
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.report_search import read_trees
-from evolvent.runs.search.config import SEARCHES, SearchConfig
+from evolvent.runs.search.config import SEARCHES, SearchConfig, check_value
 
 folder = tiny_language.fixture(max_position_embeddings=1024)
 
@@ -88,7 +88,7 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
 
     model = language.load(folder, dtype="float32")
     value = SearchValue(model, "process")
-    value.fit([model.encode("1 + 2"), model.encode("3 + 4")], [0.0, 1.0], Fit(epochs=1))
+    value.fit([model.encode("1 + 2"), model.encode("3 + 4")], [0.0, 1.0], Fit(epochs=1, steps=1))
     value.save(tmp_path / "value")
     out = tmp_path / "run"
     command.main(words(folder, out, "--search", "mcts_rollout", "--value", str(tmp_path / "value")))
@@ -96,4 +96,4 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
     with pytest.raises(BadInput, match="model in torch"):
         SearchConfig(value=str(tmp_path / "value"), model="smollm2-135m")
     with pytest.raises(BadInput, match="no such value"):
-        SearchConfig(value="nonsense")
+        check_value(SearchConfig(model="train:smollm2-135m", value="nonsense"))

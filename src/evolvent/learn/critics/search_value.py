@@ -48,6 +48,8 @@ class Fit:
     """Learning rate of AdamW."""
     epochs: int = 3
     """Passes over the rows."""
+    steps: int = 150
+    """Steps at least: few rows are passed over more often (ours; the released data are 100,000 rows and more)."""
     batch: int = 16
     """Rows of a step: 4 with 4 accumulated, as released."""
     tokens: int = 2048
@@ -132,19 +134,21 @@ class SearchValue:
             with torch.no_grad():
                 features = self._states(contexts)
             self.head.standardise(features)
-        steps = how.epochs * -(-len(z) // how.batch)
+        a_pass = -(-len(z) // how.batch)
+        epochs = max(how.epochs, -(-how.steps // a_pass))
+        steps = epochs * a_pass
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: _cosine(n, steps))
         losses: list[float] = []
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)  # of the dropout
             self.head.train()
-            for epoch in range(how.epochs):
+            for epoch in range(epochs):
                 losses = []
                 for rows in torch.randperm(len(z), generator=generator).split(how.batch):
                     losses.append(self._step(rows, contexts, z, features, optimizer, parameters, how.tokens))
                     schedule.step()
                     if progress and not self.frozen:
-                        progress((epoch + min(1.0, len(losses) * how.batch / len(z))) / how.epochs)
+                        progress((epoch + len(losses) / a_pass) / epochs)
             self.head.eval()
         said = self.judge(contexts)
         middle = 0.5 if self.kind == "process" else float(z.mean())

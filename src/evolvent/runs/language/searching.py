@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.protocols import Task
+from evolvent.core.episode import Episode
+from evolvent.core.protocols import Completion, Task
 from evolvent.core.seeding import rng
 from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.search.grow import Grower
-from evolvent.search.attempts import Attempts
+from evolvent.search.attempts import Attempts, Decode
 from evolvent.search.search import Search, Value, flat
 
 TOGETHER = 16
@@ -22,7 +23,7 @@ Row = tuple[np.ndarray, float]
 
 def trees(
     run: LanguageRun, tasks: Sequence[Task], by: Callable[[Search], None], value: Value = flat, *,
-    widths: tuple[int, ...], longest: int, seed: int,
+    widths: tuple[int, ...] = (8,), longest: int, seed: int,
 ) -> Iterator[tuple[Search, Attempts]]:  # fmt: skip
     """The trees of some tasks, grown by the policy as it is, batch by batch.
 
@@ -42,6 +43,32 @@ def trees(
             run.copies.some(len(batch)), run.manner, run.acting, widths, longest, decode=run.model.decode
         )  # fmt: skip
         yield grower.grow(batch, by, value, seed=seed)
+
+
+def lines(episode: Episode, decode: Decode) -> list[list[Completion]]:
+    """The lines of each answer of an attempt, cut behind the tokens that hold a line break, as a search cuts them."""
+    out, logp = list[list[Completion]](), np.split(episode.logp, np.cumsum(episode.tokens_per_step_T)[:-1])
+    for t in range(episode.n_steps):
+        ids, pieces, start = episode.step_tokens(t), list[Completion](), 0
+        for end in [i + 1 for i in range(len(ids)) if "\n" in decode(ids[i : i + 1])] + [len(ids)]:
+            text = decode(ids[start:end])
+            if text.strip() and decode(ids[end:]).strip():
+                pieces.append(Completion(text.rstrip("\n"), ids[start:end], logp[t][start:end]))
+                start = end
+        pieces.append(Completion(decode(ids[start:]).rstrip("\n"), ids[start:], logp[t][start:]))
+        out.append(pieces)
+    return out
+
+
+def behind_lines(episode: Episode, answers: Sequence[Sequence[Completion]]) -> list[np.ndarray]:
+    """What was read up to the end of each line: int ``[P]`` each, in order."""
+    out: list[np.ndarray] = []
+    for t, pieces in enumerate(answers):
+        before = episode.context_ids(t)
+        for piece in pieces:
+            before = np.concatenate([before, piece.token_ids])
+            out.append(before)
+    return out
 
 
 class ValueRows:

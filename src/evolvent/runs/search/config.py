@@ -16,7 +16,7 @@ SEARCHES = {
     "rap": "last_max", "rstar": "last_vote",
 }  # fmt: skip
 """The searches, each with how its answer is chosen where nobody says."""
-DRAWN = {"best_of_n": 4096, "cot_sc": 4096, "cot_sc_tree": 64, "rap": 64, "rstar": 64, "mcts_rollout": 64}
+DRAWN: dict[str, int] = dict.fromkeys(("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout"), 4096)
 """Those that go on until the budget is spent, with the paths that are enough."""
 VALUES = ("likelihood", "judge", "flat", "rollouts")
 """Values that need no training."""
@@ -77,11 +77,6 @@ class SearchConfig:
         for name in self.search:
             if name not in SEARCHES:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
-        if self.value not in VALUES and not (Path(self.value).expanduser() / "value.json").is_file():
-            raise BadInput(
-                "no such value", got=self.value, expected=f"{', '.join(VALUES)}, or a folder with value.json",
-                where="--value",
-            )  # fmt: skip
         if self.value not in VALUES and not self.model.startswith("train:"):
             raise BadInput(
                 "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
@@ -98,6 +93,15 @@ class SearchConfig:
                 "a search without an end", where="--budget-tokens",
                 do="give a budget (--budget-tokens, --budget-calls, --budget-seconds) or --paths",
             )  # fmt: skip
+
+
+def check_value(config: SearchConfig) -> None:
+    """Refuse a value that is neither known nor a folder, before anything is loaded."""
+    if config.value not in VALUES and not (Path(config.value).expanduser() / "value.json").is_file():
+        raise BadInput(
+            "no such value", got=config.value, expected=f"{', '.join(VALUES)}, or a folder with value.json",
+            where="--value",
+        )  # fmt: skip
 
 
 def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, object]:

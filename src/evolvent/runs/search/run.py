@@ -22,7 +22,7 @@ from evolvent.formulas.statistics import mcnemar, wilson
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called
+from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called, check_value
 from evolvent.runs.search.drawing import drawn
 from evolvent.runs.search.grow import Grower
 from evolvent.search import values
@@ -63,6 +63,7 @@ class Found:
 
 def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Search every task in every way, batch by batch, and return the summary that stands in ``summary.json``."""
+    check_value(config)
     with ExitStack() as stack:
         seat = _seat(config, stack, live)
         tasks = distinct(seat.worlds[0].tasks("heldout", config.tasks, config.seed))

@@ -1,0 +1,53 @@
+"""Three lines of one letter each; right where all are ``a``. Which line is wrong can be seen."""
+
+from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._text import TextEnv, check_request, playing
+
+
+def make():
+    return Letters()
+
+
+class Letters(TextEnv):
+    name, labels, stop, max_tokens, instructions = "letters", ("Ask", "Say"), ("\n\n",), 12, ""
+    _turn: Turn | None = None
+
+    def tasks(self, split, n, seed):
+        check_request(split, n, "letters.tasks")
+        first = {"train": 100, "heldout": 500}[split]
+        return [Task(f"letters/{first + i}", f"{first + i}", "letters", split) for i in range(n)]
+
+    def reset(self, task, seed=0):
+        self._turn = Turn(task.text)
+        return self._turn
+
+    def step(self, action):
+        playing(self._turn, "letters")
+        right = action.split() == ["a", "a", "a"]
+        self._turn = Turn("", reward=float(right), terminated=True, success=right, info={"action": action})
+        return self._turn
+
+    def close(self):
+        pass
+
+
+def teach(folder, seed=0):
+    """Let a tiny model write three lines of ``a`` or ``b`` at random, in a second."""
+    import random
+
+    import torch
+
+    from evolvent.models.language import model as language
+    from evolvent.models.language.model import Row
+
+    model, draw = language.load(folder, lora_rank=0, dtype="float32"), random.Random(seed)
+    optimizer = torch.optim.AdamW(model.trainable(), lr=1e-2)
+    for _ in range(60):
+        said = [" " + "\n".join(draw.choice("ab") for _ in range(3)) + "\n\n" for _ in range(16)]
+        rows = [Row(model.encode(f"Ask: {draw.randrange(1000)}\nSay:"), model.encode(text)) for text in said]
+        loss = -model.logprobs(rows).logp_K.mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save(folder)
+    return float(loss.detach())
