@@ -22,7 +22,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE an
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
 MEMORY = {"memlift", "memp", "memq", "memrl", "no_memory", "rag"}
-FROZEN = {*MEMORY, "search"}  # with any model, also one that needs nothing installed
+FROZEN = {*MEMORY, "search", "evokernel"}  # with any model, also one that needs nothing installed
 DRIVER = """
 import contextlib, io, json, sys, traceback
 
@@ -90,7 +90,7 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("demo", "--out", "d"), 0, "8 of 8"),
+        (("demo", "--out", "d"), 0, "12 of 12"),
         (("list",), 0, "mappo"), (("compare", "a"), 0, "IQM"), (("compare", "--help"), 0, "folders"),
         (("eval", "a"), 2, "[marl]"), (("eval", "--help"), 0, "episodes"), (("run",), 2, "memlift"),
         (("run", "mat", "--resume", "a"), 2, "[marl]"), (("export", "verl", "a", "--out", "x"), 2, "["),

@@ -29,11 +29,11 @@ Next:
   evolvent run memlift --env my.py:make --model my.py:answer
       your own world and agent; {source} is the one you just saw
   {llama} && evolvent run memlift
-      the same with a language model on the CPU: 1.1 GB once, then about an hour"""
+      the same with a language model on the CPU: 1.1 GB once, then about forty minutes"""
 
 
 def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> None:
-    """Watch an agent learn from being corrected: 4 questions twice, 4 others before and after. No model, no download.
+    """Watch an agent learn from being corrected: 4 questions twice, 8 others before and after. No model, no download.
 
     Args:
         out: run folder; default runs/demo-TIME.
@@ -42,7 +42,7 @@ def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> 
     """
     found = catalogue.system("memlift")
     config = with_fields(
-        found.settings(), env="evolvent.demo:make", model="evolvent.demo:answer", embedder="hash", train=4, heldout=4
+        found.settings(), env="evolvent.demo:make", model="evolvent.demo:answer", embedder="hash", train=4, heldout=8
     )
     where = running.Where(out=out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
     with Live(plain=True if plain else None) as live:
@@ -62,7 +62,7 @@ def _verdict(summary: dict[str, Any]) -> str:
     again, after = summary["passes"][-1], next(phase for phase in summary["phases"] if phase["phase"] == "after")
     both = f"{again['successes'] + after['successes']} of {again['n'] + after['n']}"
     return (
-        f"\nBefore: {right['before']}. After one correction each: {both}, the {again['n']} questions that were "
+        f"\nBefore: {right['before']}. After {again['n']} corrections: {both}, the {again['n']} questions that were "
         f"corrected and {after['n']} about other cities. The same questions without the memory: {right['control']}."
     )
 

@@ -27,7 +27,7 @@ def test_nothing_before_everything_after(shown, capsys):
     for row in rows:
         right.setdefault((row["phase"], row["pass"]), []).append(row["success"])
     assert right == {
-        ("before", 1): [0] * 4, ("stream", 1): [0] * 4, ("stream", 2): [1] * 4, ("after", 2): [1] * 4,
+        ("before", 1): [0] * 8, ("stream", 1): [0] * 4, ("stream", 2): [1] * 4, ("after", 2): [1] * 8,
         ("control", 1): [0] * 4,
     }  # fmt: skip
     assert not {row["task"] for row in rows if row["phase"] == "stream"} & {
@@ -41,7 +41,7 @@ def test_nothing_before_everything_after(shown, capsys):
     [
         (("memory", "explain", "{}/memory.db", "m1"), "from reviewer"),
         (("memory", "audit", "{}/memory.db"), "Health"), (("credit", "{}", "--rule", "memlift"), "m4"),
-        (("compare", "{}"), "memlift"), (("eval", "{}"), "4 of 4, 100 %"),
+        (("compare", "{}"), "memlift"), (("eval", "{}"), "8 of 8, 100 %"),
     ],
 )  # fmt: skip
 def test_every_other_command_reads_its_folder(shown, capsys, words, said):
@@ -52,7 +52,7 @@ def test_every_other_command_reads_its_folder(shown, capsys, words, said):
 def test_a_long_run_says_how_long_it_will_take(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Shell, "left", property(lambda shell: 600.0))
     main(["demo", "--out", str(tmp_path / "run"), "--no-open", "--plain"])
-    assert "task 1/20 · 10 min left" in capsys.readouterr().out
+    assert "task 1/28 · 10 min left" in capsys.readouterr().out
 
 
 def test_without_the_memory_nothing_is_learned(tmp_path):
