@@ -92,3 +92,11 @@ def test_the_page_of_what_to_use_and_its_minutes_are_those_of_the_result_files()
 def test_the_page_of_costs_is_that_of_its_result_files():
     module = importlib.import_module("cost_page")
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/cost_page.py"
+
+
+def test_the_page_of_kernels_is_that_of_its_result_files():
+    module = importlib.import_module("evokernel")
+    written = module.PAGE.read_text("utf-8")
+    assert written == module.page(module.rows(module.RESULTS), module.rows(module.LESSONS)), (
+        "run benchmarks/evokernel.py --page"
+    )

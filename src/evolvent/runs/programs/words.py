@@ -22,13 +22,14 @@ PRACTICES = (
     "Keep 16 sums in an array and add 16 products to them in each step; add the sums up at the end, with a loop for "
     "what is left over.",
     "Split the loops into blocks of 32 by 32 and treat what is left at the edges apart.",
-    'Begin the file with #pragma GCC optimize("fast-math") and declare every pointer restrict.',
+    'Put this line first: #pragma GCC optimize("fast-math")',
     "Order the loops so that the innermost one walks along memory.",
     "Compute what does not change outside of the inner loop.",
     "Multiply by 1.0f / x instead of dividing by x in a loop.",
     "Unroll the innermost loop by eight by hand.",
     "Write the inner loop with AVX2 intrinsics of immintrin.h.",
     "Use float instead of double.",
+    "Write restrict behind the star of every argument: const float* restrict x.",
     "Call __builtin_prefetch for what comes 64 elements later.",
 )
 """What it knows of making a kernel faster: good and bad, simple and intricate. Which a model can use is learned."""
