@@ -23,7 +23,8 @@ def test_the_speed_page_is_that_of_its_result_file():
 def test_the_pages_of_searches_are_those_of_their_result_files():
     module = importlib.import_module("search_pages")
     noisy, speed = (module.noisy_page, module.NOISY), (module.speed_page, module.SPEED)
-    pages = {"search-noisy-oracle.md": noisy, "search-speed.md": speed}
+    first = (module.first_error_page, module.FIRST)
+    pages = {"search-noisy-oracle.md": noisy, "search-speed.md": speed, "search-first-error.md": first}
     for page, (made, source) in pages.items():
         assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
 
