@@ -52,6 +52,14 @@ CHOICES = (
         "algos/README.md", "language",
     ),
     Choice(
+        "a model that writes programs, and a way to run and judge them",
+        "a memory of programs and lessons with a value for each stage; the model stays as it is",
+        "evolvent run evokernel", "llama", "not measured yet", "no",
+        "compiler, tests and clock judge, in a sandbox; a 1.5B model could use one plain lesson and not an intricate one; "
+        "whether the values help has not been measured",
+        "kernels.md", "programs",
+    ),
+    Choice(
         "a team of controlled bodies",
         "a joint policy, or one for each agent",
         "evolvent run mat --env spread:n=3 --steps 200000", "marl", "8 min for 500,000 steps of simple_spread", "no",
