@@ -55,8 +55,8 @@ CHOICES = (
         "a model that writes programs, and a way to run and judge them",
         "a memory of programs and lessons with a value for each stage; the model stays as it is",
         "evolvent run evokernel", "llama", "not measured yet", "no",
-        "compiler, tests and clock judge, in a sandbox; a 1.5B model could use one plain lesson and not an intricate one; "
-        "whether the values help has not been measured",
+        "compiler, tests and clock judge, in a sandbox; a 1.5B model could use one plain lesson and not an intricate "
+        "one; whether the values help has not been measured",
         "kernels.md", "programs",
     ),
     Choice(
