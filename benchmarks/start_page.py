@@ -43,7 +43,8 @@ def section(choice: Choice) -> str:
         rows.append(("measured", measured))
     rows += [(status, ", ".join(map(linked, names))) for status, names in systems(choice).items()]
     rows.append(("read on", f"[{choice.page}]({choice.page})"))
-    lines = ["|  |  |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows)]
+    first, *others = (f"| {name} | {text} |" for name, text in rows)
+    lines = [first, "|---|---|", *others]
     needs = f"pip install -c constraints.txt -e '.[{choice.extra}]' && " if choice.extra else ""
     return "\n".join([f"## You have {choice.have}", "", *lines, "", "```bash", f"{needs}{choice.command}", "```", ""])
 

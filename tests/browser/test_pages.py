@@ -51,10 +51,10 @@ def everywhere(made):
     return made
 
 
-def judged(page, axe):
-    """What axe-core finds that is serious, and what is out of order."""
+def judged(page, axe, part="html"):
+    """What axe-core finds that is serious, and what is out of order, in a part of the page."""
     page.evaluate(axe)
-    found = page.evaluate("async () => (await axe.run()).violations")
+    found = page.evaluate("async (part) => (await axe.run(part)).violations", part)
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:300]}"
         for one in found
