@@ -1,5 +1,6 @@
 """One page of every kind, made in a folder: reports of each kind of run, credit, audit, comparison."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,15 @@ from evolvent.cli import credit as credit_command
 from evolvent.cli import evaluate as evaluate_command
 from evolvent.cli import runs as runs_command
 from evolvent.cli.memory.story import story
+from evolvent.core.errors import EnvError
+from evolvent.envs.text import kernels
 from evolvent.evaluate.pages import png
 from evolvent.evaluate.pages.audit_page import render
 from evolvent.evaluate.pages.report import write_report
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from sample_language_run import sample_language_run
+from sample_programs_run import sample_programs_run
 from sample_run import sample_run
 from sample_search_run import sample_search_run
 from sample_team_run import sample_team_run
@@ -35,6 +39,9 @@ def pages(folder: Path) -> dict[str, Path]:
         "awkward": sample_run(runs / "memlift-1", seed=1, skill=0.02, nasty=f" {LONG} <b>&"),
     }
     (made["team"] / "behaviour.png").write_bytes(png.encode(_frames()))
+    with suppress(EnvError):  # no compiler, or no sandbox
+        kernels.Bench().close()
+        made["programs"] = sample_programs_run(runs / "evokernel-0")
     found = {name: write_report(path) for name, path in made.items()}
     (runs / "broken").mkdir()
     (runs / "broken" / "config.json").write_text('{"algo": 3')

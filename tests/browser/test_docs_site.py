@@ -1,4 +1,4 @@
-"""The documentation as a site, opened from its files in a real browser: no error, no overflow, accessible, searchable."""
+"""The documentation as a site, opened from its files in a real browser: accessible, searchable, nothing sticks out."""
 
 import subprocess
 import sys

@@ -8,7 +8,6 @@ import pytest
 
 from evolvent import Memory
 from evolvent.algos import evokernel
-from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.envs.text import kernels, kernels_run
@@ -18,9 +17,8 @@ from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.report import write_report
 from evolvent.models.served.scripted import Scripted
 from evolvent.runs.programs.words import PRACTICES, TEMPLATES, lesson_of
+from sample_programs_run import FAST, KERNELS, Writer, begin, live, played, quick
 
-FAST = "#pragma GCC optimize"
-KERNELS = ("dot", "matvec")
 (GOOD,) = (lesson for lesson in PRACTICES if FAST in lesson)
 
 try:
@@ -29,55 +27,10 @@ except EnvError as error:  # pragma: no cover - a machine without a compiler
     pytest.skip(f"kernels cannot be judged here: {error}", allow_module_level=True)
 
 
-class Writer(Scripted):
-    """Drafts that do not compile at first, then the naive kernel; gains by one lesson, is wrong with another."""
-
-    def __init__(self, drafts=1):
-        super().__init__(self._write)
-        self.left = dict.fromkeys(KERNELS, drafts)
-
-    def _write(self, prompt):
-        task = prompt.split("Task: ")[-1]
-        name = task.split(":")[0]
-        if "Make it faster" not in task:
-            self.left[name] -= 1
-            return "```c\n" + (BY_NAME[name].source if self.left[name] < 0 else "void kernel( {") + "\n```\n"
-        source = task.split("```c\n")[1].split("\n```")[0]
-        if FAST in task.split("Advice:")[-1]:
-            source = source if FAST in source else f'{FAST}("fast-math")\n{source}'
-        elif "16 sums" in task:
-            source = source.replace("s += ", "s -= ")
-        return f"```c\n{source}\n```\n"
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    """Time by what stands in the program: only the clock is replaced, the other gates are real."""
-
-    def measured(sandbox, library, reference, operator, sets):
-        ratio = 3.0 if len(library) != len(reference) or library != reference else 1.0
-        return Speed(ratio, 0.9 * ratio, 1.1 * ratio, 10.0 / ratio)
-
-    monkeypatch.setattr(kernels, "measured", measured)
-    monkeypatch.setattr(kernels, "sets_for", lambda *_: 1)
-
-
-def begin(path, **more):
-    config = evokernel.Config(kernels=KERNELS, budget=8, **more)
-    folder = RunFolder.create(
-        path, algo="evokernel", config=configs.to_json(config), env="kernels", seed=0, command="test", kind="programs"
-    )
-    return config, folder
-
-
-def live():
-    return Live(plain=True, stream=io.StringIO())
-
-
-def played(path, model=None, **more):
-    config, folder = begin(path, **more)
-    with folder:
-        return evokernel.run(config, folder, live(), model=model or Writer())
+@pytest.fixture(name="quick")
+def quick_clock():
+    with quick():
+        yield
 
 
 def rows(path):

@@ -1,0 +1,73 @@
+"""A small run of EvoKernel, its model a script that follows one lesson; the clock is replaced, the gates are real."""
+
+import io
+from pathlib import Path
+from unittest.mock import patch
+
+from evolvent.algos import evokernel
+from evolvent.core import config as configs
+from evolvent.core.folder import RunFolder
+from evolvent.envs.text import kernels
+from evolvent.envs.text.kernels_run import Speed
+from evolvent.envs.text.kernels_tasks import BY_NAME
+from evolvent.evaluate.live import Live
+from evolvent.models.served.scripted import Scripted
+
+FAST = "#pragma GCC optimize"
+KERNELS = ("dot", "matvec")
+
+
+class Writer(Scripted):
+    """Drafts that do not compile at first, then the naive kernel; gains by one lesson, is wrong with another."""
+
+    def __init__(self, drafts=1):
+        super().__init__(self._write)
+        self.left = dict.fromkeys(KERNELS, drafts)
+
+    def _write(self, prompt):
+        task = prompt.split("Task: ")[-1]
+        name = task.split(":")[0]
+        if "Make it faster" not in task:
+            self.left[name] -= 1
+            return "```c\n" + (BY_NAME[name].source if self.left[name] < 0 else "void kernel( {") + "\n```\n"
+        source = task.split("```c\n")[1].split("\n```")[0]
+        if FAST in task.split("Advice:")[-1]:
+            source = source if FAST in source else f'{FAST}("fast-math")\n{source}'
+        elif "16 sums" in task:
+            source = source.replace("s += ", "s -= ")
+        return f"```c\n{source}\n```\n"
+
+
+def quick():
+    """Time by what stands in the program: only the clock is replaced."""
+
+    def measured(sandbox, library, reference, operator, sets):
+        ratio = 3.0 if len(library) != len(reference) or library != reference else 1.0
+        return Speed(ratio, 0.9 * ratio, 1.1 * ratio, 10.0 / ratio)
+
+    return patch.multiple(kernels, measured=measured, sets_for=lambda *_: 1)
+
+
+def begin(path, **more):
+    config = evokernel.Config(kernels=KERNELS, budget=8, **more)
+    folder = RunFolder.create(
+        path, algo="evokernel", config=configs.to_json(config), env="kernels", seed=0, command="test", kind="programs"
+    )
+    return config, folder
+
+
+def live():
+    return Live(plain=True, stream=io.StringIO())
+
+
+def played(path, model=None, **more):
+    config, folder = begin(path, **more)
+    with folder:
+        return evokernel.run(config, folder, live(), model=model or Writer())
+
+
+def sample_programs_run(path: Path) -> Path:
+    """A run that has ended."""
+    with quick():
+        played(path)
+    return path
