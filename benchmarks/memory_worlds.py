@@ -182,8 +182,8 @@ def write_page(rows: list[dict[str, Any]], page: Path) -> None:
         "show at most three memories (one in the chains). Mean over seeds with the 95 % bootstrap interval. `rag` =",
         "similarity alone, `memp` = MemRL's pool without values, `memlift` = ours, `oracle` = the good memory alone.",
         "",
-        "`memlift` pays ancestors nothing: in the chains, where only the last stage is settled, it learns nothing of the",
-        "first.",
+        "`memlift` pays ancestors nothing: in the chains, where only the last stage is settled, it learns nothing of",
+        "the first.",
         "",
     ]
     for kind, columns in (("bandit", BANDIT_COLUMNS), ("chain", CHAIN_COLUMNS)):
