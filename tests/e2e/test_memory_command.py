@@ -15,7 +15,7 @@ def store(tmp_path_factory):
     with Memory(path, embedder="hash:64", policy="memrl", seed=1) as memory:
         for i in range(8):
             memory.remember(f"question about subject{i} number{i}", f"answer {i} \x1b[31m", source="reviewer")
-        for i in range(6):
+        for i in [*range(6)] * 3:  # three outcomes each: with fewer nothing is called least valuable
             recall = memory.recall(f"question about subject{i} number{i}", k=1)
             memory.settle(recall, float(i % 2))
     return path
