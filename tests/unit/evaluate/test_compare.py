@@ -195,7 +195,7 @@ def test_seeds_of_one_setting_have_a_verdict_of_their_own(tmp_path):
     assert said.command == "evolvent run memlift --passes 2 --seeds 0 1 2 3 4" and said.command in out.getvalue()
     assert "P(better)" not in out.getvalue(), "no column of dashes"
     html = write_html(standings, tmp_path / "c.html").read_text()
-    curves, bars = html.split("<svg")[1:]
+    curves, bars = html.split('class="card"')[1:]
     assert said.sentence in html and "without memory" in curves and "without memory" in bars, "the control"
 
 
