@@ -77,6 +77,8 @@ def main():
                 for arm in a.arms:
                     cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed, "count": a.count,
                             "budget": a.budget}  # fmt: skip
+                    if a.kernels:
+                        cell |= {"only": a.kernels, "count": len(a.kernels)}
                     if any(cell.items() <= row.items() for row in rows(a.out)):
                         continue
                     live.phase(f"{condition} · {arm} · seed {seed}")
@@ -116,7 +118,12 @@ def run(cell, runs, model, live):
     if cell["condition"] == "transfer":
         more["memory"] = str(folder_of(cell | {"condition": "train", "arm": "evokernel"}, runs))
     config = evokernel.Config(
-        model=cell["model"], seed=cell["seed"], count=cell["count"], budget=cell["budget"], **more
+        model=cell["model"],
+        seed=cell["seed"],
+        count=cell["count"],
+        budget=cell["budget"],
+        kernels=tuple(cell.get("only", ())),
+        **more,
     )
     path = folder_of(cell, runs)
     resume = (path / "memory.db").exists()
@@ -130,7 +137,8 @@ def run(cell, runs, model, live):
 
 def folder_of(cell, runs):
     """The folder of a cell."""
-    return runs / f"{cell['condition']}-{cell['arm']}-{cell['count']}x{cell['budget']}-{cell['seed']}"
+    which = "+".join(cell.get("only", ())) or cell["count"]
+    return runs / f"{cell['condition']}-{cell['arm']}-{which}x{cell['budget']}-{cell['seed']}"
 
 
 def attempts(path):
@@ -234,6 +242,7 @@ def _arguments():
     parser.add_argument("--condition", nargs="+", choices=CONDITIONS, default=["train"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--count", type=int, default=6)
+    parser.add_argument("--kernels", nargs="+", default=[], help="these, instead of --count drawn by the seed")
     parser.add_argument("--budget", type=int, default=12)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--out", default=str(RESULTS))
