@@ -6,6 +6,7 @@ import pytest
 from evolvent import envs
 from evolvent.algos import memlift
 from evolvent.core.config import to_json
+from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Task
@@ -223,7 +224,8 @@ def test_rules_over_tests_read_what_the_world_pays(world):
     answers = [right, "def square_plus(x):\n    return 0", "nothing"]
     players = [play(world, task, Manner(Text()), seed=i, group="g") for i in range(3)]
     engines = [Served(Scripted({"*": answer})) for answer in answers]
-    episodes = [run_players([player], engine)[0] for player, engine in zip(players, engines, strict=True)]
+    ended = [run_players([player], engine)[0] for player, engine in zip(players, engines, strict=True)]
+    episodes = [episode for episode in ended if isinstance(episode, Episode)]
     assert [reward_total(e, "share") for e in episodes] == [1.0, 0.0, 0.0]
     assert [reward_total(e, "runs") for e in episodes] == [1.0, 1.0, 0.0]
     adv = step_test_weighted.assign(episodes).values("step")
