@@ -1,7 +1,6 @@
 """Small programs with the house's rules: memory systems × who hands over what × seeds on the real model.
 
     python benchmarks/programs.py --seeds 0 1 2
-    python benchmarks/programs.py --page                     # docs/results/programs.md from the result file
 
 Six kinds of function, 12 questions in the stream, 12 held out, two passes. Conditions: "tests": after a failure the
 memory is handed the failed program with the first call that went wrong; "house": the right program; "told": the rule
@@ -9,15 +8,9 @@ stands in the question, which is what a memory could reach. Arms: "pass@3" tries
 remembers what was right and nothing else, "rag" recalls by similarity alone.
 """
 
-import sys
-from pathlib import Path
-
 import grid
-import numpy as np
 
 from evolvent.algos import memlift, no_memory, rag
-from evolvent.evaluate.live import interval
-from evolvent.formulas.statistics import wilson
 
 GRID = grid.Grid(
     name="programs",
@@ -36,4 +29,6 @@ GRID = grid.Grid(
     settings={"passes": 2, "train": 12, "heldout": 12},
     by_condition={},
 )
-PAGE = grid.HERE.parent / "docs" / "results" / "programs.md"
+
+if __name__ == "__main__":
+    grid.main(GRID, __doc__)
