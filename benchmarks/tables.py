@@ -1,4 +1,4 @@
-"""Tables of the grids, generated from their result files: docs/results/analyst.md, text-world.md, programs.md; teams: marl*.md.
+"""Tables of the grids from their result files: docs/results/analyst.md, text-world.md, programs.md; teams: marl*.md.
 
     python benchmarks/tables.py
 
