@@ -51,7 +51,7 @@ def play(path, model, **settings):
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_trains_or_says_what_it_needs(name, model, tmp_path, monkeypatch):
     load = embedders.load
-    monkeypatch.setattr(embedders, "load", lambda _: load("hash"))
+    monkeypatch.setattr(embedders, "load", lambda *_, **__: load("hash"))
     if name in REFUSED:
         with pytest.raises(BadInput) as told:
             play(tmp_path / "run", model, rule=name, **MORE.get(name, {}))
