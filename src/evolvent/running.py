@@ -120,7 +120,9 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> l
     standings = comparison.compare(comparison.load(folders, live.note))
     comparison.show(standings, live)
     if html is not None:
-        live.note(f"page: {comparison.write_html(standings, html)}")
+        from evolvent.evaluate.pages.compare_page import write_html
+
+        live.note(f"page: {write_html(standings, html)}")
     return standings
 
 

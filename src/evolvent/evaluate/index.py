@@ -14,9 +14,10 @@ from typing import Any, Literal
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import ERROR, RunFolder
 from evolvent.core.jsonfile import lock, read_object
+from evolvent.evaluate.against import is_rate
 from evolvent.evaluate.learning import success_interval
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.verdict import Verdict, is_rate, of_run
+from evolvent.evaluate.verdict import Verdict, of_run
 
 State = Literal["running", "finished", "stopped", "failed", "broken"]
 _DEPTH = 4
