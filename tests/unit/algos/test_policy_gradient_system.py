@@ -1,4 +1,5 @@
 """``policy_gradient``: any rule with any objective; what a rule needs and this system cannot give is said by name."""
+# pyright: reportCallIssue=false
 
 import re
 
