@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,8 @@ class Seat:
     worlds: list[Env]
     learned: Value | None = None
     """The value that stands in a folder, where one was asked for."""
+    keeping: Callable[[], AbstractContextManager[None]] = nullcontext
+    """See ``Grower``."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     grower = Grower(
         seat.worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
         config.widths, config.longest, "answer" if name == "greedy" else config.unit,
-        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode,
+        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode, seat.keeping,
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
@@ -206,7 +208,7 @@ def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
         learned = SearchValue.load(language, config.value)
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
-        learned,
+        learned, language.keeping,
     )  # fmt: skip
 
 
