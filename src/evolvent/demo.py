@@ -5,7 +5,8 @@ and a query is judged by running it. ``answer`` stands in for a language model: 
 unless its prompt shows how the same question was answered for another city. It sees nothing but the prompt, so whether
 it is right depends on what the memory brought.
 
-A world and an agent of your own look like this: ``evolvent run memlift --env my.py:make --model my.py:answer``.
+A world and an agent of your own look like this: ``evolvent run memlift --env my.py:make --model my.py:answer``. Add
+``--embedder hash`` where the extra ``memory`` is not installed; ``evolvent check env my.py:make`` tries the world.
 """
 
 from __future__ import annotations

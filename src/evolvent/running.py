@@ -11,10 +11,9 @@ import dataclasses
 import io
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ from typing import Any
 from evolvent import catalogue
 from evolvent.core import config as configs
 from evolvent.core import sources
-from evolvent.core.errors import BadInput, EvolventError, Interruption
-from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.errors import BadInput, Interruption
+from evolvent.core.folder import ERROR, Interrupted, RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import page, tell
 
@@ -121,7 +120,9 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> l
     standings = comparison.compare(comparison.load(folders, live.note))
     comparison.show(standings, live)
     if html is not None:
-        live.note(f"page: {comparison.write_html(standings, html)}")
+        from evolvent.evaluate.pages.compare_page import write_html
+
+        live.note(f"page: {write_html(standings, html)}")
     return standings
 
 
@@ -151,6 +152,11 @@ def start(found: catalogue.System, config: Any, where: Where, command: str, live
     return [_run_one(found, config, where, command, live)]
 
 
+def _again(found: catalogue.System, folder: Path, *words: object) -> str:
+    """The command that goes on with a run."""
+    return shlex.join(map(str, ["evolvent", "run", found.asked, "--resume", folder, *words]))
+
+
 def _check_resume(where: Where) -> None:
     """A resumed run stays in its folder; that of several seeds is asked for with its seeds."""
     if where.resume is None:
@@ -172,7 +178,9 @@ def _check_resume(where: Where) -> None:
     raise BadInput("the folder holds something else", got=got, where=f"--resume {where.resume}", do=do)
 
 
-def _run_one(found: catalogue.System, config: Any, where: Where, command: str, live: Live) -> Path:
+def _run_one(
+    found: catalogue.System, config: Any, where: Where, command: str, live: Live, again: str = ""
+) -> Path:  # fmt: skip
     out, resume, tracker = where.out, where.resume, _tracker(where.log)
     name, env, seed = found.name, str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
     changed: dict[str, tuple[Any, Any]] = {}
@@ -199,7 +207,7 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
         more = "".join(f"; {_flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
         live.note(f"this run has ended; nothing to do{more}\n\nreport: {page(folder.path)}")
         return folder.path
-    again = f"evolvent run {shlex.quote(found.asked)} --resume {shlex.quote(str(folder.path))}"
+    again = again or _again(found, folder.path)
     with folder, _watched(folder, tracker):
         try:
             summary = found.module.run(config, folder, live, resume=resume is not None)
@@ -209,9 +217,8 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
             if isinstance(error, Interrupted):
                 live.note(f"report so far: {page(folder.path)}")
             raise Interruption(f"stopped; the run stands in {folder.path}", do=again) from error
-        except EvolventError:
-            if resume is None:
-                _remove_empty(folder)
+        except Exception as error:
+            _failed(folder, error, again, new=resume is None)
             raise
         folder.write_summary(summary)
     live.close()
@@ -302,16 +309,11 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
     for child in known:  # all of them before the first goes on
         _check_same(folder := RunFolder.open(child), found)
         changed |= _changed(folder, runs[child])
+    words = [word for path, (_, new) in changed.items() for word in (_flag(path), new)]
+    again = _again(found, parent, "--seeds", *where.seeds, *words)
     for child, one in runs.items():
         out, resume = (None, child) if child in known else (child, None)
-        try:
-            _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live)
-        except Interruption as error:
-            words = ["--seeds", *where.seeds]
-            for path, (_, new) in changed.items():
-                words += [_flag(path), new]
-            again = f"evolvent run {shlex.quote(found.asked)} --resume {shlex.quote(str(parent))}"
-            raise Interruption(error.what, do=f"{again} {shlex.join(map(str, words))}") from error
+        _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live, again)
     compare_folders([parent], parent / "compare.html", live)
     return list(runs)
 
@@ -354,12 +356,18 @@ def _check_summary(summary: object, found: catalogue.System) -> None:
         )  # fmt: skip
 
 
-def _remove_empty(folder: RunFolder) -> None:
-    """A run that failed before its first task leaves nothing behind."""
+def _failed(folder: RunFolder, error: Exception, again: str, *, new: bool) -> None:
+    """A new run that failed before its first task leaves nothing behind; one that had begun says how it goes on."""
     folder.close()
-    memory = {"memory.db", "memory.db-wal", "memory.db-shm"}
-    if {path.name for path in folder.path.iterdir()} <= {"config.json", "task", "system", *memory}:
-        shutil.rmtree(folder.path)
+    ours = {"config.json", "task", "system", "memory.db", "memory.db-wal", "memory.db-shm"}
+    if new and not folder.touched and {path.name for path in folder.path.iterdir()} <= ours:
+        folder.remove()
+    elif new or folder.touched:  # otherwise it was refused to go on, and stands as it stood
+        with suppress(OSError):  # a full disk has been told of
+            folder.fail(error)
+        error.add_note(
+            f"  run: stands in {folder.path} (traceback: {ERROR}); when that is mended, it goes on with\n       {again}"
+        )
 
 
 def _short(env: str) -> str:

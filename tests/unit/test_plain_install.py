@@ -101,13 +101,16 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
         (("run", "mat", "--env=spread:n=x"), 2, "a value of the wrong type"),
         (("run", "memlift", "--env", "analyst:speed=1"), 2, "unknown option"),
         (("run", "memlift", "--model", "none", "--env", "household"), 2, "[memory]"),
-        (("run", "memlift", "--model", "smollm2-135m", "--env", "household"), 2, "[llama]"),
+        (("run", "memlift", "--env", "evolvent.demo:make", "--model", "evolvent.demo:answer"), 2, 'embedder "hash"'),
+        (("run", "memlift", "--model", "smollm2-135m", "--env", "household", "--embedder", "hash"), 2, "[llama]"),
     ],
 )  # fmt: skip
 def test_every_command_answers_or_names_its_extra(tmp_path, words, code, said):
     sample_team_run(tmp_path / "a")
     ((found, out),) = answers([words], tmp_path)
     assert found == code and said in out, f"{found}\n{out}"
+    if words[0] == "run":
+        assert "==" not in out and {path.name for path in tmp_path.iterdir()} == {"a"}, "no task, and no folder"
 
 
 def test_the_hint_fits_how_it_was_installed(monkeypatch, tmp_path):

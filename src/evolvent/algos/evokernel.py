@@ -36,7 +36,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Model, Task, Turn
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
-from evolvent.formulas.refinement import Running, draft_reward, refine_reward
+from evolvent.formulas.refinement import GAIN, Running, draft_reward, refine_reward
 from evolvent.memory.items import Recall, Recalled
 from evolvent.memory.policies import preset
 from evolvent.memory.recall import forget, newest_receipt
@@ -44,7 +44,7 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
-from evolvent.runs.programs.account import GAIN, summarise
+from evolvent.runs.programs.account import summarise
 from evolvent.runs.programs.config import ProgramsConfig
 from evolvent.runs.programs.seat import REWARDS, Seat, Start, Work, opened
 from evolvent.runs.programs.words import lesson_of, outcome, tell, told_of

@@ -59,8 +59,7 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(EVOL_RL, clip_high=config.clip_high, kl=config.kl, entropy=config.entropy)
-    embed = embedders.load(config.embedder).embed
-    embed(["one"])  # its weights are fetched, or it is refused, before the model is loaded
+    embed = embedders.ready(config.embedder).embed
     base = partial(step_majority_novelty.assign, config=step_majority_novelty.Config(embed=embed))
 
     def votes_only(episodes: Sequence[Episode]) -> np.ndarray:

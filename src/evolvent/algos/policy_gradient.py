@@ -113,7 +113,7 @@ def needs_of(rule: CreditRule) -> tuple[str, ...]:
 def _with_embedder(settings: Any) -> Any:
     from evolvent.memory import embedders
 
-    return replace(settings, embed=embedders.load("all-MiniLM-L6-v2").embed)
+    return replace(settings, embed=embedders.ready("all-MiniLM-L6-v2").embed)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

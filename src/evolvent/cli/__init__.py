@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _stop("stopped", 130)
     except EvolventError as error:
-        _stop(f"error: {error}", 2)
+        _stop("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), 2)
     except BrokenPipeError:
         if not _nobody_reads():
             raise

@@ -14,7 +14,7 @@ import tyro
 from evolvent import catalogue, running
 from evolvent.core.config import with_fields
 from evolvent.core.errors import install
-from evolvent.core.folder import RunFolder
+from evolvent.core.folder import RunFolder, check_free
 from evolvent.evaluate.live import Live
 
 _BEFORE = """\
@@ -26,8 +26,10 @@ _AFTER = """\
 Next:
   evolvent memory explain {store} m1
       one memory: what it was shown for, what came of it, who said so
-  evolvent run memlift --env my.py:make --model my.py:answer
+  evolvent run memlift --env my.py:make --model my.py:answer --embedder hash
       your own world and agent; {source} is the one you just saw
+      (evolvent check env my.py:make tries the world first; without --embedder hash texts are compared by
+      meaning instead of words, which needs {memory})
   {llama} && evolvent run memlift
       the same with a language model on the CPU: 1.1 GB once, then about forty minutes"""
 
@@ -44,13 +46,18 @@ def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> 
     config = with_fields(
         found.settings(), env="evolvent.demo:make", model="evolvent.demo:answer", embedder="hash", train=4, heldout=8
     )
-    where = running.Where(out=out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
+    out = out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
+    check_free(out)
+    where = running.Where(out=out)
     with Live(plain=True if plain else None) as live:
         live.note(_BEFORE)
         (path,) = running.start(found, config, where, f"evolvent demo --out {where.out}", live)
         live.note(_verdict(RunFolder.open(path).summary()))
         source = Path(sys.modules["evolvent.demo"].__file__ or "")
-        live.note("\n" + _AFTER.format(store=path / "memory.db", source=source, llama=install("llama")))
+        live.note(
+            "\n"
+            + _AFTER.format(store=path / "memory.db", source=source, llama=install("llama"), memory=install("memory"))
+        )
     screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if open and screen and sys.stdout.isatty():
         webbrowser.open((path / "report.html").resolve().as_uri())

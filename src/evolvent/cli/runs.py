@@ -41,7 +41,7 @@ def index(
         found = runs(folder)
         rows: list[list[object]] = [
             [run.path, run.algo or None, run.env or None, run.score,
-             run.verdict.sentence if run.verdict else run.trouble, run.state, duration(run.seconds)]
+             run.trouble or (run.verdict and run.verdict.sentence), run.state, duration(run.seconds)]
             for run in found
         ]  # fmt: skip
         live.table(str(folder), ["run", "system", "environment", "score [95 %]", "verdict", "state", "took"], rows)

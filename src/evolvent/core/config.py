@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -58,6 +59,19 @@ def with_fields(config: T, **changed: Any) -> T:
         hint = closest(next(iter(changed)), known)
         raise BadInput("unknown setting", got=", ".join(changed), expected=hint, where=type(config).__name__)
     return dataclasses.replace(cast("Any", config), **own)
+
+
+def at_least(config: Any, least: Mapping[str, float]) -> None:
+    """Refuse settings below the least value of their name, those of nested configurations too; NaN and ∞ as well.
+
+    Raises:
+        BadInput: names the flag.
+    """
+    for path, value in flat(config).items():
+        name = path.rpartition(".")[2]
+        if name in least and not least[name] <= value < math.inf:
+            where = f"--{name.replace('_', '-')}"
+            raise BadInput("a setting is out of bounds", got=value, expected=f">= {least[name]:g}", where=where)
 
 
 def config_hash(cfg: Any) -> str:

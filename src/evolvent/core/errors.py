@@ -58,13 +58,13 @@ class EnvError(EvolventError, RuntimeError):
     """An environment that cannot be started or that broke a rule of its protocol."""
 
 
-def missing_extra(package: str, extra: str, where: str) -> MissingExtra:
-    """The error for an import that failed: names the package and the extra to install."""
+def missing_extra(package: str, extra: str, where: str, otherwise: str = "") -> MissingExtra:
+    """The error for an import that failed: names the package and the extra to install, and what does without it."""
     return MissingExtra(
         f"{package} is not installed",
         expected=f"the optional dependency group '{extra}'",
         where=where,
-        do=install(extra),
+        do=install(extra) + (f"\n      or without it: {otherwise}" if otherwise else ""),
     )
 
 

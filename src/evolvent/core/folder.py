@@ -8,8 +8,10 @@ is ignored by readers and cut off by the next writer. See ``docs/run-folder.md``
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from evolvent.core.jsonfile import (
     expand_home,
     lines,
     lock,
+    mask_secrets,
     read_object,
     shorten_home,
     write_atomic,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from evolvent.core.episode import Episode
 
 SCHEMA = 1
+ERROR = "error.txt"
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -52,6 +56,9 @@ class RunFolder:
         self._started = time.monotonic()
         self._step = 0
         self._extension: dict[str, Any] = {}
+        self.touched = False
+        """Whether the run has begun, or gone on, in this process."""
+        self._made: list[Path] = []
         self.watchers: list[Callable[[int, Mapping[str, Any]], None]] = []
         """Told of each line of the metrics, once it is written."""
 
@@ -82,18 +89,11 @@ class RunFolder:
             paper: of the algorithm, e.g. arXiv 2601.03192.
 
         Raises:
-            BadInput: the folder holds something already.
+            BadInput: the folder holds something already, or cannot be made.
         """
         path = Path(path)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise BadInput(
-                "the run folder is not empty",
-                got=str(path),
-                expected="a new or empty folder",
-                where="RunFolder.create",
-                do=f"choose another --out, or continue that run with --resume {path}",
-            )
-        path.mkdir(parents=True, exist_ok=True)
+        check_free(path)
+        made = [one for one in (path, *path.parents) if not one.exists()]
         words = command if isinstance(command, str) else " ".join(command)
         content = {
             "schema": SCHEMA,
@@ -107,8 +107,14 @@ class RunFolder:
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **provenance(),
         }
-        write_atomic(path / "config.json", dump(content, indent=2) + "\n")
-        return cls(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_atomic(path / "config.json", dump(content, indent=2) + "\n")
+        except OSError as error:
+            raise _cannot_be_made(error) from error
+        folder = cls(path)
+        folder._made = made
+        return folder
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
@@ -149,6 +155,15 @@ class RunFolder:
         """The effective configuration as JSON values, paths under the home folder made absolute again."""
         return expand_home(self.manifest()["config"])
 
+    def remove(self) -> None:
+        """Take a new folder away again, with those above it that were made for it; others are only emptied."""
+        self.close()
+        for one in self.path.iterdir():
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+        for one in self._made:
+            if not any(one.iterdir()):
+                one.rmdir()
+
     # ---------------------------------------------------------------------------------------------- append
     def log(self, step: int, **values: Any) -> None:
         """Append one flushed line ``{"t": seconds, "step": step, …}`` to ``metrics.jsonl``; NaN becomes null."""
@@ -164,6 +179,11 @@ class RunFolder:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json`` atomically: a reader sees the old file or the new one, never a part."""
         write_atomic(self.path / "summary.json", dump(dict(summary), indent=2) + "\n")
+
+    def fail(self, error: BaseException) -> None:
+        """Keep the error that ended the run, with its traceback, in ``error.txt``, until the run goes on."""
+        trace = "".join(traceback.format_exception(error))
+        write_atomic(self.path / ERROR, mask_secrets(shorten_home(f"{error}\n\n{trace}")))
 
     def extend(self, config: Mapping[str, Any], changed: Mapping[str, Any], command: str) -> None:
         """Give a run that goes on another total; it counts from ``truncate`` on, when the run has begun again.
@@ -185,6 +205,8 @@ class RunFolder:
             BadInput: another process is writing to them.
         """
         self.close()
+        self.touched = True
+        (self.path / ERROR).unlink(missing_ok=True)
         with ExitStack() as held:
             paths = [self.path / name for name in ("metrics.jsonl", "episodes.jsonl")]
             paths = [path for path in paths if path.exists()]
@@ -217,6 +239,12 @@ class RunFolder:
         return lines(self.path / "episodes.jsonl")
 
     @property
+    def error(self) -> str:
+        """The error that ended the run, if one did and it has not gone on since; its first line says what it was."""
+        path = self.path / ERROR
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    @property
     def finished(self) -> bool:
         """Whether the run has ended and written its summary."""
         return (self.path / "summary.json").exists()
@@ -235,6 +263,7 @@ class RunFolder:
         self._started = time.monotonic() - float(row["t"])
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
+        self.touched = True
         file = self._files.get(name)
         if file is None:
             path = self.path / name
@@ -250,6 +279,31 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def check_free(path: Path) -> None:
+    """Refuse what cannot become a run folder, because something is there.
+
+    Raises:
+        BadInput: a file, or a folder that holds something or cannot be looked into.
+    """
+    try:
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            return
+    except OSError as error:
+        raise _cannot_be_made(error) from error
+    run = (path / "config.json").exists()
+    what = (
+        "there is a run in this folder" if run else "the run folder is not empty" if path.is_dir() else "not a folder"
+    )
+    do = f", or continue that run with --resume {path}" if run else ""
+    raise BadInput(what, got=str(path), expected="a new or empty folder", where="--out", do=f"choose another --out{do}")
+
+
+def _cannot_be_made(error: OSError) -> BadInput:
+    expected = "a folder that can be written to"
+    return BadInput("the run folder cannot be made", got=str(error), expected=expected, where="--out",
+                    do="choose another --out")  # fmt: skip
 
 
 def kind_of(rows: Iterable[Mapping[str, Any]]) -> str:

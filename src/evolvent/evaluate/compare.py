@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,17 +19,13 @@ import numpy as np
 from evolvent.core.config import flat
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import compare_team, series
+from evolvent.evaluate.against import Against, by_interval, by_pairs, difference, listed, own, sentence_of
 from evolvent.evaluate.learning import Learning, learning
 from evolvent.evaluate.live import Live, interval
-from evolvent.evaluate.pages.page import cards, page, section, table, text, way
-from evolvent.evaluate.pages.report_parts import verdict_block
-from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from evolvent.evaluate.series import Paired, Row
-from evolvent.evaluate.verdict import Against, Verdict, by_interval, by_pairs, difference, sentence_of
+from evolvent.evaluate.verdict import FEW_SEEDS, Verdict, of_seeds
 from evolvent.formulas.statistics import (
-    clustered_bootstrap,
     difference_interval,
     iqm,
     probability_of_improvement,
@@ -38,14 +34,13 @@ from evolvent.formulas.statistics import (
     wilson,
 )
 
-_FEW_SEEDS = 5
-
 
 @dataclass(frozen=True)
 class Arm:
     """The runs of one setting: ``scores`` by run, and the outcome lines of all runs (``run`` names the seed).
 
     Of runs with updates (teams, language models) there is ``learned`` instead of outcome lines, one for each run.
+    ``alone`` is the verdict on the arm by itself, against what its own runs recorded.
     """
 
     name: str
@@ -57,6 +52,7 @@ class Arm:
     rows: tuple[Row, ...]
     learned: tuple[Learning, ...] = ()
     folders: tuple[Path, ...] = ()
+    alone: Verdict = field(default_factory=lambda: Verdict(""))
 
     def final(self) -> list[Row]:
         """The outcomes that the score speaks about: held-out tasks after learning, or the last pass of the stream."""
@@ -78,6 +74,7 @@ class Standing:
     better: tuple[float, float, float] | None
     paired: Paired | None
     against: Against | None = None
+    also: tuple[Against, ...] = ()
 
 
 def load(folders: Sequence[Path], note: Callable[[str], None] = lambda said: None) -> list[Arm]:
@@ -110,30 +107,52 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
         reference = next(other for other in arms if other.env == arm.env)
         ci95, over = compare_team.interval_of(arm) if arm.learned else _interval(arm)
         better = test = against = None
+        also: tuple[Against, ...] = ()
         if arm is not reference:
             sign = 1.0 if arm.higher_is_better else -1.0
             if len(arm.scores) > 1 and len(reference.scores) > 1:  # of a single run it says nothing
                 better = probability_of_improvement(sign * np.array(arm.scores), sign * np.array(reference.scores))
-            several = len(set(arm.seeds) & set(reference.seeds)) > 1
-            test = series.paired(arm.final(), reference.final(), cluster="run" if several else "task")
+            both = len(set(arm.seeds) & set(reference.seeds))
+            test = series.paired(arm.final(), reference.final(), cluster="run" if both > 1 else "task")
             name = f"{arm.name} on {arm.env}" if several_envs else arm.name
+            also = _faster(arm, reference, name, both)
+            named = f"{reference.name} in programs that are right" if also else reference.name
             against = (
-                by_pairs(reference.name, test, name)
+                by_pairs(named, test, name, seeds=both)
                 if test and arm.higher_is_better
                 else _by_scores(arm, reference, name)
             )
-        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test, against))
+        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test, against, also))
     return out
 
 
 def verdict(standings: Sequence[Standing]) -> Verdict:
-    """Each arm against the reference, in words."""
-    found = tuple(s.against for s in standings if s.against is not None)
-    if not found:
-        return Verdict("")
-    fewest = min(len(s.arm.seeds) for s in standings)
-    note = "One seed of some: another one may come out otherwise." if fewest == 1 else ""
-    return Verdict(" ".join(sentence_of([one]) for one in found), note, found)
+    """Each arm against the reference, in words; one that is alone on its environment against its own baselines."""
+    if len(standings) == 1:
+        return standings[0].arm.alone
+    envs = [s.arm.env for s in standings]
+    first, further, sentences = list[Against](), list[Against](), list[str]()
+    for s in standings:
+        name = s.arm.name if len(set(envs)) == 1 else f"{s.arm.name} on {s.arm.env}"
+        mine = [replace(one, subject=f"{name} {one.subject}".strip()) for one in s.arm.alone.against]
+        further += [*s.also, *mine]
+        if s.against is not None:
+            first.append(s.against)
+            sentences.append(sentence_of([s.against, *s.also]))
+        elif envs.count(s.arm.env) == 1:
+            sentences += [sentence_of(mine)] if mine else []
+    single = [s.arm.name for s in standings if len(s.arm.seeds) == 1]
+    who = "One seed each" if len(single) == len(standings) else f"One seed of {listed(single)}" if single else ""
+    note = f"{who}: another one may come out otherwise." if who else ""
+    return Verdict(" ".join(sentences), note, (*first, *further))
+
+
+def _faster(arm: Arm, reference: Arm, name: str, seeds: int) -> tuple[Against, ...]:
+    """Of programs also which are faster; nothing of other tasks."""
+    told = [[{**row, "success": row["faster"]} for row in one.final() if "faster" in row] for one in (arm, reference)]
+    test = series.paired(*told, cluster="run" if seeds > 1 else "task")
+    named = f"{reference.name} in programs that are faster"
+    return (by_pairs(named, test, name, seeds=seeds, thing="program"),) if test else ()
 
 
 def _by_scores(arm: Arm, reference: Arm, name: str) -> Against:
@@ -159,55 +178,13 @@ def show(standings: Sequence[Standing], live: Live) -> None:
     """Print the verdict, the table and what it rests on."""
     said = verdict(standings)
     if said.sentence:
-        live.note("\n".join([f"\n{said.sentence} {said.note}", *(f"  {line}" for line in said.lines())]))
-    for group in _tables(standings):
-        live.table(f"{group[0].arm.score_name} on {group[0].arm.env}", *_table(group))
-    for line in _notes(standings):
+        live.note("\n".join([f"\n{said.sentence} {said.note}".rstrip(), *(f"  {line}" for line in said.lines())]))
+    if said.advice:
+        live.note(f"  next: {said.advice}" + (f"\n        {said.command}" if said.command else ""))
+    for group in tables(standings):
+        live.table(f"{group[0].arm.score_name} on {group[0].arm.env}", *cells(group))
+    for line in notes(standings):
         live.note(line)
-
-
-def write_html(standings: Sequence[Standing], path: Path) -> Path:
-    """The same as a self-contained page with curves."""
-    arms = [standing.arm for standing in standings]
-    rates = all(0.0 <= score <= 1.0 for arm in arms for score in arm.scores) and not any(arm.learned for arm in arms)
-    style = {arm.name: (0, 2, 3, 4, 5, 1)[i % 6] for i, arm in enumerate(arms)}  # the control is grey
-    lines = [*_control(arms), *(line for arm in arms if (line := _curve(arm, style[arm.name])) is not None)]
-    ticks = [(x, f"{x:.0f}") for x in sorted({x for line in lines if line.mark != "level" for x in line.x})]
-    rows = [Bar(s.arm.name, s.iqm, *s.ci95, style=style[s.arm.name]) for s in standings]
-    shown = [(f"{arms[0].score_name}, interquartile mean", bars(rows, rates=rates))]
-    if len(ticks) > 1:
-        picture = curves(lines, ticks=ticks, x_label="pass over the tasks", y_label="success")
-        shown.insert(0, ("Success while learning", picture))
-    groups, tables = _tables(standings), ""
-    for i, group in enumerate(groups):
-        heading = f"<h3>{text(group[0].arm.env)}</h3>" if len(groups) > 1 else ""
-        tables += heading + table(*_table(group))
-        if group[0].arm.learned:
-            members = [s.arm for s in group]
-            picture = compare_team.picture(members, [style[arm.name] for arm in members])
-            whose = "Return" if compare_team.few_evaluations(members) else "Return of greedy attempts"
-            shown.insert(i, (f"{whose} while learning, {group[0].arm.env}", picture))
-    notes = "".join(f"<p class='small soft'>{text(line)}</p>" for line in _notes(standings))
-    said = verdict(standings)
-    top = verdict_block(said) if said.sentence else ""
-    body = [
-        f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1>{top}</header>",
-        cards(shown),
-        section("Comparison", tables + notes),
-        section("The runs", _links(arms, path.parent)),
-    ]
-    write_atomic(path, page("Comparison of runs", body))
-    return path
-
-
-def _links(arms: Sequence[Arm], at: Path) -> str:
-    """The reports of all runs that have one, as seen from the folder ``at``."""
-    lines: list[str] = []
-    for arm in arms:
-        reports = [(seed, place / "report.html") for seed, place in zip(arm.seeds, arm.folders, strict=False)]
-        ways = [f'<a href="{text(way(report, at))}">seed {seed}</a>' for seed, report in reports if report.exists()]
-        lines += [f'<p class="links small">{text(arm.name)}: {" ".join(ways)}</p>'] if ways else []
-    return "".join(lines)
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -251,18 +228,37 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
     for run, score in zip(runs, scores, strict=True):
         if score.get("value") is None:
             raise BadInput("the run has no score", got=score, expected="a number", where=str(run.path / "summary.json"))
+    kind, manifest, summaries = runs[0].kind, runs[0].manifest(), [run.summary() for run in runs]
     rows = [{**row, "run": seed} for seed, run in zip(seeds, runs, strict=True) for row in run.read_metrics()]
+    found = own(kind, summaries, rows)
     return Arm(
         name,
-        str(runs[0].manifest()["env"]),
+        str(manifest["env"]),
         seeds,
         tuple(float(score["value"]) for score in scores),
         str(scores[0]["name"]),
         bool(scores[0].get("higher_is_better", True)),
-        tuple(series.valid(rows)),
-        tuple(learning(run.read_metrics(), run.kind) for run in runs if run.kind != "memory"),
+        tuple(_outcomes(kind, seeds, summaries, rows)),
+        tuple(learning(run.read_metrics(), run.kind) for run in runs if kind in ("team", "language")),
         tuple(run.path for run in runs),
+        of_seeds(manifest, summaries[0], found, seeds, runs[0].path),
     )
+
+
+def _outcomes(
+    kind: str, seeds: Sequence[int], summaries: Sequence[Mapping[str, Any]], rows: Sequence[Row]
+) -> list[Row]:
+    """The lines that hold outcomes of tasks: of searches those of the first one, of programs one a program."""
+    if kind == "search":
+        first = summaries[0]["arms"][0]["name"]
+        return [{**row, "phase": "after"} for row in series.valid(rows) if row["phase"] == first]
+    if kind == "programs":
+        return [
+            {"run": seed, "task": one["name"], "success": one["right"], "faster": one["faster"]}
+            for seed, summary in zip(seeds, summaries, strict=True)
+            for one in summary["kernels"]
+        ]
+    return series.valid(rows)
 
 
 # ------------------------------------------------------------------------------------------------ numbers
@@ -294,44 +290,24 @@ def _two_stage(rates: np.ndarray, counts: np.ndarray, n: int = 4000) -> tuple[fl
     return float(lo), float(hi)
 
 
-def _control(arms: Sequence[Arm]) -> list[Curve]:
-    """What acting without memory comes to on the tasks of the stream, as a level."""
-    rows = [row for arm in arms for row in series.phases(arm.rows).get("control", [])]
-    rate = series.rate("without memory", rows)
-    return [] if rate is None else [Curve(rate.name, [0.0], [rate.value], [rate.lo], [rate.hi], 1, "level")]
-
-
-def _curve(arm: Arm, style: int) -> Curve | None:
-    passes = series.passes(series.phases(arm.rows).get("stream", []))
-    if not passes:
-        return None
-    y, lo, hi = [], [], []
-    for rows in passes.values():
-        outcomes = [float(row["success"]) for row in rows]
-        y.append(fmean(outcomes))
-        if len(arm.seeds) > 1:
-            ends = clustered_bootstrap(outcomes, [row["run"] for row in rows])
-        else:
-            ends = wilson(sum(outcomes), len(outcomes))
-        lo.append(ends[0])
-        hi.append(ends[1])
-    return Curve(arm.name, list(passes), y, lo, hi, style)
-
-
 _COLUMNS = ["arm", "seeds", "mean", "IQM [95 %]", "over", "P(better)", "difference [95 %]", "won–lost", "McNemar p"]
 
 
-def _tables(standings: Sequence[Standing]) -> list[list[Standing]]:
+def tables(standings: Sequence[Standing]) -> list[list[Standing]]:
     """One table for runs over tasks; of teams, whose returns mean something else everywhere, one an environment."""
     return list(series.by_key(standings, lambda s: s.arm.env if s.arm.learned else None).values())
 
 
-def _table(group: Sequence[Standing]) -> tuple[list[str], list[list[object]]]:
+def cells(group: Sequence[Standing]) -> tuple[list[str], list[list[object]]]:
+    """Names of the columns and the rows of one table, without columns that nobody has."""
     if not group[0].arm.learned:
-        return _COLUMNS, [_cells(s) for s in group]
-    common = compare_team.common_step([s.arm for s in group])
-    rows = [compare_team.cells(s.arm, s.ci95, s.interval_over, s.better, common) for s in group]
-    return compare_team.columns([s.arm for s in group], common), rows
+        names, rows = _COLUMNS, [_cells(s) for s in group]
+    else:
+        common = compare_team.common_step([s.arm for s in group])
+        names = compare_team.columns([s.arm for s in group], common)
+        rows = [compare_team.cells(s.arm, s.ci95, s.interval_over, s.better, common) for s in group]
+    told = [c for c in range(len(names)) if any(row[c] is not None for row in rows)]  # one arm is compared with nothing
+    return [names[c] for c in told], [[row[c] for c in told] for row in rows]
 
 
 def _cells(s: Standing) -> list[object]:
@@ -346,23 +322,25 @@ def _cells(s: Standing) -> list[object]:
     return [*cells, f"{100 * p.difference:+.0f} points{ends}", f"{p.only_a}–{p.only_b} of {p.n}", f"{p.p:.2g}"]
 
 
-def _notes(standings: Iterable[Standing]) -> list[str]:
-    standings = list(standings)
+def notes(standings: Sequence[Standing]) -> list[str]:
+    """What the numbers rest on, in sentences."""
     out: list[str] = []
-    if any(not s.arm.learned for s in standings):
-        out.append("P(better), difference and McNemar test are against the first arm of the same environment.")
-    else:
-        out.append("P(better) is against the first arm of the same environment.")
-    for group in _tables(standings):
+    told = ["P(better)"] if any(s.better for s in standings) else []
+    told += ["difference", "McNemar test"] if any(s.paired for s in standings) else []
+    if told:
+        out.append(f"Against the first arm of the same environment: {listed(told)}.")
+    for group in tables(standings):
         if group[0].arm.learned:
             teams = [s.arm for s in group]
             out += [note for note in compare_team.notes(teams, compare_team.common_step(teams)) if note not in out]
     if any(s.interval_over == "attempts" for s in standings):
         out.append("One seed: its interval is over attempts after learning and says nothing about seeds.")
-    if any(s.interval_over == "tasks" for s in standings):
+    if any(s.interval_over == "tasks" and len(s.arm.seeds) == 1 for s in standings):
         out.append("One seed: its interval is over tasks (resampled within each kind) and says nothing about seeds.")
-    if any(1 < len(s.arm.seeds) < _FEW_SEEDS for s in standings):
-        out.append(f"Fewer than {_FEW_SEEDS} seeds: a bootstrap over so few is too narrow.")
+    if any(s.interval_over == "tasks" and len(s.arm.seeds) > 1 for s in standings):
+        out.append("All tasks of all seeds came out alike: the interval is Wilson's, over all of them.")
+    if any("seeds" in s.interval_over and len(s.arm.seeds) < FEW_SEEDS for s in standings):
+        out.append(f"Fewer than {FEW_SEEDS} seeds: a bootstrap over so few is too narrow.")
     if any(s.paired and len(set(s.arm.seeds)) > 1 for s in standings):
         out.append("McNemar counts each task of each seed as one pair; the interval of the difference is over seeds.")
     return out

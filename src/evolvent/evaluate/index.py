@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,20 +12,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evolvent.core.errors import BadInput
-from evolvent.core.folder import RunFolder
-from evolvent.core.jsonfile import read_object
+from evolvent.core.folder import ERROR, RunFolder
+from evolvent.core.jsonfile import lock, read_object
+from evolvent.evaluate.against import is_rate
 from evolvent.evaluate.learning import success_interval
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.verdict import Verdict, is_rate, of_run
+from evolvent.evaluate.verdict import Verdict, of_run
 
-State = Literal["running", "finished", "stopped", "broken"]
+State = Literal["running", "finished", "stopped", "failed", "broken"]
 _DEPTH = 4
 _FRESH_S = 120.0  # where locks cannot be seen: a run that wrote within this time goes on
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One run: ``path`` below the folder; of a broken one ``trouble`` says what is wrong and nothing else is known."""
+    """One run: ``path`` below the folder; ``trouble`` is the error that ended it, or what is wrong with the folder.
+
+    Of a broken folder nothing else is known.
+    """
 
     path: str
     state: State
@@ -103,6 +109,7 @@ def _listed(name: str, path: Path) -> Listed:
         score.get("value"),
         interval(score.get("value"), ends, rate=rate),
         verdict,
+        "" if opened.finished else opened.error.partition("\n")[0],
     )
 
 
@@ -120,24 +127,29 @@ def _latest(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def state_of(path: Path) -> State:
-    """Whether a run has ended, is being written to, or was stopped."""
+    """Whether a run has ended, was ended by an error, is being written to, or was stopped."""
     if (path / "summary.json").exists():
         return "finished"
+    if (path / ERROR).exists():
+        return "failed"
     metrics = path / "metrics.jsonl"
     newest = metrics if metrics.exists() else path / "config.json"
     locked = _locked()
-    if locked and metrics.exists():
+    if locked is not None and metrics.exists():
         return "running" if metrics.stat().st_ino in locked else "stopped"
     return "running" if time.time() - newest.stat().st_mtime < _FRESH_S else "stopped"
 
 
-def _locked() -> set[int]:
-    """Inodes of the files that processes hold locks on; empty where the system does not tell.
+def _locked() -> set[int] | None:
+    """Inodes of the files that processes hold locks on; ``None`` where the system does not tell.
 
-    To try the lock would be in the way of the run that wants it.
+    Whether it does shows in a lock of our own. To try the run's lock would be in the way of the run that wants it.
     """
-    try:
-        told = Path("/proc/locks").read_text(encoding="ascii")
-    except OSError:
-        return set()
-    return {int(inode) for inode in re.findall(r"[0-9a-f]+:[0-9a-f]+:(\d+) ", told)}
+    with tempfile.TemporaryFile() as own:
+        lock(own, Path(tempfile.gettempdir()))
+        try:
+            told = Path("/proc/locks").read_text(encoding="ascii")
+        except OSError:
+            return None
+        found = {int(inode) for inode in re.findall(r"[0-9a-f]+:[0-9a-f]+:(\d+) ", told)}
+        return found if os.fstat(own.fileno()).st_ino in found else None

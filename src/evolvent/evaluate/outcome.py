@@ -7,7 +7,7 @@ from typing import Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, interval, judged_on, percent
-from evolvent.evaluate.verdict import of_run
+from evolvent.evaluate.verdict import of_run, seeds_of
 
 
 def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
@@ -18,7 +18,7 @@ def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
     live.note(f"\n{verdict.sentence} {verdict.note}")
     for line in verdict.lines():
         live.note(f"  {line}")
-    if verdict.advice:
+    if verdict.advice and len(seeds_of(opened.manifest())) < 2:  # what comes next is said of all seeds at the end
         live.note(f"  next: {verdict.advice}" + (f"\n        {verdict.command}" if verdict.command else ""))
     phases = summary.get("phases") or []
     passes = [{"name": f"stream, pass {p['pass']}", **p} for p in summary.get("passes") or []]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+GAIN = 1.15
+"""From this ratio on a program counts as faster."""
+
 
 def draft_reward(feasible: bool) -> float:
     """+1 for a program that passes all gates, -1 for any other."""

@@ -7,11 +7,12 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.errors import BadInput, ModelError, closest, missing_extra
 from evolvent.core.protocols import Embedder
 from evolvent.memory import minilm
 
@@ -39,10 +40,10 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
     - ``"all-MiniLM-L6-v2"``: the default, in numpy, 384 numbers
     - ``"hash"`` or ``"hash:512"``: words hashed to that many numbers; for unit tests, it knows no meaning
     - ``"openai:MODEL@BASE_URL"``: an OpenAI-compatible embeddings endpoint; key from ``OPENAI_API_KEY``
-    - any other name: a sentence-transformers model (extra ``lm``)
+    - any other name with a dash or a folder in it: a sentence-transformers model (extra ``lm``)
 
     Raises:
-        BadInput: a malformed name.
+        BadInput: a malformed name, or none of these.
     """
     if not isinstance(name, str) or not name.strip():
         raise BadInput(
@@ -62,7 +63,25 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
                 "malformed endpoint", got=name, expected="openai:MODEL@http(s)://host/v1", where="embedders.load"
             )
         return cast(Embedder, Endpoint(model, url))
+    if "-" not in name and "/" not in name and not Path(name).is_dir():
+        raise BadInput(
+            "no such embedder", got=name, expected=closest(name, ["hash", minilm.NAME, "openai:MODEL@URL"]),
+            where="--embedder", do="or give the name or folder of a sentence-transformers model",
+        )  # fmt: skip
     return cast(Embedder, SentenceTransformer(name))
+
+
+def ready(name: str, *, progress: Callable[[int, int, str], None] | None = None) -> Embedder:
+    """As ``load``, and it has embedded a word: what is missing is missed before anything else is loaded or done.
+
+    Raises:
+        BadInput: as ``load``.
+        MissingExtra: a package that it needs is not installed.
+        ModelError: no such model, or no server that answers.
+    """
+    embedder = load(name, progress=progress)
+    embedder.embed(["one"])
+    return embedder
 
 
 def gate_of(embedder: Embedder) -> float:

@@ -48,6 +48,7 @@ class MiniLM:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, 384]``; texts are cut after 256 tokens, as the published model does."""
+        _packages()  # before the weights are fetched
         net, tokenizer = _network(weights_folder(self._progress))
         out_ND = np.empty((len(texts), DIM), np.float32)
         encoded = tokenizer.encode_batch(list(texts))
@@ -102,16 +103,19 @@ def _fetch(folder: Path, progress: Callable[[int, int, str], None] | None) -> No
     shutil.rmtree(parts, ignore_errors=True)
 
 
-@lru_cache(maxsize=2)
-def _network(folder: Path) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Any]:
+def _packages() -> tuple[Any, Any]:
     try:
         from safetensors.numpy import load_file
-    except ImportError as error:
-        raise missing_extra("safetensors", "memory", "the all-MiniLM-L6-v2 embedder") from error
-    try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise missing_extra("tokenizers", "memory", "the all-MiniLM-L6-v2 embedder") from error
+        missing = str(error.name).partition(".")[0]
+        raise missing_extra(missing, "memory", f"the embedder {NAME}", 'the embedder "hash" needs nothing') from error
+    return load_file, Tokenizer
+
+
+@lru_cache(maxsize=2)
+def _network(folder: Path) -> tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Any]:
+    load_file, Tokenizer = _packages()
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_MAX_TOKENS)
     tokenizer.no_padding()

@@ -9,10 +9,16 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.compare import Arm, compare, load, show, verdict, write_html
+from evolvent.evaluate.against import own
+from evolvent.evaluate.compare import Arm, compare, load, notes, show, verdict
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.compare_page import write_html
+from evolvent.evaluate.pages.report import write_report
+from evolvent.evaluate.verdict import of_run
 from evolvent.formulas.statistics import mcnemar
 from sample_run import sample_run
+from sample_search_run import sample_search_run
+from sample_team_run import sample_team_run
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +163,119 @@ def test_one_seed_says_so_and_too_few_tasks_say_nothing():
     one, said = _said(_arm([[0] * 24], "a"), _arm([[1] * 24], "b"))
     assert one.state == "better" and said.note.startswith("One seed")
     assert _said(_arm([[0] * 4], "a"), _arm([[1] * 4], "b"))[0].state == "unknown"
-    assert verdict(compare([_arm([[0, 1]])])).sentence == ""
+
+
+def test_whose_one_seed_it_is_and_what_the_interval_rests_on(tmp_path):
+    few, many = _arm([[1, 0] * 12], "few"), _arm([[1, 0] * 12] * 3, "many")
+    assert verdict(compare([few, many])).note == "One seed of few: another one may come out otherwise."
+    assert verdict(compare([few, _arm([[1] * 24], "b")])).note.startswith("One seed each")
+    alike = notes(compare([_arm([[1] * 24] * 2)]))
+    assert len(alike) == 1 and "Wilson" in alike[0], "two seeds are not one, and nothing was resampled"
+    assert any("Fewer than 5 seeds" in line for line in notes(compare([many])))
+
+
+# ------------------------------------------------------------------------------------------- seeds of one setting
+def _seeds(folder, n, kind=sample_run, **more):
+    """Runs that one command made: its folders and its words."""
+    for seed in range(n):
+        path = kind(folder / f"seed-{seed}", seed=seed, **more)
+        content = json.loads((path / "config.json").read_text())
+        content["command"] = f"evolvent run {content['algo']} --passes 2 --seeds {' '.join(map(str, range(n)))}"
+        (path / "config.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_seeds_of_one_setting_have_a_verdict_of_their_own(tmp_path):
+    out = io.StringIO()
+    standings = compare(load([_seeds(tmp_path / "runs", 3)]))
+    show(standings, Live(True, stream=out))
+    said = verdict(standings)
+    assert said.sentence == "Better than no memory on held-out tasks."
+    assert said.note == "3 seeds together." and "on the same 72 tasks of 3 seeds; " in said.lines()[0]
+    assert said.command == "evolvent run memlift --passes 2 --seeds 0 1 2 3 4" and said.command in out.getvalue()
+    assert "P(better)" not in out.getvalue(), "no column of dashes"
+    html = write_html(standings, tmp_path / "c.html").read_text()
+    curves, bars = html.split('class="card"')[1:]
+    assert said.sentence in html and "without memory" in curves and "without memory" in bars, "the control"
+
+
+def test_of_five_seeds_no_sixth_is_asked_for(tmp_path):
+    said = verdict(compare(load([_seeds(tmp_path / "runs", 5)])))
+    assert said.state == "better" and not said.advice and not said.command
+
+
+def test_seeds_that_go_on_together(tmp_path):
+    runs = _seeds(tmp_path / "runs", 2, sample_team_run, skill=0.0)
+    said = verdict(compare(load([runs])))
+    assert said.state == "same" and "means of 2 seeds" in said.lines()[0]
+    assert said.command == f"evolvent run mat --resume {runs} --steps 192000 --seeds 0 1"
+
+
+def test_the_page_of_one_of_several_seeds_leads_to_all_of_them(tmp_path):
+    runs = _seeds(tmp_path / "runs", 2)
+    page = write_report(runs / "seed-1").read_text()
+    assert "This is one of the seeds 0, 1." in page and "One seed" not in page
+    assert f"evolvent compare {runs}" in page and "--seeds 0 1 2 3 4" not in page
+
+
+def test_equal_gains_of_two_seeds_are_no_certainty():
+    """Student's t over two equal gains has no width; what single attempts leave open has."""
+    row = {"success_mean": 0.5, "value": 0.5, "n": 8, "tasks": 8}
+    chance = {"name": "random actions", "success_mean": 0.25, "value": 0.25, "n": 8, "tasks": 8}
+    summary = {"score": {"value": 0.5}, "greedy": row, "baseline": chance}
+    (one,) = own("language", [summary] * 2, [])
+    assert one.state == "same" and one.numbers.startswith("50 % against 25 %, +25 points [-")
+
+
+def test_searches_are_compared_by_their_tasks(tmp_path):
+    for seed in range(2):
+        sample_search_run(tmp_path / f"s{seed}", seed=seed, tasks=12)
+    (standing,) = standings = compare(load([tmp_path]))
+    assert standing.interval_over == "seeds, tasks" and "mean returns" not in " ".join(notes(standings))
+    assert verdict(standings).lines()[0].startswith("greedy against cot_sc: ")
+
+
+def _programs(path, first, last, *, select="value"):
+    """A run over programs: gate and ratio of the first and the last attempt at each."""
+    config = {"env": "kernels", "seed": 0, "select": select}
+    made = RunFolder.create(
+        path, algo="evokernel", config=config, env="kernels", seed=0, command="evolvent run evokernel", kind="programs"
+    )
+    told = []
+    with made as folder:
+        for attempt, ends in ((1, first), (2, [("", 9.0)] * len(first)), (3, last)):
+            for i, (gate, ratio) in enumerate(ends):
+                valid = int(attempt != 2)  # the harness failed
+                folder.log(attempt, kernel=f"k{i}", attempt=attempt, gate=gate, ratio=ratio, valid=valid)
+        for i, (a, b) in enumerate(zip(first, last, strict=True)):
+            right = [ratio for gate, ratio in (a, b) if not gate]
+            told.append({"name": f"k{i}", "right": int(bool(right)), "faster": int(max(right, default=0) >= 1.15)})
+        value = sum(one["right"] for one in told) / len(told)
+        score = {"name": "kernels right within the budget", "value": value, "ci95": [0, 1], "higher_is_better": True}
+        folder.write_summary({"score": score, "kernels": told, "select": select, "refine": select != "none"})
+    return path
+
+
+def test_programs_are_compared_with_their_first_drafts_and_with_other_runs(tmp_path):
+    wrong, right, fast = ("compile", 0.0), ("", 1.0), ("", 2.0)
+    run = RunFolder.open(_programs(tmp_path / "value", [wrong] * 8, [right] * 6 + [fast] * 2))
+    said = of_run(run.manifest(), run.summary(), run.read_metrics(), run.path)
+    assert said.sentence == (
+        "Better than its first drafts in programs that are right; "
+        "not shown to differ from its first drafts in programs that are faster."
+    )
+    assert "8 won, 0 lost" in said.lines()[0] and "on the same 8 programs" in said.lines()[0]
+    assert said.command == "evolvent run evokernel --select none --no-refine"
+    _programs(tmp_path / "none", [wrong] * 8, [right] * 8, select="none")
+    standings = compare(load([tmp_path / "none", tmp_path / "value"]))
+    assert standings[0].interval_over == "tasks" and standings[1].paired.n == 8
+    assert verdict(standings).sentence == (
+        "evokernel (select=value): not shown to differ from evokernel (select=none) in programs that are right "
+        "and in programs that are faster."
+    )
+    control = RunFolder.open(tmp_path / "none")
+    said = of_run(control.manifest(), control.summary(), control.read_metrics(), control.path)
+    assert "--seeds" in said.command, "the control needs no control"
 
 
 def _scored(scores, name, higher=True):

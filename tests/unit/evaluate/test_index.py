@@ -2,7 +2,9 @@
 # pyright: reportOptionalMemberAccess=false
 
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -44,16 +46,27 @@ def test_a_run_is_running_while_it_is_written_and_stopped_when_nobody_does(tmp_p
         (run,) = runs(tmp_path)
         assert run.state == "running" and run.verdict.sentence.startswith("No verdict yet")
         assert run.score.startswith("-"), "its last evaluation"
-    if _sees_locks():
-        assert state_of(path) == "stopped"
+    if Path("/proc/locks").exists():
+        assert state_of(path) == "stopped", "at once, whether other processes hold locks or none does"
 
 
-def _sees_locks():
-    try:
-        with open("/proc/locks") as file:
-            return bool(file.read(1))
-    except OSError:
-        return False
+def test_where_locks_cannot_be_seen_a_run_that_wrote_lately_goes_on(tmp_path, monkeypatch):
+    path, read = sample_team_run(tmp_path / "r", summary=False), Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda self, **how: "" if str(self) == "/proc/locks" else read(self, **how))
+    assert state_of(path) == "running", "not even our own lock is told of"
+    os.utime(path / "metrics.jsonl", (1, 1))
+    assert state_of(path) == "stopped"
+
+
+def test_a_run_that_an_error_ended_says_so_until_it_goes_on(tmp_path):
+    path = sample_team_run(tmp_path / "r", summary=False)
+    folder = RunFolder.open(path)
+    folder.fail(BadInput("the world broke", got="<b>"))
+    (run,) = runs(tmp_path)
+    assert run.state == "failed" and run.trouble == "the world broke"
+    assert "1 failed" in (html := render("runs", [run], {})) and "the world broke" in html
+    folder.truncate(10**9)
+    assert state_of(path) != "failed" and folder.error == ""
 
 
 @pytest.mark.parametrize(

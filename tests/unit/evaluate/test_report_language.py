@@ -10,11 +10,12 @@ from test_report import NASTY, Page
 
 from evolvent.core.folder import RunFolder, kind_of
 from evolvent.evaluate import compare_team
-from evolvent.evaluate.compare import compare, load, write_html
+from evolvent.evaluate.compare import compare, load
 from evolvent.evaluate.learning import learning, success_interval
 from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.outcome import tell
 from evolvent.evaluate.pages import report_language
+from evolvent.evaluate.pages.compare_page import write_html
 from evolvent.evaluate.pages.report import write_report
 from sample_language_run import sample_language_run
 from sample_team_run import sample_team_run

@@ -15,10 +15,11 @@ from test_report import NASTY, Page
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate import compare_team
-from evolvent.evaluate.compare import compare, load, show, write_html
+from evolvent.evaluate.compare import compare, load, show
 from evolvent.evaluate.learning import credit, learning, smoothed, thinned, window
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
+from evolvent.evaluate.pages.compare_page import write_html
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.svg import Curve, curves, step_ticks
 from evolvent.evaluate.progress import flow

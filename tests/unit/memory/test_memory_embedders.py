@@ -188,7 +188,13 @@ def test_weights_are_fetched_where_the_package_is_not_installed(tmp_path, monkey
 def test_a_name_that_no_model_has_is_told(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match=r"no such embedder\n  got: .*nothing-here"):
-        embedders.load(str(tmp_path / "nothing-here")).embed(["a"])
+        embedders.ready(str(tmp_path / "nothing-here"))
+
+
+@pytest.mark.parametrize(("name", "meant"), [("hsah", "did you mean 'hash'"), ("minilm", "known: hash, all-MiniLM")])
+def test_a_mistyped_name_is_refused_without_asking_any_server(name, meant):
+    with pytest.raises(BadInput, match=f"no such embedder\n  got: {name}\n  expected: {meant}"):
+        embedders.load(name)
 
 
 def test_a_function_is_an_embedder():

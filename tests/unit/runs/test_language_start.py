@@ -143,7 +143,7 @@ def test_an_embedder_without_weights_is_said_first(no_loader, tmp_path, monkeypa
 
     monkeypatch.setattr(SentenceTransformer, "_loaded", missing)
     with pytest.raises(MissingExtra, match="not installed"):
-        run("evol_rl", tmp_path / "run", embedder="nowhere")
+        run("evol_rl", tmp_path / "run", embedder="no-where")
 
 
 def test_every_look_at_a_right_setting_reaches_the_loader(no_loader, tmp_path):

@@ -10,7 +10,7 @@ from evolvent.evaluate.live import count, duration
 from evolvent.evaluate.pages.page import page, scroll, text
 
 _COLUMNS = ("run", "state", "score [95 %]", "verdict", "system", "environment", "started", "took")
-_MARKS = {"running": "●", "finished": "✓", "stopped": "■", "broken": "!"}
+_MARKS = {"running": "●", "finished": "✓", "stopped": "■", "failed": "!", "broken": "!"}
 
 
 def render(title: str, runs: Sequence[Listed], where: dict[str, str]) -> str:
@@ -42,6 +42,8 @@ def _row(run: Listed, address: str) -> str:
     assert run.verdict is not None
     seed = f' <span class="soft">seed {run.seed}</span>'
     said = f'<span class="{_KINDS.get(run.verdict.state, "soft")}">{text(run.verdict.sentence)}</span>'
+    if run.trouble:
+        said = f'<span class="bad">{text(run.trouble)}</span>'
     cells = [
         _cell(name + seed, run.path), _cell(state, run.state),
         _cell(text(run.score), "" if run.value is None else run.value), _cell(said, run.verdict.state),

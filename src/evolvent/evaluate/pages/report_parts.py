@@ -10,7 +10,7 @@ from typing import Any
 from evolvent.core.config import flat
 from evolvent.evaluate.live import cell_text, interval, percent
 from evolvent.evaluate.pages.page import fold, table, text, tiles
-from evolvent.evaluate.verdict import RANKED, Verdict
+from evolvent.evaluate.verdict import RANKED, Verdict, seeds_of
 
 _BODY_LIMIT = 2000
 _FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "trees.jsonl")
@@ -97,9 +97,9 @@ def configuration(manifest: Mapping[str, Any]) -> str:
 def foot(manifest: Mapping[str, Any], words: str) -> str:
     """How to read the numbers (``words`` is HTML of this package), and what made the page."""
     version = manifest.get("versions", {}).get("evolvent", "")
+    more = "One seed says little: <code>evolvent run … --seeds 0 1 2 3 4</code> says more."
     return (
-        f"<footer><p>{words} One seed says little: <code>evolvent run … --seeds 0 1 2 3 4</code> and "
-        "<code>evolvent compare</code> say more.</p>"
+        f"<footer><p>{words} {'' if len(seeds_of(manifest)) > 1 else more}</p>"
         f"<p>Made by evolvent {text(version)} from the files beside this page.</p></footer>"
     )
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from evolvent.core.config import at_least, flat
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.learn.tokens.batch import Truncated
 from evolvent.models.language.acting import Way
@@ -184,12 +185,8 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
         BadInput: names the setting.
     """
     plan = config.plan
-    for holder in (config, plan):
-        for name, value in vars(holder).items():
-            least = 0 if name == "lr" or name.endswith("_lr") else LEAST.get(name)
-            if least is not None and not least <= value < float("inf"):
-                where = f"--{name.replace('_', '-')}"
-                raise BadInput("a setting is out of bounds", got=value, expected=f">= {least}", where=where)
+    names = [path.rpartition(".")[2] for path in flat(config)]
+    at_least(config, LEAST | dict.fromkeys([name for name in names if name == "lr" or name.endswith("_lr")], 0))
     if config.temperature <= 0.0:
         raise BadInput(
             "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"

@@ -10,6 +10,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng
+from evolvent.memory import embedders
 from evolvent.runs.language.baselines import random_command
 from evolvent.runs.language.config import LanguageConfig, check
 from evolvent.runs.language.memory import chosen
@@ -64,6 +65,7 @@ def start(
     _check_settings(config, needs)
     if config.plan.memory:
         chosen(config.plan)
+        embedders.ready(embedders.DEFAULT)
     spec = pinned(folder, config.env)
     env = envs.load(spec)
     try:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from evolvent import envs, models
-from evolvent.core.config import from_json
+from evolvent.core.config import at_least, from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, interval
-from evolvent.memory.embedders import DEFAULT
+from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset_for, rule_of
 from evolvent.models.served.acting import Served
@@ -45,7 +45,7 @@ class Plan:
     """Largest number of turns of an attempt; 0 = the environment's limit."""
     tokens: int = 0
     """Largest number of sampled tokens of an attempt; 0 = no limit."""
-    embedder: str = DEFAULT
+    embedder: str = embedders.DEFAULT
     """What compares texts: all-MiniLM-L6-v2 (extra memory), hash (by words alone; nothing to install),
     openai:MODEL@URL, or a sentence-transformers model (extra lm)."""
 
@@ -83,6 +83,8 @@ class MemoryConfig:
     plan: Plan = Plan()
 
 
+LEAST = {"train": 1, "passes": 1, "attempts": 1, "heldout": 0, "temperature": 0}
+"""The least value of settings; a run with nothing to learn from, or to learn, has no result."""
 C = TypeVar("C", bound=MemoryConfig)
 Summary = Callable[..., dict[str, Any]]
 
@@ -168,6 +170,7 @@ def _opened(
 ) -> Iterator[tuple[Env, Agent, Memory]]:
     plan = config.plan
     # all of it before the model is loaded
+    at_least(config, LEAST)
     team = workflow(plan.agents) if plan.agents else SOLO
     budget = Budget(turns=plan.turns, tokens=plan.tokens, answer=plan.answer)
     how = "none" if rule_of(policy).candidates == "none" else config.use
@@ -176,13 +179,16 @@ def _opened(
     use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
     with ExitStack() as stack:
         env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
+        embedder = (
+            embedders.load(plan.embedder) if how == "none" else embedders.ready(plan.embedder, progress=_fetching(live))
+        )
         if model is None and config.model != "none":
             live.status(f"loading {config.model}")
             model = stack.enter_context(closing(models.load(config.model, progress=_fetching(live))))
         memory = stack.enter_context(
             closing(
                 Memory(
-                    folder.path / "memory.db", policy=policy, embedder=plan.embedder, seed=config.seed,
+                    folder.path / "memory.db", policy=policy, embedder=embedder, seed=config.seed,
                     reward_range=env.reward_range, sync="normal",
                 )
             )

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.formulas.refinement import GAIN
 from evolvent.formulas.statistics import wilson
 
-GAIN = 1.15
-"""From this ratio on a program counts as faster."""
 Row = Mapping[str, Any]
 
 

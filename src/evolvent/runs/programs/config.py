@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from evolvent.core.errors import BadInput
+from evolvent.core.config import at_least
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,4 @@ class ProgramsConfig:
     """Largest number of tokens of a program."""
 
     def __post_init__(self) -> None:
-        for name in ("count", "budget", "tokens"):
-            if getattr(self, name) < 1:
-                raise BadInput(
-                    "a setting is too small", got=getattr(self, name), expected="1 or more", where=f"--{name}"
-                )
+        at_least(self, {"count": 1, "budget": 1, "tokens": 1})

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
+from evolvent.core.config import at_least
 from evolvent.core.errors import BadInput, closest
 
 SEARCHES = {
@@ -84,9 +85,7 @@ class SearchConfig:
             )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
-        for name, least in (("tasks", 1), ("batch", 1), ("parallel", 1), ("longest", 1), ("paths", 0)):
-            if getattr(self, name) < least:
-                raise BadInput("a setting is too small", got=getattr(self, name), expected=least, where=f"--{name}")
+        at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0})
         limited = self.budget_tokens or self.budget_calls or self.budget_seconds
         if not limited and not self.paths:
             raise BadInput(

@@ -1,0 +1,47 @@
+"""What can be known before the first task is refused before it, and an early refusal leaves no folder."""
+
+import pytest
+
+import evolvent
+from evolvent.core.errors import BadInput
+
+WORLD = {"env": "evolvent.demo:make", "model": "evolvent.demo:answer", "train": 4, "heldout": 8, "embedder": "hash"}
+
+
+def refused(told, **settings):
+    with pytest.raises(BadInput) as error:
+        evolvent.run("memlift", quiet=True, **{**WORLD, **settings})
+    assert told in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"train": -3}, "--train"), ({"train": 0}, "--train"), ({"passes": 0}, "--passes"),
+        ({"heldout": -1}, "--heldout"), ({"temperature": -1.0}, "--temperature"), ({"embedder": "hsah"}, "'hash'"),
+    ],
+)  # fmt: skip
+def test_settings_without_a_result_leave_nothing(tmp_path, monkeypatch, settings, told):
+    monkeypatch.chdir(tmp_path)
+    refused(told, **settings)
+    refused(told, **settings, out="deep/run")
+    refused(told, **settings, seeds=[1, 2])
+    assert not list(tmp_path.iterdir()), "no folder above it, either"
+    (tmp_path / "mine").mkdir()
+    refused(told, **settings, out="mine")
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine"], "a folder that was there is there, and empty"
+
+
+def test_a_place_that_cannot_be_a_run_folder_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "x").write_text("x")
+    assert "--resume" not in refused("not a folder", out="file")
+    assert "--resume" not in refused("the run folder is not empty", out="photos")
+    assert "choose another --out" in refused("cannot be made", out="file/run")
+    assert "choose another --out" in refused("cannot be made", out="/proc/no/run")
+    assert "choose another --out" in refused("", out="file", seeds=[1, 2])
+    evolvent.run("memlift", quiet=True, out="run", **WORLD)
+    refused("continue that run with --resume run", out="run")
