@@ -10,6 +10,7 @@ import torch
 
 import letters_env
 import tiny_language
+from evolvent.core.codec import load_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import reward_total
@@ -83,6 +84,15 @@ def test_nothing_to_learn_labels_from_is_said(folder, tmp_path):
         start("openr", settings("openr", folder, questions=2), tmp_path / "run")
     with pytest.raises(BadInput, match="nothing is paid"):
         start("openr", settings("openr", folder, process=0.0), tmp_path / "other")
+
+
+def test_the_outcome_alone_labels_nothing_and_pays_the_last_line(writer, tmp_path):
+    config = settings("openr", writer, how="grpo", process=0.0, outcome=1.0, updates=1)
+    start("openr", config, tmp_path / "run")
+    assert not (tmp_path / "run" / "prm").exists()
+    for episode in load_episodes(tmp_path / "run" / "episodes.jsonl"):
+        assert episode.rewards_T[:-1].tolist() == [0.0] * (episode.n_steps - 1)
+        assert episode.rewards_T[-1] == reward_total(episode, "outcome")
 
 
 def test_lines_are_cut_as_a_search_cuts_them(writer):
