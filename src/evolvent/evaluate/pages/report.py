@@ -182,7 +182,7 @@ def _phase_table(run: Run) -> str:
     for name, members in series.phases(run.rows).items():
         rate = series.rate(name, members)
         if rate is not None:
-            cost = [_mean(members, "tokens"), _mean(members, "seconds")]
+            cost = [_mean(members, "tokens") or None, _mean(members, "seconds")]  # a function has no tokens
             rows.append([_phase_name(name), rate.n, rate.successes, interval(rate.value, rate.ci95), *cost])
     return table(["phase", "tasks", "right", "success [95 %]", "tokens a task", "seconds a task"], rows)
 
