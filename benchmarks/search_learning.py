@@ -1,11 +1,11 @@
-"""Systems that learn to search, on a real model: TS-LLM's iterations, OpenR's process rewards against the outcome alone.
+"""Systems that learn to search, on a real model: TS-LLM's iterations; OpenR's process rewards against the outcome.
 
-    python benchmarks/search_warm.py runs/search_policy --env chain:steps=2 --examples 1000 --batch 4
+    python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --examples 400 --batch 4
     python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
-    python benchmarks/search_learning.py --learned      # then: what TS-LLM's value is worth to a search
+    python benchmarks/search_learning.py --learned                      # then: what TS-LLM's value is worth to a search
 
-SmolLM2-135M after the solutions that ``search_warm.py`` shows it; sums of three two-digit numbers, two lines. Budgets are
-small. All arms begin with the same policy and read the same held-out tasks; the seed changes tasks and draws.
+SmolLM2-135M after the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers, a line a step. Budgets
+are small. All arms begin with the same policy; the seed changes tasks and draws.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from evolvent.core.config import to_json
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
-ENV, POLICY, COMMAND = "chain:steps=2", "runs/search_policy", "python benchmarks/search_learning.py"
+ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
 COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 96, "threads": 1}

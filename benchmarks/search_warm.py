@@ -1,7 +1,8 @@
 """A policy to search with: SmolLM2-135M is shown solutions of training tasks, one pass, LoRA on attention.
 
-python benchmarks/search_warm.py MODEL_DIR --env chain:steps=4 --examples 1200    # about five minutes of an idle core
-evolvent run search --env chain:steps=4 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
+# two minutes of an idle core:
+python benchmarks/search_warm.py MODEL_DIR --env chain:steps=4,digits=1 --examples 400 --batch 4
+evolvent run search --env chain:steps=4,digits=1 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
 """
 
 import argparse

@@ -11,8 +11,8 @@ Paper: Wang et al. 2024, OpenR: An Open Source Framework for Advanced Reasoning 
            grpo_coded  no critic: rewards normalised over the batch, a line is paid for itself alone (as released)
 
 ``outcome`` adds the world's own reward at the end; with it ``process`` 0 is RL by the outcome alone, the control, which
-labels nothing. The model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it: ``evolvent run search
---model train:DIR/model --value DIR/prm --aggregate min_vote``.
+labels nothing. The model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it:
+``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``.
 
 Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 20 bisections, 200 rollouts a question;
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
