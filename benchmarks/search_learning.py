@@ -2,7 +2,7 @@
 
     python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --examples 400 --batch 4
     python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
-    python benchmarks/search_learning.py --learned                     # then: what TS-LLM's value is worth to a search
+    python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
 
 SmolLM2-135M after the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers, a line a step. Budgets
 are small. All arms begin with the same policy; the seed changes tasks and draws.
