@@ -4,8 +4,8 @@
     python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
 
-SmolLM2-135M after the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers, a line a step. Budgets
-are small. All arms begin with the same policy; the seed changes tasks and draws.
+SmolLM2-135M after the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers, a line a step. Small
+budgets. All arms begin with the same policy; the seed changes tasks and draws.
 """
 
 import shutil
