@@ -71,4 +71,4 @@ if __name__ == "__main__":
         for one in sys.argv[sys.argv.index("--seeds") + 1 :] if "--seeds" in sys.argv else (0, 1, 2):
             learned(int(one))
     else:
-        team_grid.main("search_learning", CELLS, __doc__, seeds=(0, 1, 2))
+        team_grid.main("search_learning", CELLS, __doc__ or "", seeds=(0, 1, 2))

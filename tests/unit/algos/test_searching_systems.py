@@ -16,6 +16,8 @@ from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_process_std
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.report import report
+from evolvent.evaluate.pages.report_search import read_trees
 from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
 from evolvent.runs.language.config import Plan
@@ -60,6 +62,9 @@ def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed)
     assert found["greedy"]["success_mean"] == 1.0  # without any search
     first, second = (row for row in stable(tmp_path / "run") if "update" in row)
     assert second["right"] >= first["right"] > 0
+    trees = read_trees(tmp_path / "run" / "trees.jsonl")
+    assert {tree["step"] for tree in trees} == {0, 1} and first["states"] > 1
+    assert report(tmp_path / "run").count('class="tree"') == len(trees)
     model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
     value = SearchValue.load(model, tmp_path / "run" / "value")
     assert np.isfinite(value.judge([model.encode("open the microwave")])).all()
@@ -155,6 +160,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tm
     found = start(name, config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")
+    if name == "ts_llm":
+        assert read_trees(tmp_path / "cut" / "trees.jsonl") == read_trees(tmp_path / "whole" / "trees.jsonl")
 
 
 def test_rows_of_a_value_are_kept_by_task():

@@ -73,7 +73,7 @@ class Chain(TextEnv):
         lines = action.split()
         right = first_wrong(self._question, lines)
         success = right == self.steps == len(lines)
-        told = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right}
+        told = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right, "rewards": {"lines": right}}
         self._turn = Turn(
             f"{right} of {self.steps} lines", reward=float(success), terminated=True, success=success, info=told
         )
