@@ -10,7 +10,7 @@ it, and the calls that are shown do not give it away; what failed tells it, a ca
 that mean what they say, for a model that is trained.
 
 Reward 1 for a right program, else 0. Kinds of reward (``core.reward_kinds``): ``compiles``, ``runs`` (every call that
-was made gave a value), ``share`` of the tests passed, and ``test:0`` … for each of them.
+was made gave a value), ``correct``, ``share`` of the tests passed, and ``test:0`` … for each of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+import weakref
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -59,16 +60,18 @@ class _Place:
     """The sandbox that all worlds of this process share, closed when the last of them is."""
 
     def __init__(self) -> None:
-        self._lock, self._users, self._sandbox = threading.Lock(), set[int](), None
+        self._lock = threading.Lock()
+        self._users: weakref.WeakSet[Program] = weakref.WeakSet()
+        self._sandbox: Sandbox | None = None
 
-    def enter(self, user: int) -> Sandbox:
+    def enter(self, user: Program) -> Sandbox:
         with self._lock:
             self._users.add(user)
             if self._sandbox is None:
                 self._sandbox = Sandbox()
             return self._sandbox
 
-    def leave(self, user: int) -> None:
+    def leave(self, user: Program) -> None:
         with self._lock:
             self._users.discard(user)
             if not self._users and self._sandbox is not None:
@@ -150,7 +153,8 @@ class Program(TextEnv):
         right, broken = len(passed) == n_tests and all(passed), verdict is None or _broken(verdict)
         runs = verdict is not None and all(outcome.status in ("right", "wrong") for outcome in verdict.outcomes)
         words = "right" if right else _words(verdict)
-        rewards = {"compiles": float(not broken), "runs": float(runs), "share": sum(passed) / n_tests}
+        rewards = {"compiles": float(not broken), "runs": float(runs), "correct": float(right)}
+        rewards["share"] = sum(passed) / n_tests
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
         self._failed = ("", "") if right else (self._task.id, f"{source}\n# wrong: {words}" if source else "")
         self._turn = Turn(
@@ -161,7 +165,7 @@ class Program(TextEnv):
 
     def _judged(self, source: str) -> Verdict:
         """The verdict on all cases; the hidden ones are left out where a limit has ended the program before."""
-        cases, place = tests(self._kind.name, self._n), _PLACE.enter(id(self))
+        cases, place = tests(self._kind.name, self._n), _PLACE.enter(self)
         found = judge(
             source, [c for c in cases if not c.hidden], function=self._kind.name, sandbox=place, limits=_LIMITS
         )
@@ -179,7 +183,7 @@ class Program(TextEnv):
 
     def close(self) -> None:
         """Let go of the sandbox."""
-        _PLACE.leave(id(self))
+        _PLACE.leave(self)
 
 
 def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests") -> Program:
