@@ -1,5 +1,6 @@
 """Trees as drawn: the first wrong line as the world says it, the first that a process reward model doubts."""
 
+import numpy as np
 import pytest
 
 from evolvent.core.protocols import Completion
@@ -13,6 +14,7 @@ from evolvent.search import best_of_n
 
 ENV = chain.make(3, digits=1)
 TASK = ENV.tasks("heldout", 1, 0)[0]
+NONE = np.zeros(0, np.float32)
 RIGHT = chain.worked(TASK.text).split()
 
 
@@ -25,7 +27,7 @@ def says(wrong):
             at = str(request.prompt).rpartition("Steps:")[2].count("=")
             line = RIGHT[at] if at != wrong else f"{RIGHT[at][:-1]}{(int(RIGHT[at][-1]) + 1) % 10}"
             last = at == len(RIGHT) - 1
-            done.append(Completion(line, (), (), finish="stop", stopped="\n\n" if last else "\n"))
+            done.append(Completion(line, NONE, NONE, finish="stop", stopped="\n\n" if last else "\n"))
         return done
 
     return engine
@@ -58,8 +60,8 @@ def test_the_first_wrong_line_and_the_first_doubted_one_are_marked(wrong):
     assert not any(node["doubted"] for node in drawn(search, space, 0, search.of(0)[0], "best_of_n")["nodes"])
 
 
-def test_a_right_answer_and_moves_that_are_no_lines_have_no_wrong_line():
-    for engine, unit in ((says(-1), "line"), (says(0), "answer")):
-        grower = Grower([ENV], Manner(Text()), engine, widths=(1,), longest=20, unit=unit)
-        search, space = grower.grow([TASK], lambda s: best_of_n.run(s, best_of_n.Config(paths=1)), seed=0)
-        assert not any(node["wrong"] for node in drawn(search, space, 0, search.of(0)[0], "x")["nodes"])
+@pytest.mark.parametrize("moves", [{"engine": says(-1)}, {"engine": says(0), "unit": "answer"}])
+def test_a_right_answer_and_moves_that_are_no_lines_have_no_wrong_line(moves):
+    grower = Grower([ENV], Manner(Text()), widths=(1,), longest=20, **moves)
+    search, space = grower.grow([TASK], lambda s: best_of_n.run(s, best_of_n.Config(paths=1)), seed=0)
+    assert not any(node["wrong"] for node in drawn(search, space, 0, search.of(0)[0], "x")["nodes"])
