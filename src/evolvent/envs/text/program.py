@@ -60,7 +60,9 @@ class _Place:
     """The sandbox that all worlds of this process share, closed when the last of them is."""
 
     def __init__(self) -> None:
-        self._lock, self._users, self._sandbox = threading.Lock(), weakref.WeakSet[Program](), None
+        self._lock = threading.Lock()
+        self._users: weakref.WeakSet[Program] = weakref.WeakSet()
+        self._sandbox: Sandbox | None = None
 
     def enter(self, user: Program) -> Sandbox:
         with self._lock:
