@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from evolvent.formulas import two_state
 from evolvent.formulas.process_supervision import attention, first_error, labels, surprise
 from evolvent.formulas.returns import lambda_returns
 from evolvent.formulas.selection import annealed, mean_likelihoods, puct, puct_constant, uct, visit_policy
@@ -150,14 +149,3 @@ def test_the_first_error_is_found_by_bisection(n, bad, asked):
 
 def test_a_label_needs_more_than_half():
     assert labels([0.5, 0.51]).tolist() == [0.0, 1.0]
-
-
-def test_revised_answers_are_a_chain_of_two_states():
-    p, q = 0.1, 0.05
-    after = [two_state.right_after(n, p, q) for n in (1, 5, 10, 30)]
-    assert after == pytest.approx([0.1, 0.370863, 0.535417, 0.661579], abs=1e-6)
-    limit = two_state.right_after(10**4, p, q)
-    votes = [two_state.majority(limit, n) for n in (1, 9, 33)]
-    assert votes == pytest.approx([0.666667, 0.855154, 0.976519], abs=1e-6)
-    assert two_state.right_after(7, 0.0, 0.0, 0.3) == 0.3
-    assert two_state.revisions([False, False, True, True, False]) == (1, 2, 1, 2)

@@ -44,7 +44,8 @@ def chains(p, q, config):
     world = dser.world(ENV, config)
     grower = Grower([world], Manner(Text()), writer(p, q, asked), widths=(1,), longest=20, unit="answer")
     search, space = grower.grow([TASK], lambda s: dser.run(s, config), seed=0)
-    return [space.episode(path.leaf) for path in search.of(0)], asked
+    episodes = [space.episode(path.leaf) for path in search.of(0)]
+    return [one for one in episodes if one is not None], asked
 
 
 def test_every_round_asks_for_a_review_and_another_answer_and_the_last_one_counts():
@@ -62,13 +63,13 @@ def test_many_rounds_come_to_what_the_two_states_say():
         [revisions((rewards_of(e, dser.RIGHT)[::2] > 0).tolist()) for e in episodes], axis=0
     )
     assert mended / wrong == pytest.approx(p, abs=0.06) and spoiled / right == pytest.approx(q, abs=0.04)
-    assert np.mean([e.success for e in episodes]) == pytest.approx(right_after(8, p, q), abs=0.1)
+    assert np.mean([bool(e.success) for e in episodes]) == pytest.approx(right_after(8, p, q), abs=0.1)
 
 
 def test_worlds_of_several_actions_are_refused():
     world = dser.world(microwave.make(step_limit=3), dser.Config())
     turn = world.reset(world.tasks("heldout", 1, 0)[0])
     with pytest.raises(BadInput, match="whole answers"):
-        world.step(turn.admissible[0])
+        world.step((turn.admissible or ("",))[0])
     with pytest.raises(BadInput, match="no rounds"):
         dser.world(ENV, dser.Config(rounds=0))
