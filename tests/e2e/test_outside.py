@@ -27,7 +27,7 @@ class Word:
     def tasks(self, split, n, seed):
         if split not in ("train", "heldout"):
             raise BadInput("unknown split", got=split)
-        return [Task(f"{split}-{seed}-{i}", f"Word {i}?", split=split, seed=seed + i) for i in range(n)]
+        return [Task(f"{split}-{seed}-{i}", f"{split} word {i}?", split=split, seed=seed + i) for i in range(n)]
 
     def reset(self, task, seed=0):
         self.task, self.over = task, False
