@@ -17,6 +17,12 @@ from evolvent.learn.tokens.objectives_of_papers import CHOICES, table
 
 MEMORY = {"memlift": "memlift", "memrl": "memrl", "memq": "memq", "memp": "memp", "rag": "rag", "no_memory": "none"}
 """Pages of memory systems, and the arm of the grids that each one is."""
+ELSEWHERE = {
+    "ts_llm": "[finding the first wrong step](../results/search-first-error.md), [searching](../search.md)",
+    "openr": "[finding the first wrong step](../results/search-first-error.md)",
+    "evokernel": "[one lesson, one try](../results/kernels.md)",
+}
+"""Systems without rows of their own, and where their parts were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 
 
@@ -30,6 +36,8 @@ def parts_of(stem: str) -> dict[str, str]:
     """The generated parts of a page."""
     if stem == "README":
         return {"index": index()}
+    if stem in ELSEWHERE:
+        return {"results": f"None of the whole system published yet. Its parts: {ELSEWHERE[stem]}."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
         told = [*rows, "", "More, and how it was measured: [results](../results/language.md)."]

@@ -77,11 +77,14 @@ def main():
                 for arm in a.arms:
                     cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed, "count": a.count,
                             "budget": a.budget}  # fmt: skip
+                    if a.kernels:
+                        cell |= {"only": a.kernels, "count": len(a.kernels)}
                     if any(cell.items() <= row.items() for row in rows(a.out)):
                         continue
                     live.phase(f"{condition} · {arm} · seed {seed}")
                     summary = run(cell, Path(a.runs), model, live)
                     row = cell | {name: summary[name] for name in KEPT} | {"commit": BEGUN}
+                    row["attempts"] = attempts(folder_of(cell, Path(a.runs)))
                     Path(a.out).parent.mkdir(parents=True, exist_ok=True)
                     write_atomic(Path(a.out), json.dumps([*rows(a.out), row], indent=1) + "\n")
 
@@ -111,14 +114,18 @@ def lessons(a, model, live):
 
 def run(cell, runs, model, live):
     """One cell in a folder of its own; the summary."""
-    name = f"{cell['condition']}-{{}}-{cell['count']}x{cell['budget']}-{cell['seed']}"
     more = {**CONDITIONS[cell["condition"]], **ARMS[cell["arm"]]}
     if cell["condition"] == "transfer":
-        more["memory"] = str(runs / name.format("evokernel").replace("transfer", "train", 1))
+        more["memory"] = str(folder_of(cell | {"condition": "train", "arm": "evokernel"}, runs))
     config = evokernel.Config(
-        model=cell["model"], seed=cell["seed"], count=cell["count"], budget=cell["budget"], **more
+        model=cell["model"],
+        seed=cell["seed"],
+        count=cell["count"],
+        budget=cell["budget"],
+        kernels=tuple(cell.get("only", ())),
+        **more,
     )
-    path = runs / name.format(cell["arm"])
+    path = folder_of(cell, runs)
     resume = (path / "memory.db").exists()
     folder = RunFolder.open(path) if resume else RunFolder.create(
         path, algo="evokernel", config=to_json(config), env=config.env, seed=config.seed, kind="programs",
@@ -126,6 +133,19 @@ def run(cell, runs, model, live):
     )  # fmt: skip
     with folder:
         return evokernel.run(config, folder, live, resume=resume, model=model)
+
+
+def folder_of(cell, runs):
+    """The folder of a cell."""
+    which = "+".join(cell.get("only", ())) or cell["count"]
+    return runs / f"{cell['condition']}-{cell['arm']}-{which}x{cell['budget']}-{cell['seed']}"
+
+
+def attempts(path):
+    """Every attempt of a run in order: its kernel, all its tokens, where it stopped, and its ratio to naive C."""
+    with RunFolder.open(path) as folder:
+        return [[row["kernel"], row["prompt_tokens"] + row["tokens"], row["gate"], round(row["ratio"], 4)]
+                for row in folder.read_metrics()]  # fmt: skip
 
 
 def rows(path):
@@ -222,6 +242,7 @@ def _arguments():
     parser.add_argument("--condition", nargs="+", choices=CONDITIONS, default=["train"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--count", type=int, default=6)
+    parser.add_argument("--kernels", nargs="+", default=[], help="these, instead of --count drawn by the seed")
     parser.add_argument("--budget", type=int, default=12)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--out", default=str(RESULTS))

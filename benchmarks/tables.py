@@ -1,4 +1,4 @@
-"""Tables of the grids, generated from their result files: docs/results/analyst.md and text-world.md; teams: marl*.md.
+"""Tables of the grids from their result files: docs/results/analyst.md, text-world.md, programs.md; teams: marl*.md.
 
     python benchmarks/tables.py
 
@@ -22,6 +22,7 @@ from evolvent.formulas.statistics import paired_bootstrap, student_interval
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
+PAGES = {"analyst": "The analyst world", "text_world": "A text world", "programs": "Small programs"}
 REFERENCE = "rag"
 BEFORE_GATE = ("0a5869e80b", "ffff4814d6", "60a2413eaf")  # commits whose hybrid gate was not on the cosine
 HYBRID = ("memlift", "both", "rag-hybrid", "memrl-hybrid")
@@ -30,7 +31,7 @@ HYBRID = ("memlift", "both", "rag-hybrid", "memrl-hybrid")
 def main() -> None:
     """Write every table whose result file exists."""
     DOCS.mkdir(parents=True, exist_ok=True)
-    for name, title in (("analyst", "The analyst world"), ("text_world", "A text world")):
+    for name, title in PAGES.items():
         source = HERE / "results" / f"{name}.json"
         if source.exists():
             target = DOCS / f"{name.replace('_', '-')}.md"

@@ -7,8 +7,10 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import (
+    step_efficiency,
     step_flow_group,
     step_gated,
+    step_graded_outcome,
     step_group_mean,
     step_group_std,
     step_leave_one_out,
@@ -26,6 +28,7 @@ from evolvent.formulas.curricula import (
     rising,
     tool_bonus,
 )
+from evolvent.formulas.execution_rewards import efficiency_reward
 from evolvent.formulas.novelty import majority_novelty_rewards, novelty
 from evolvent.formulas.process_rewards import (
     clip_rewards,
@@ -177,3 +180,43 @@ def test_schedules():
     assert fading(50, 200) == pytest.approx(0.853553, abs=1e-6)
     assert tool_bonus(7, 50) == pytest.approx(0.597487, abs=1e-6)
     assert (rising(0, 200), rising(200, 200), rising(500, 200), fading(500, 200)) == (0, 1, 1, 0)
+
+
+# compiles, runs, correct, ratio to the reference
+PROGRAMS = [(0, 0, 0, 0.0), (1, 0, 0, 0.0), (1, 1, 0, 0.0), (1, 1, 1, 1.0), (1, 1, 1, 4.0), (1, 1, 1, 0.25)]
+
+
+def programs(single):
+    """One attempt an outcome; kinds of reward with one number, or one for each of two decisions."""
+    out = []
+    for i, row in enumerate(PROGRAMS):
+        ep = Episode("t", group="g", id=str(i))
+        for _ in range(1 if single else 2):
+            ep.act("x", token_ids=[1, 2])
+        ep.end(terminated=True, success=bool(row[2]))
+        for kind, value in zip(("compiles", "runs", "correct", "ratio"), row, strict=True):
+            keep_reward(ep, kind, float(value) if single else [1.0, float(value)])
+        out.append(ep)
+    return out
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize(
+    ("rule", "rewards"),
+    [
+        (step_graded_outcome, [-1.0, -0.6, -0.3, 1.0, 1.0, 1.0]),  # CodeRL: search_data.md A3.6
+        (step_efficiency, [-1.0, -0.5, -0.5, 0.5, 0.875, 0.0]),  # (t_ref - t) / t_ref: 0, 3/4, -3 cut at -1
+    ],
+)
+def test_programs_are_paid_by_how_far_they_came_or_how_fast_they_are(rule, rewards, single):
+    expected = [r - (sum(rewards) - r) / 5 for r in rewards]
+    ledger = rule.assign(programs(single))
+    assert ledger.values("step")[:: 1 if single else 2] == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_outcome_without_what_it_is_made_of_is_refused():
+    (wrong,) = attempts([0.0], [1])
+    with pytest.raises(BadInput, match="does not carry"):
+        step_graded_outcome.assign([wrong])
+    with pytest.raises(BadInput, match="no ratio"):
+        efficiency_reward(compiles=True, correct=True, ratio=0.0)

@@ -62,6 +62,16 @@ def reward_total(episode: Episode, kind: str) -> float:
     return math.fsum(np.atleast_1d(_read(episode, kind)).tolist())
 
 
+def last_reward(episode: Episode, kind: str) -> float:
+    """One kind at the last decision, or its single number; 0 where there was no decision.
+
+    Raises:
+        BadInput: as ``rewards_of``.
+    """
+    values = np.atleast_1d(_read(episode, kind))
+    return float(values[-1]) if len(values) else 0.0
+
+
 def succeeded(episode: Episode, above: float | None = None) -> bool:
     """Whether an attempt is right: as its environment said, or, with ``above``, whether its return is larger.
 

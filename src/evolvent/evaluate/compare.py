@@ -213,7 +213,10 @@ def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         twins = [flat(other["config"]) for other in settings if other["algo"] == setting["algo"]]
         fields = flat(setting["config"])
         telling = [f for f in fields if any(twin.get(f) != fields[f] for twin in twins)]
-        names.append(setting["algo"] + (f" ({', '.join(f'{f}={fields[f]}' for f in telling)})" if telling else ""))
+        short = [f.rpartition(".")[2] for f in fields]  # as its flag says it, where no other field ends so
+        said = [f if short.count(name := f.rpartition(".")[2]) > 1 else name for f in telling]
+        told = ", ".join(f"{name}={fields[f]}" for name, f in zip(said, telling, strict=True))
+        names.append(setting["algo"] + (f" ({told})" if told else ""))
     return names
 
 

@@ -248,6 +248,15 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def size(n: float) -> str:
+    """Bytes in the unit that a person would use: ``238 kB``."""
+    units = iter(("B", "kB", "MB", "GB"))
+    unit = next(units)
+    while n >= 1000 and unit != "GB":
+        n, unit = n / 1000, next(units)
+    return f"{n:.3g} {unit}"
+
+
 def one_line(text: str) -> str:
     """``text`` on one line without control characters."""
     return " ".join(_printable(text).split())

@@ -37,7 +37,7 @@ def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")
     best = summary.get("top_memories") or []
     if best:
-        live.note("The most valuable memories:")
+        live.note("The most valuable memories (few outcomes count less):")
         for memory in best[:3]:
             live.note(f"  {memory['id']}  {memory['key']}\n      {memory['body']}\n      {memory['why']}")
     live.note(f"\nreport: {report}")

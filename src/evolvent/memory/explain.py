@@ -221,9 +221,9 @@ def _memory_text(d: dict[str, Any]) -> str:
     if len(d["versions"]) > 1:
         lines.append(f"  versions {', '.join(d['versions'])}: one value, kept under the first")
     for v in d["values"]:
-        text = f"  value {v['q']:.3f} ± {v['uncertainty']:.3f} after {v['n']} outcomes (start {d['q_init']:g})"
+        text = f"  value {v['q']:.3f} ± {v['uncertainty']:.3f} after {_outcomes(v['n'])} (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:
-            text += f"; {lift.Effect(**v['effect']).told} ({v['n_omitted']} outcomes without it)"
+            text += f"; {lift.Effect(**v['effect']).told} ({_outcomes(v['n_omitted'])} without it)"
         lines.append(text + f"  [{v['objective']}/{v['stage']}]")
     if not d["values"]:
         lines.append(f"  value {d['q_init']:.3f}: no outcome yet")
@@ -347,3 +347,7 @@ def _recall_text(d: dict[str, Any]) -> str:
 def _short(text: str, limit: int = 100) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _outcomes(n: int) -> str:
+    return "1 outcome" if n == 1 else f"{n} outcomes"

@@ -13,7 +13,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import keep_reward
 
 KINDS = ("process", "progress", "format")
-YES_OR_NO = ("executed", "test:a", "test:b", "test:c")
+YES_OR_NO = ("executed", "compiles", "runs", "correct", "test:a", "test:b", "test:c")
 
 
 def give_kinds(episode: Episode, number: Callable[[str], float], *, budget: int = 2) -> None:
@@ -30,6 +30,7 @@ def give_kinds(episode: Episode, number: Callable[[str], float], *, budget: int 
         keep_reward(episode, kind, [number(f"{kind} {past}") for past in so_far])
     for kind in YES_OR_NO:
         keep_reward(episode, kind, [float(number(f"{kind} {past}") > 0) for past in so_far])
+    keep_reward(episode, "ratio", [float(np.exp(number(f"ratio {past}"))) for past in so_far])
     keep_reward(episode, "verdict", [float(np.sign(number(f"verdict {past}"))) for past in so_far])
     said = number(f"answer {' '.join(acted)}")
     episode.answer = "" if said > 1.2 else ("yes" if said > 0 else "no")

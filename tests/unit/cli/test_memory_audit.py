@@ -8,10 +8,13 @@ import pytest
 
 from evolvent.cli.memory.audit import audit
 from evolvent.cli.memory.duplicates import near_bodies
+from evolvent.cli.memory.look import _tell
 from evolvent.cli.memory.story import story
+from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.audit_page import render
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.runs.memory.account import top_memories
 
 TASK = "red-eye flights from Newark"
 
@@ -54,6 +57,35 @@ def test_what_does_harm_and_what_came_of_it_is_found(memory):
     memory.restore([grandchild], "checked by hand")
     assert audit(memory)["poisoned"]["nearest"][0]["why"] == "quarantined"
     assert audit(memory, untrusted=["reviewer"])["poisoned"]["roots"] == 3
+
+
+def test_what_never_helped_is_not_among_the_most_valuable(memory):
+    """A value begins high: after two failures it may still stand above what helped four times of five."""
+    good, bad = (memory.remember(TASK, body, value=value) for body, value in (("a", 0.5), ("b", 1.0)))
+    for i in range(2):
+        settled(memory, TASK, 0.0, show=bad, policy=preset("memrl", alpha=0.1))
+        for reward in (1.0, float(i)):
+            settled(memory, TASK, reward, show=good)
+    values = {item.id: item.value for item in memory.items()}
+    assert values[bad] > 0.8, "or the test is about nothing"
+    assert [row["id"] for row in audit(memory)["most_valuable"]] == [good]
+    assert [row["id"] for row in top_memories(memory)[0]] == [good]
+    assert top_memories(memory)[0][0]["why"].startswith("right in 3 of 4 attempts")
+
+
+def test_the_terminal_tells_shares_in_per_cent_and_counts_in_words(memory, tmp_path, capsys):
+    a = memory.remember(TASK, "a")
+    memory.remember("windy hours at JFK", "b")
+    settled(memory, TASK, 0.0, "tests", a)
+    page = tmp_path / "audit.html"
+    _tell(Live(plain=True), audit(memory))
+    page.write_text(render(story(memory)))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["memories", "with", "an", "outcome", "50", "%"] in lines
+    assert ["memories", "with", "a", "value", "that", "moved", "50", "%"] in lines
+    assert next(line for line in lines if line[:1] == ["tests"])[-2:] == ["100", "%"]
+    assert ["near", "duplicates", "0"] in lines and "after 1 outcome (" in str(memory.explain(a))
+    assert ">50 %<" in page.read_text()
 
 
 def test_counts_are_those_of_the_store(memory):

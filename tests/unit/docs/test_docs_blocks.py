@@ -21,8 +21,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md"]
 HERE = [  # run below, in order, in one namespace a page
-    "docs/analyst.md", "docs/kernels.md", "docs/run-folder.md", "docs/sandbox.md", "docs/text-worlds.md",
-    "docs/tools.md",
+    "docs/analyst.md", "docs/kernels.md", "docs/programs.md", "docs/run-folder.md", "docs/sandbox.md",
+    "docs/text-worlds.md", "docs/tools.md",
 ]  # fmt: skip
 ELSEWHERE = {
     "README.md": "tests/unit/test_house.py",
@@ -80,7 +80,7 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         request.getfixturevalue("flights_db")
     elif page == "docs/run-folder.md":
         main(["demo", "--out", "runs/…", "--no-open", "--plain"])
-    elif page in ("docs/sandbox.md", "docs/kernels.md"):
+    elif page in ("docs/sandbox.md", "docs/kernels.md", "docs/programs.md"):
         sandbox_works()
         if page == "docs/kernels.md" and shutil.which("gcc") is shutil.which("clang") is None:
             pytest.skip("no C compiler")
@@ -89,6 +89,8 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         exec(compile(code, page, "exec"), space)
     if page == "docs/run-folder.md":
         assert space["folder"].summary()["score"]["value"] == 1.0
+    elif page == "docs/programs.md":
+        assert "expected" in space["turn"].info["words"] or "Error" in space["turn"].info["words"]
     elif page == "docs/kernels.md":
         assert space["turn"].info["gate"] and len(space["OPERATORS"]) == 1
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,12 @@ def test_the_page_of_kernels_is_that_of_its_result_files():
     assert written == module.page(module.rows(module.RESULTS), module.rows(module.LESSONS)), (
         "run benchmarks/evokernel.py --page"
     )
+
+
+def test_every_system_has_a_page_and_no_page_needs_a_drawing_program():
+    """A picture that a site would have to draw stands there as code where it is read without the net."""
+    module = importlib.import_module("algo_pages")
+    pages = {page.stem for page in module.PAGES.glob("*.md")}
+    assert {entry.name for group in module.catalogue.by_kind().values() for entry in group} - pages <= {"search"}
+    for page in module.PAGES.parent.rglob("*.md"):
+        assert not re.search(r"^```(mermaid|dot|plantuml)", page.read_text("utf-8"), re.MULTILINE), page

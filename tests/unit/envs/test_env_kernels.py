@@ -249,7 +249,7 @@ def test_a_turn_tells_gate_words_and_ratio():
     env.reset(task)
     turn = env.step(BY_NAME[task.kind].source)
     assert turn.info["gate"] == "" and 0.3 < turn.reward < 0.8 and turn.info["low"] <= turn.info["high"]
-    assert turn.info["rewards"] == {"compiles": 1.0, "correct": 1.0}
+    assert turn.info["rewards"] == {"compiles": 1.0, "correct": 1.0, "ratio": turn.info["ratio"]}
     env.close()
 
 

@@ -47,6 +47,16 @@ def test_settings_that_differ_are_named(tmp_path):
     assert [arm.name for arm in load([tmp_path / "k1", tmp_path / "k5"])] == ["memlift (k=1)", "memlift (k=5)"]
 
 
+def test_a_setting_is_named_as_its_flag_says_it(tmp_path):
+    for i, embedder in enumerate(("hash", "minilm")):
+        path = sample_run(tmp_path / embedder, tasks=4)
+        content = json.loads((path / "config.json").read_text())
+        content["config"] |= {"plan": {"embedder": embedder, "k": i}, "note": "x"}
+        (path / "config.json").write_text(json.dumps(content))
+    arms = load([tmp_path / "hash", tmp_path / "minilm"])
+    assert arms[0].name == "memlift (embedder=hash, plan.k=0)", "k alone is another field"
+
+
 def test_the_same_run_twice_is_refused(folders):
     with pytest.raises(BadInput, match="same seed"):
         load([folders / "rag", folders / "rag" / "seed-0"])

@@ -175,3 +175,19 @@ def test_blocks_cover_every_task_once():
     cut = series.blocks(rows, 6)
     assert [row for _, part in cut for row in part] == rows and len(cut) == 6
     assert [name for name, _ in series.blocks(_rows([1, 0, 1]), 6)] == ["1", "2", "3"]
+
+
+def test_an_agent_without_tokens_has_none_and_a_short_run_has_its_seconds(tmp_path):
+    """A function has no tokens: a dash, not 0; one second is not "1 seconds"."""
+    path = sample_run(tmp_path / "r", tasks=4)
+    rows = [{**row, "tokens": 0} for row in RunFolder.open(path).read_metrics()]
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    summary = RunFolder.open(path).summary()
+    RunFolder.open(path).write_summary({**summary, "seconds": 1.2, "tokens": 0})
+    html = write_report(path).read_text(encoding="utf-8")
+    words = Page(html).words
+    assert " 1 s ·" in words and "seconds ·" not in words and "tokens ·" not in words
+    body = html.index("<tbody>", html.index("<h2>Phases"))
+    first = html[body : html.index("</tr>", body)]
+    assert first.count('<td class="n">–</td>') == 1, "tokens"
+    assert "memories with an outcome" in words and "83 %" in words

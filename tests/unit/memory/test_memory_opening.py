@@ -74,3 +74,25 @@ def test_numbers_that_no_engine_holds():
         for seed in ("7", 0.5, -1, 2**63):
             with pytest.raises(BadInput, match="seed is out of range"):
                 memory.recall("task", seed=seed)
+
+
+def test_a_process_out_of_file_handles_is_told_so_and_can_go_on(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    path, memories = tmp_path / "m.db", []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 40, before[1]))
+    try:
+        with pytest.raises(StoreError, match=r"may open no more files[\s\S]*ulimit") as caught:
+            for number in range(40):
+                memories.append(Memory(path, scope=f"s{number}", embedder="hash:16"))
+                memories[-1].remember(f"question {number}", "answer")
+        assert str(path) in str(caught.value) and len(memories) > 5
+        while len(memories) > 5:
+            memories.pop().close()
+        memories.append(Memory(path, scope="one more", embedder="hash:16"))
+        memories[-1].remember("question", "answer")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for memory in memories:
+            memory.close()
+    assert [one.body for one in Memory(path, scope="s3").recall("question 3").items] == ["answer"]

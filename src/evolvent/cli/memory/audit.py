@@ -117,13 +117,16 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
 def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
     """Tried memories by value, the extremes drawn to the middle where few outcomes speak for them.
 
-    Least valuable are only those that had ``RANKED`` outcomes and stand below the middle of the rewards.
+    Most valuable are only those above the middle of the rewards that helped at least once; least valuable only those
+    below it that had ``RANKED`` outcomes.
     """
-    middle = (bank.reward_range[0] + bank.reward_range[1]) / 2
+    low, middle = bank.reward_range[0], (bank.reward_range[0] + bank.reward_range[1]) / 2
     worth = f"({middle!r} + (v.q - {middle!r}) * v.n / (v.n + 2.0))"
     tried = "WHERE m.scope_id = ? AND m.status = 'active' AND v.n > 0"
     if order == "ASC":
         tried += f" AND v.n >= {RANKED} AND v.q < {middle!r}"
+    else:
+        tried += f" AND v.q > {middle!r} AND (v.sum_r > {low!r} * v.n OR v.n_credit > 0)"
     return _told(bank, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
 
 

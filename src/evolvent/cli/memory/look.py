@@ -14,10 +14,11 @@ from tyro.conf import Positional
 from evolvent.cli.memory.opening import Json, Scope, Where, open_memory, place
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count, percent, size
 from evolvent.evaluate.pages.report_parts import health_words
 
 _TEXT_LIMIT = 60
+_CREDIT = {"credits": "values changed", "moved": "change in all", "net": "change, net", "share": "share of change"}
 # what the audit names one by one, in this order
 _COLUMNS = {
     "harmful": ("Harmful", ["id", "why", "value", "n", "source"], "worst"),
@@ -149,21 +150,21 @@ def verify(store: Where, *, embed: bool = False) -> None:
 def _tell(live: Live, data: Mapping[str, Any]) -> None:
     numbers = ("items", "coverage", "nonzero", "updates_per_item", "never_shown", "recalls", "test_recalls",
                "empty_recalls", "settled", "invalid_outcomes", "merged", "gate", "gate_top_fifth")  # fmt: skip
-    rows = [[health_words(name), data[name]] for name in numbers]
+    rows = [list(health_words(name, data[name])) for name in numbers]
     rows += [[f"{status} memories", count] for status, count in data["by_status"].items() if status != "active"]
     rows.append(["unsettled receipts", data["unsettled"]["receipts"]])
     for name, found in (("same body, other key", "same_body"), ("near duplicates", "near")):
         d = data["duplicates"][found]
-        rows.append([name, f"{d['memories']} in {d['groups']} groups"])
+        rows.append([name, f"{d['memories']} in {count(d['groups'], 'group')}" if d["memories"] else 0])
     if data["bytes"]:
-        rows.append(["bytes", sum(data["bytes"].values())])
+        rows.append(["on disk", size(sum(data["bytes"].values()))])
     live.table("Health", ["", "value"], rows)
     for warning in data["warnings"]:
         live.note(f"! {warning}")
     for title, who in (("by source of the outcome", "by_outcome"), ("by source of the memory", "by_memory")):
         _by_name(live, f"Credit {title}", data["credit"][who])
-    for name in ("most_valuable", "least_valuable"):
-        _memories(live, name.replace("_", " ").capitalize(), data[name])
+    _memories(live, "Most valuable (few outcomes count less)", data["most_valuable"])
+    _memories(live, "Least valuable", data["least_valuable"])
     for name, (title, columns, key) in _COLUMNS.items():
         found = data[name]
         if found["memories"]:
@@ -183,8 +184,9 @@ def _by_name(live: Live, title: str, rows: Mapping[str, Mapping[str, Any]]) -> N
     if not rows:
         return
     columns = list(next(iter(rows.values())))
-    names = [column.replace("_", " ") for column in columns]
-    live.table(title, ["", *names], [[name, *(row[column] for column in columns)] for name, row in rows.items()])
+    names = [_CREDIT.get(column, column.replace("_", " ")) for column in columns]
+    told = [{**row, "share": percent(row["share"])} for row in rows.values()]
+    live.table(title, ["", *names], [[who, *(row[c] for c in columns)] for who, row in zip(rows, told, strict=True)])
 
 
 def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> None:

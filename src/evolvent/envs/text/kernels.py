@@ -172,7 +172,7 @@ class Kernels(TextEnv):
 
     def step(self, action: str) -> Turn:
         """Take the program. ``info``: ``action`` (as it was compiled), ``gate``, ``words``, ``ratio``, ``low``,
-        ``high``, ``us`` (microseconds a call), and as kinds of reward whether it compiles and is right.
+        ``high``, ``us`` (microseconds a call), and as kinds of reward whether it compiles and is right, and ``ratio``.
         """
         playing(self._turn, "kernels")
         found = self.start().judge(self._operator, action, self._seed, timed=self._timed)
@@ -188,7 +188,7 @@ class Kernels(TextEnv):
             valid=found.gate != "harness",
             info={
                 "action": found.source, "gate": found.gate, "words": found.words, "ratio": ratio, **told,
-                "rewards": {"compiles": float(passed > 2), "correct": float(found.correct)},
+                "rewards": {"compiles": float(passed > 2), "correct": float(found.correct), "ratio": ratio},
             },
         )  # fmt: skip
         return self._turn

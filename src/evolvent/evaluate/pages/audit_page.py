@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from evolvent.evaluate.live import percent
+from evolvent.evaluate.live import percent, size
 from evolvent.evaluate.pages.audit_svg import graph, shade, strip, trend, value_chart
 from evolvent.evaluate.pages.page import fold, page, scroll, section, table, text, tiles
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def render(story: Mapping[str, Any]) -> str:
@@ -59,7 +57,7 @@ def _numbers(audit: Mapping[str, Any]) -> str:
     asked = audit["recalls"] - audit["test_recalls"]
     shown = {
         "memories in use": audit["items"],
-        "ever had an outcome": percent(audit["coverage"]),
+        "had an outcome": percent(audit["coverage"]),
         "never shown": audit["never_shown"],
         "receipts": audit["recalls"],
         "of them settled": percent(audit["settled"] / asked if asked else None),
@@ -69,7 +67,7 @@ def _numbers(audit: Mapping[str, Any]) -> str:
     }
     shown |= {status: count for status, count in audit["by_status"].items() if status != "active"}
     if audit["bytes"]:
-        shown["on disk"] = _bytes(sum(audit["bytes"].values()))
+        shown["on disk"] = size(sum(audit["bytes"].values()))
     return tiles(shown)
 
 
@@ -166,7 +164,7 @@ def _growth(audit: Mapping[str, Any]) -> str:
         ]
         pictures = f'<div class="three">{"".join(parts)}</div>'
     sizes = audit["bytes"]
-    rows = [[name, _bytes(size)] for name, size in list(sizes.items())[:12]]
+    rows = [[name, size(n)] for name, n in list(sizes.items())[:12]]
     return pictures + fold("Bytes by table", table(["table", "on disk"], rows))
 
 
@@ -223,13 +221,6 @@ def _count(n: int, one: str, many: str) -> str:
 
 def _sentence(line: str) -> str:
     return line[:1].upper() + line[1:] + ("" if line.endswith("?") else ".")
-
-
-def _bytes(size: float) -> str:
-    unit = 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:.3g} {_UNITS[unit]}"
 
 
 def _day(at: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.config import flat
-from evolvent.evaluate.live import cell_text, interval, percent
+from evolvent.evaluate.live import cell_text, duration, interval, percent
 from evolvent.evaluate.pages.page import fold, table, text, tiles
 from evolvent.evaluate.verdict import RANKED, Verdict, seeds_of
 
@@ -16,7 +16,7 @@ _BODY_LIMIT = 2000
 _FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "trees.jsonl")
 _ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
 _HEALTH = {
-    "items": "memories", "coverage": "ever had an outcome", "nonzero": "changed their value by one",
+    "items": "memories", "coverage": "memories with an outcome", "nonzero": "memories with a value that moved",
     "updates_per_item": "outcomes a memory", "test_recalls": "recalls in evaluations",
     "empty_recalls": "recalls that found nothing", "settled": "recalls with an outcome", "merged": "written again",
     "gate": "least similarity for a recall", "gate_top_fifth": "similarity of the closest fifth of all pairs",
@@ -36,7 +36,7 @@ def head(manifest: Mapping[str, Any], summary: Mapping[str, Any], facts: Sequenc
     facts = list(facts)
     seconds = summary.get("seconds")
     if seconds is not None:
-        facts.append(f"{seconds / 60:.1f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds")
+        facts.append(duration(seconds))
     if summary.get("tokens"):
         facts.append(f"{summary['tokens']:,} tokens")
     facts.append(str(manifest.get("started", ""))[:10])
@@ -106,7 +106,8 @@ def foot(manifest: Mapping[str, Any], words: str) -> str:
 
 def most_valuable(summary: Mapping[str, Any]) -> str:
     """The memories that earned most."""
-    return _memories(summary.get("top_memories") or (), "memory")
+    listed = _memories(summary.get("top_memories") or (), "memory")
+    return listed and f'<p class="small soft">By value; where there were few outcomes, it counts less.</p>{listed}'
 
 
 def least_valuable(summary: Mapping[str, Any]) -> str:
@@ -137,10 +138,10 @@ def memory_health(summary: Mapping[str, Any]) -> str:
     """The numbers of a store."""
     health: Mapping[str, Any] = summary.get("health") or {}
     plain = {name: value for name, value in health.items() if value is not None and not isinstance(value, dict | list)}
-    plain |= {name: percent(plain[name]) for name in _SHARES if name in plain}
-    return tiles({health_words(name): value for name, value in plain.items()})
+    return tiles(dict(health_words(name, value) for name, value in plain.items()))
 
 
-def health_words(name: str) -> str:
-    """What a number of a store is, in words."""
-    return _HEALTH.get(name, name.replace("_", " "))
+def health_words(name: str, value: object) -> tuple[str, object]:
+    """What a number of a store is, in words, and how to write it: shares in per cent."""
+    said = percent(value) if name in _SHARES and isinstance(value, int | float) else value
+    return _HEALTH.get(name, name.replace("_", " ")), said

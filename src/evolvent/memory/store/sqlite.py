@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
@@ -29,6 +30,8 @@ from evolvent.memory.store.engine import (
 )
 from evolvent.memory.store.schema import Table
 from evolvent.memory.store.turn import Turn
+
+HANDLES = 4  # of the operating system: the file, its log, the log's index, and the turn
 
 
 class SQLite(Store):
@@ -302,6 +305,20 @@ _DAMAGED = (
 )  # fmt: skip
 
 
+def _no_handles_left() -> bool:
+    """Whether this process could not open the files of one more memory."""
+    opened: list[int] = []
+    try:
+        while len(opened) < HANDLES:
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    finally:
+        for handle in opened:
+            os.close(handle)
+    return False
+
+
 def _explained(error: Exception, doing: str, path: str) -> StoreError:
     text, name = str(error), getattr(error, "sqlite_errorname", "")
     lower = text.lower()
@@ -325,6 +342,14 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
             where=path,
             code="read_only",
             do="check the permissions of the folder",
+        )
+    if "unable to open" in lower and _no_handles_left():
+        return StoreError(
+            "the process may open no more files",
+            got=text,
+            expected=f"{HANDLES} free file handles for every open memory",
+            where=path,
+            do="close memories that are not in use (one a scope stays open), or raise the limit: ulimit -n",
         )
     if "unable to open" in lower:
         do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from evolvent.evaluate.live import count
 from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.statistics import mcnemar, wilson
 from evolvent.memory.items import Item
@@ -71,18 +73,20 @@ def _paired(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -
     return {"n": len(pairs), "gained": gained, "lost": lost, "mcnemar_p": float(mcnemar(a, b))}
 
 
-def top_memories(memory: Memory, count: int = 3) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def top_memories(memory: Memory, most: int = 3) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The memories that earned most, by value weighted with how often they were shown, and those that earned least.
 
-    Least are only those that had ``RANKED`` outcomes and stand below the middle of the rewards.
+    Most are only those above the middle of the rewards that helped at least once, least only those below it that had
+    ``RANKED`` outcomes.
     """
     items = [item for item in memory.items() if item.n > 0]
     items.sort(key=lambda item: (item.value * item.n / (item.n + 2.0), item.n), reverse=True)
-    low = sum(memory.bank.reward_range) / 2
-    bad = [item for item in items if item.n >= RANKED and item.value < low]
+    middle = sum(memory.bank.reward_range) / 2
+    bad = [item for item in items if item.n >= RANKED and item.value < middle]
     worst = sorted(bad, key=lambda item: (item.value, -item.n))
-    best = items[:count]
-    return [_row(memory, m) for m in best], [_row(memory, m) for m in worst[:count] if m not in best]
+    rows = (_row(memory, item) for item in items if item.value > middle)
+    best = list(islice((row for row in rows if row.pop("helped")), most))
+    return best, [{name: cell for name, cell in _row(memory, m).items() if name != "helped"} for m in worst[:most]]
 
 
 def _row(memory: Memory, item: Item) -> dict[str, Any]:
@@ -94,19 +98,19 @@ def _row(memory: Memory, item: Item) -> dict[str, Any]:
         "n": item.n,
         "lift": None if item.lift is None else round(item.lift, 3),
         "source": item.source,
-        "why": _why(memory, item),
+        **_why(memory, item),
     }
 
 
-def _why(memory: Memory, item: Item) -> str:
+def _why(memory: Memory, item: Item) -> dict[str, Any]:
     """Who paid: how often it was shown with success, where it helped last, and what came back from its descendants."""
     events = memory.explain(item.id).to_dict()["history"]
     shown = [e for e in events if e["rule"] == "shown"]
     helped = [e for e in shown if e["reward"] > 0]
-    parts = [f"right in {len(helped)} of {len(shown)} attempts that showed it, said by {item.source}"]
+    parts = [f"right in {len(helped)} of {count(len(shown), 'attempt')} that showed it, said by {item.source}"]
     if helped:
         parts.append(f"last for “{helped[0]['task']}”")
     credits = sum(e["rule"] == "ancestor" and e["reward"] > 0 for e in events)
     if credits:
-        parts.append(f"credited {credits} times more for what it helped to write")
-    return "; ".join(parts)
+        parts.append(f"credited {count(credits, 'time')} more for what it helped to write")
+    return {"why": "; ".join(parts), "helped": bool(helped or credits)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 from evolvent import envs, models
 from evolvent.core.episode import Episode
 from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.core.jsonfile import lines, write_atomic
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, interval, percent
@@ -23,7 +21,7 @@ from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
 from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called, check_value
-from evolvent.runs.search.drawing import drawn
+from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.search import values
 from evolvent.search.aggregate import AGGREGATORS
@@ -31,9 +29,6 @@ from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
 from evolvent.search.search import Path, Search, Value, flat
-
-TREES = 4
-"""Trees of each search that are kept for the report (``trees.jsonl``)."""
 
 
 @dataclass
@@ -47,6 +42,8 @@ class Seat:
     worlds: list[Env]
     learned: Value | None = None
     """The value that stands in a folder, where one was asked for."""
+    keeping: Callable[[], AbstractContextManager[None]] = nullcontext
+    """See ``Grower``."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,7 @@ def _batch(
         for record in records(search, space, [p.leaf for p in search.of(task)]):
             folder.episode(record, step=step)
         if start + task < TREES:
-            with (folder.path / "trees.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": step, **drawn(search, space, task, found.path, name)}) + "\n")
+            keep_trees(folder.path, step, [drawn(search, space, task, found.path, name)])
         folder.log(
             step, phase=name, task=one.id, kind=one.kind, question=one.text[:500], success=int(right),
             oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
@@ -135,7 +131,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     grower = Grower(
         seat.worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
         config.widths, config.longest, "answer" if name == "greedy" else config.unit,
-        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode,
+        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode, seat.keeping,
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
@@ -206,7 +202,7 @@ def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
         learned = SearchValue.load(language, config.value)
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
-        learned,
+        learned, language.keeping,
     )  # fmt: skip
 
 
@@ -237,7 +233,4 @@ def _go_on(folder: RunFolder, config: SearchConfig, tasks: int) -> int:
             break
         whole += size
     folder.truncate(whole - 1)
-    trees = folder.path / "trees.jsonl"
-    kept = [line for line in lines(trees) if line["step"] < whole] if trees.exists() else []
-    write_atomic(trees, "".join(json.dumps(line) + "\n" for line in kept))
     return whole

@@ -1,0 +1,34 @@
+"""Small programs with the house's rules: memory systems × who hands over what × seeds on the real model.
+
+    python benchmarks/programs.py --seeds 0 1 2
+
+Six kinds of function, 12 questions in the stream, 12 held out, two passes. Conditions: "tests": after a failure the
+memory is handed the failed program with the first call that went wrong; "house": the right program; "told": the rule
+stands in the question, which is what a memory could reach. Arms: "pass@3" tries three times without memory, "solved"
+remembers what was right and nothing else, "rag" recalls by similarity alone.
+"""
+
+import grid
+
+from evolvent.algos import memlift, no_memory, rag
+
+GRID = grid.Grid(
+    name="programs",
+    conditions={
+        "tests": "program:house,kinds=6",
+        "house": "program:house,kinds=6,reviewer=house",
+        "told": "program:told,kinds=6",
+    },
+    arms={
+        "none": (no_memory, {"passes": 1}),
+        "pass@3": (no_memory, {"passes": 1, "attempts": 3, "temperature": 0.8}),
+        "solved": (memlift, {"lessons": ("successes",)}),
+        "rag": (rag, {}),
+        "memlift": (memlift, {}),
+    },
+    settings={"passes": 2, "train": 12, "heldout": 12},
+    by_condition={},
+)
+
+if __name__ == "__main__":
+    grid.main(GRID, __doc__ or "")

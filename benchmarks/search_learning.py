@@ -1,0 +1,74 @@
+"""Systems that learn to search, on a real model: TS-LLM's iterations; OpenR's process rewards against the outcome.
+
+    python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --examples 400 --batch 4
+    python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
+    python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
+
+SmolLM2-135M after the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers, a line a step. Small
+budgets. All arms begin with the same policy; the seed changes tasks and draws.
+"""
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import team_grid
+
+from evolvent.core.config import to_json
+from evolvent.core.machine import provenance
+from evolvent.evaluate.live import Live
+
+ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
+RUNS = Path("runs/search_learning")
+RESULT = Path(__file__).parent / "results" / "search_learning.json"
+COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 96, "threads": 1}
+ITERATIONS = {
+    "updates": 2, "prompts": 64, "group": 2, "value": "probe", "rollouts": 6, "keep": 6, "simulations": 4,
+    "widths": (6, 3), "longest": 12, "epochs": 2, "lr": 5e-4, "eval_every": 1,
+}  # fmt: skip
+RL = {"how": "grpo", "updates": 12, "prompts": 8, "group": 4, "lr": 5e-4, "eval_every": 6}
+LABELS = {"questions": 24, "samples": 8, "rollouts": 24, "prm_lr": 5e-4}
+CELLS = [
+    team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
+    team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
+    team_grid.Cell("rl", "outcome", "openr", COMMON | RL | LABELS | {"process": 0.0, "outcome": 1.0}),
+]
+WAYS = (
+    ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
+    ("rollouts", ("beam",)),
+)  # fmt: skip
+SEARCH = {"env": ENV, "tasks": 48, "batch": 24, "budget_tokens": 120, "widths": (6, 3), "keep": (3, 2), "longest": 12}
+
+
+def learned(seed: int) -> None:
+    """Searches by the policy and the value that TS-LLM of this seed has left, at one budget; a row a value."""
+    import torch
+
+    from evolvent.algos import search
+    from evolvent.core.folder import RunFolder
+
+    torch.set_num_threads(1)
+    policy = RUNS / "iterations" / f"ts_llm-{seed}"
+    for value, ways in WAYS:
+        key = {"task": "searches", "arm": value, "seed": seed}
+        if any(key.items() <= row.items() for row in team_grid.rows(RESULT)):
+            continue
+        told = {**SEARCH, "model": f"train:{policy}/model", "value": f"{policy}/value" if value == "learned" else value}
+        config, command = search.Config(**told, seed=seed, search=ways), f"{COMMAND} --learned --seeds {seed}"
+        began, path = time.process_time(), RUNS / "searches" / f"{value}-{seed}"
+        shutil.rmtree(path, ignore_errors=True)
+        with RunFolder.create(path, algo="search", config=to_json(config), env=ENV, seed=seed, command=command,
+                              kind="search") as folder, Live(plain=True) as live:  # fmt: skip
+            summary = search.run(config, folder, live)
+            folder.write_summary(summary)
+        team_grid.add(RESULT, {**key, "command": command, "config": told, "arms": summary["arms"],
+                               "cpu_s": round(time.process_time() - began, 1), **provenance()})  # fmt: skip
+
+
+if __name__ == "__main__":
+    if "--learned" in sys.argv:
+        for one in sys.argv[sys.argv.index("--seeds") + 1 :] if "--seeds" in sys.argv else (0, 1, 2):
+            learned(int(one))
+    else:
+        team_grid.main("search_learning", CELLS, __doc__ or "", seeds=(0, 1, 2))

@@ -1,0 +1,54 @@
+"""Efficiency: a program earns for being right, and more for being fast, measured by running it (ACECode).
+
+Paper: Yang et al. 2024, ACECode (arXiv 2412.17264): a reward without training, from execution alone.
+
+    r = -1 does not compile, -0.5 wrong, 0.5 + 0.5 clip((t_ref - t) / t_ref, -1, 1) right
+    A_i = r_i - mean_{j != i} r_j                                  for every step of attempt i
+
+A wrong program never earns more than a right one, however slow. Biased against the return as far as it pays for other
+things (cosine -0.41 to 0.75 on five random tasks of the exact test, groups of three, where the kinds of reward have
+nothing to do with it). Reads the kinds ``compiles``, ``correct`` and ``ratio`` (t_ref / t, ``core.reward_kinds``) of
+the last decision; the world ``kernels`` pays them. The group is the episodes with one ``group`` (or task).
+
+Deviations: the published text does not say the form of the reward, this one is ours; the baseline is the mean of the
+other attempts instead of PPO's critic. Times are noisy: ``kernels`` counts a gain from 1.15 on only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evolvent.core.episode import Episode
+from evolvent.core.ledger import Ledger
+from evolvent.core.reward_kinds import last_reward
+from evolvent.credit._group import labels, to_steps, valid_rows
+from evolvent.formulas.baselines import leave_one_out
+from evolvent.formulas.execution_rewards import efficiency_reward
+
+LEVEL = "step"
+UNBIASED = False
+NEEDS = ("kind:compiles", "kind:correct", "kind:ratio")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Efficiency has no settings."""
+
+
+def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
+    """The advantage of its episode on every step of the valid episodes, in units of the reward above.
+
+    Raises:
+        BadInput: an attempt that lacks a kind of reward, or is right and has no ratio above 0.
+    """
+    rows = valid_rows(episodes)
+    reward = np.array([_reward(episodes[i]) for i in rows], dtype=np.float64)
+    return to_steps(episodes, rows, reward - leave_one_out(reward, labels(episodes, rows)))
+
+
+def _reward(episode: Episode) -> float:
+    compiles, correct = (last_reward(episode, kind) > 0.0 for kind in ("compiles", "correct"))
+    return efficiency_reward(compiles, correct, last_reward(episode, "ratio"))

@@ -1,0 +1,252 @@
+"""The world of programs: the house's programs are right, the usual ones are not, and no trick is believed."""
+# ruff: noqa: E501 - programs in one line
+
+import pytest
+
+from evolvent import envs
+from evolvent.algos import memlift
+from evolvent.core.config import to_json
+from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Task
+from evolvent.core.reward_kinds import reward_total
+from evolvent.credit import step_test_weighted
+from evolvent.envs.text import program
+from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE
+from evolvent.evaluate.live import Live
+from evolvent.models.served.acting import Served
+from evolvent.models.served.scripted import Scripted
+from evolvent.play.attempt import play
+from evolvent.play.manner import Manner
+from evolvent.play.renderers import Text
+from evolvent.play.together import run_players
+from evolvent.sandbox import NoSandbox
+from evolvent.testing.env import check_env
+from evolvent.testing.sandbox.cheats import CHEATS
+
+try:
+    program.make()
+except NoSandbox as error:  # pragma: no cover - a machine without a jail
+    pytest.skip(f"programs cannot be judged here: {error}", allow_module_level=True)
+
+
+@pytest.fixture
+def world():
+    env = program.make("easy")
+    yield env
+    env.close()
+
+
+def square(world):
+    """A task that asks for x² + n."""
+    return next(task for task in world.tasks("train", 40, 0) if task.kind == "square_plus")
+
+
+def tried(world, task, answer):
+    world.reset(task)
+    return world.step(answer)
+
+
+# ------------------------------------------------------------------------------------------------ tasks and tests
+@pytest.mark.parametrize("kind", [*HOUSE, *EASY], ids=lambda kind: kind.name)
+def test_cases_are_those_of_the_house_and_what_is_shown_does_not_give_its_rule_away(kind):
+    splits = [program.split_of(kind, n) for n in kind.constants]
+    assert min(splits.count("train"), splits.count("heldout")) >= 2
+    for n in kind.constants:
+        cases = program.tests(kind.name, n)
+        assert [case.hidden for case in cases] == [False] * 5 + [True] * 8
+        assert len({repr(case.inputs) for case in cases}) == 13
+        house, plain = kind.function(n), kind.function(n, plain=True)
+        assert all(house(*case.inputs) == case.expected for case in cases)
+        turn = [plain(*case.inputs) != case.expected for case in cases]
+        counts = [sum(turn[:2]), sum(turn[2:5]), sum(turn[5:])]
+        assert counts == ([0, 2, 4] if kind.house else [0, 0, 0]) and bool(kind.house) == bool(kind.rule)
+
+
+@pytest.mark.parametrize("variant", program.VARIANTS)
+def test_the_world_keeps_its_promises_and_judges_each_kind(variant):
+    env = program.make(variant)
+    check_env(env)
+    train, heldout = ({t.id.partition("#")[0] for t in env.tasks(s, 900, 1)} for s in ("train", "heldout"))
+    assert not train & heldout and len(train) > 300 and len(heldout) > 150
+    parts = [{(t.kind, t.meta["n"]) for t in env.tasks(s, 900, 2)} for s in ("train", "heldout")]
+    assert not parts[0] & parts[1], "a function is asked for in both splits in other words"
+    tasks = env.tasks("heldout", len(env.kinds), 0)
+    assert {task.kind for task in tasks} == {kind.name for kind in env.kinds}
+    for task in tasks:
+        kind, n = BY_NAME[task.kind], task.meta["n"]
+        right = tried(env, task, f" {kind.source(n)}\n")
+        assert right.success and right.reward == 1.0 and right.key == task.text.partition("\n")[0]
+        assert (kind.rule in task.text) == (variant == "told" or not kind.rule)
+        usual = tried(env, task, kind.source(n, plain=True))
+        assert usual.success == (variant == "easy") and (usual.success or ", expected " in usual.observation)
+    env.close()
+
+
+def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions():
+    env = program.make("house", kinds=2)
+    found = env.tasks("heldout", 200, 3)
+    names = {task.id for task in found if not task.repeats}
+    assert {task.repeats for task in found if task.repeats} <= names and len({t.id for t in found}) == 200
+    assert names == {task.id for task in env.tasks("heldout", 200, 4) if not task.repeats}
+
+
+@pytest.mark.parametrize(
+    ("answer", "source"),
+    [
+        (" def f(x):\n    return 1", "def f(x):\n    return 1"),
+        ("Sure:\n```python\nimport math\n\ndef f(x):\n    return 1\n```\nIt returns 1.", "import math\n\ndef f(x):\n    return 1"),
+        ("```\ndef f(x):\n    return 1", "def f(x):\n    return 1"),
+        ("Here it is.\ndef f(x):\n    return 1\n", "def f(x):\n    return 1"),
+        ("I would add them up.", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_the_program_is_found_in_an_answer(answer, source):
+    assert program.extract(answer) == source
+
+
+# ------------------------------------------------------------------------------------------------ verdicts
+OUTCOMES = {
+    "no program": ("It is easy.", 0, 0, "no program"),
+    "does not parse": ("def square_plus(x)\n    return x", 0, 0, "SyntaxError"),
+    "another name": ("def f(x):\n    return x", 1, 0, "no attribute"),
+    "raises": ("def square_plus(x):\n    return y", 1, 0, "NameError"),
+    "another type": ("def square_plus(x):\n    return float(x * x + {n})", 1, 1, ", expected"),
+    "shown calls by heart": ("def square_plus(x):\n    return {shown}[x]", 1, 0, "KeyError"),
+    "what may be told by heart": ("def square_plus(x):\n    return {told}.get(x, 0)", 1, 1, "a hidden one is not"),
+    "right": ("def square_plus(x):\n    return x * x + {n}", 1, 1, "right"),
+}
+
+
+@pytest.mark.parametrize("case", OUTCOMES)
+def test_an_outcome_has_words_and_kinds_of_reward(world, case):
+    answer, compiles, runs, words = OUTCOMES[case]
+    task = square(world)
+    cases = program.tests("square_plus", task.meta["n"])
+    known = {name: {c.inputs[0]: c.expected for c in cases[:k]} for name, k in (("shown", 2), ("told", 5))}
+    for name, value in {**known, "n": task.meta["n"]}.items():
+        answer = answer.replace(f"{{{name}}}", str(value))
+    turn = tried(world, task, answer)
+    told = turn.info["rewards"]
+    assert (told["compiles"], told["runs"], turn.success) == (compiles, runs, case == "right"), turn
+    assert words in turn.observation and turn.valid and turn.terminated
+    assert told["share"] == pytest.approx(sum(told[f"test:{i}"] for i in range(13)) / 13)
+    hidden = [repr(c.inputs) for c in cases if c.hidden]
+    assert not any(inputs in turn.observation for inputs in hidden), "a hidden case was told"
+    review = world.review(task, 0)
+    assert (review is None) == (case in ("right", "no program"))
+    assert review is None or (turn.info["action"] in review.body and "# wrong: " in review.body)
+
+
+def test_a_reviewer_of_the_house_hands_over_the_right_program_and_none_nothing():
+    for reviewer in ("house", "none"):
+        env = program.make("house", reviewer=reviewer)
+        (task,) = env.tasks("train", 1, 0)
+        tried(env, task, f"def {BY_NAME[task.kind].head}:\n    return None")
+        review = env.review(task, 0)
+        assert (review is not None) == (reviewer == "house")
+        assert review is None or tried(env, task, review.body).success
+        env.close()
+
+
+TRICKS = {
+    "ends well": "import sys\ndef square_plus(x):\n    sys.exit(0)",
+    "ends at once": "import os\nos._exit(0)\ndef square_plus(x):\n    return 0",
+    "equals all": "class A(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\ndef square_plus(x):\n    return A(0)",
+    "answers twice": "import os\ndef square_plus(x):\n    os.write(3, b'{\"id\":\"import\",\"value\":0}\\n')\n    return 0",
+    "searches frames": "import sys\ndef square_plus(x):\n    f = sys._getframe()\n    while f:\n        for v in f.f_locals.values():\n            if hasattr(v, 'expected'): return v.expected\n        f = f.f_back\n    return 0",
+    "searches memory": "import gc\ndef square_plus(x):\n    return next((o.expected for o in gc.get_objects() if type(o).__name__ == 'Case'), 0)",
+    "reads the world": "import evolvent.envs.text.program_tasks as t\ndef square_plus(x):\n    return 0",
+    "learns from calls": "seen = []\ndef square_plus(x):\n    seen.append(x)\n    return len(seen)",
+    "never ends": "def square_plus(x):\n    while True: pass",
+    "asks the network": "import urllib.request\ndef square_plus(x):\n    return int(urllib.request.urlopen('http://localhost').read())",
+    "patches print": "import builtins, json\njson.dumps = lambda *a, **k: 'true'\nbuiltins.sum = lambda *a: 13\ndef square_plus(x):\n    return True",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_no_trick_is_believed(world, trick):
+    turn = tried(world, square(world), TRICKS[trick])
+    assert turn.reward == 0.0 and not turn.success and turn.valid, turn
+
+
+SLOW = ("sleeps until nobody waits", "never ends")  # tried above, and on the judge itself
+SUITE = [c for c in CHEATS if c.group == "function" and c.sign == "cheat" and c.name not in SLOW]
+
+
+@pytest.mark.parametrize("cheat", SUITE, ids=lambda c: c.name)
+def test_no_cheat_of_the_suite_is_believed(world, cheat):
+    turn = tried(world, square(world), f"```python\nimport os\n{cheat.code.replace('solve', 'square_plus')}\n```")
+    assert not turn.success and turn.reward == 0.0
+
+
+def test_worlds_share_a_sandbox_until_the_last_is_closed(monkeypatch):
+    monkeypatch.setattr(program, "_PLACE", program._Place())
+    one, other = program.make("easy"), program.make("easy")
+    task = square(one)
+    answer = BY_NAME["square_plus"].source(task.meta["n"])
+    assert tried(one, task, answer).success
+    one.close()
+    assert tried(other, task, answer).success
+    other.close()
+    other.close()
+    assert program._PLACE._sandbox is None
+
+
+@pytest.mark.parametrize("spec", ["program:hard", "program:kinds=99", "program:reviewer=me", "program:colour=red"])
+def test_unknown_options_are_refused(spec):
+    with pytest.raises(BadInput):
+        envs.load(spec)
+
+
+def test_a_foreign_task_and_a_step_too_many_are_refused(world):
+    with pytest.raises(BadInput, match="not a task of this world"):
+        world.reset(Task("a", "a"))
+    tried(world, square(world), "no program")
+    with pytest.raises(EnvError):
+        world.step("again")
+
+
+def test_a_machine_without_a_jail_is_told_before_anything_begins(monkeypatch):
+    def nothing(*_):
+        raise NoSandbox("nothing on this machine confines a program; model-written code was not run")
+
+    monkeypatch.setattr(program, "choose", nothing)
+    with pytest.raises(NoSandbox, match="confines"):
+        envs.load("program")
+
+
+# ------------------------------------------------------------------------------------------------ in runs
+def test_rules_over_tests_read_what_the_world_pays(world):
+    task = square(world)
+    right = BY_NAME["square_plus"].source(task.meta["n"])
+    answers = [right, "def square_plus(x):\n    return 0", "nothing"]
+    players = [play(world, task, Manner(Text()), seed=i, group="g") for i in range(3)]
+    engines = [Served(Scripted({"*": answer})) for answer in answers]
+    ended = [run_players([player], engine)[0] for player, engine in zip(players, engines, strict=True)]
+    episodes = [episode for episode in ended if isinstance(episode, Episode)]
+    assert [reward_total(e, "share") for e in episodes] == [1.0, 0.0, 0.0]
+    assert [reward_total(e, "runs") for e in episodes] == [1.0, 1.0, 0.0]
+    adv = step_test_weighted.assign(episodes).values("step")
+    assert adv[0] > adv[1] == adv[2]
+
+
+def test_a_memory_learns_from_what_the_tests_say(tmp_path):
+    config = memlift.Config(env="program:kinds=2", model="none", train=4, heldout=2, passes=2)
+    folder = RunFolder.create(
+        tmp_path / "run",
+        algo="memlift",
+        config=to_json(config),
+        env=config.env,
+        seed=0,
+        kind=config.KIND,
+        command="test",
+    )
+    model = Scripted({"*": "def late_fee(days):\n    return 0"})
+    with folder, Live(plain=True) as live:
+        memlift.run(config, folder, live, model=model)
+        rows = folder.read_metrics()
+    assert {row["lesson"] for row in rows if row["phase"] == "stream"} == {"corrected"}
+    assert any(row["shown"] for row in rows if row["phase"] == "stream" and row["pass"] == 2)
