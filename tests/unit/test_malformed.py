@@ -129,7 +129,7 @@ ENVS = {
     "reset has ended": ({"reset": lambda self, task, seed=0: Turn("x", terminated=True)}, "has ended at reset"),
     "step gives a tuple": ({"step": lambda self, action: ("x", 0.0, True)}, "not a turn(.|\n)*step 1 of task"),
     "step fails": ({"step": lambda self, action: 1 / 0}, "raises ZeroDivisionError"),
-    "a reward of NaN": ({"step": shows(reward=float("nan"))}, "a reward is no finite number\n  got: nan"),
+    "a reward of NaN": ({"step": shows(reward=float("nan"))}, "a reward\n  got: nan"),
     "a reward of None": ({"step": shows(reward=None)}, "a finite number"),
     "a reward of numpy": ({"step": shows(reward=np.float32(1.0))}, "a finite number"),
     "a reward out of range": ({"step": shows(reward=1.0)}, "total reward outside"),

@@ -126,7 +126,7 @@ def check_turn(turn: Any, where: str, promise: Promise) -> None:
         )
     promise.holds(bool(turn.observation), "an empty observation", turn, "a text", where)
     promise.holds(
-        is_number(turn.reward), "a reward is no finite number", repr(turn.reward), "a finite number", where,
+        is_number(turn.reward), "a reward", repr(turn.reward), "a finite number", where,
         "float(…); where nobody can judge, Turn(…, valid=False) or raise EnvError: that attempt does not count",
     )  # fmt: skip
     promise.holds(
