@@ -1,6 +1,7 @@
 """Mistakes in a world and an agent of one's own: one message with file, line and task; mended, the run goes on."""
 
 import json
+from typing import Any, cast
 
 import pytest
 
@@ -58,7 +59,14 @@ def answer(prompt):
     known = before.rpartition(f"Q: {asked.splitlines()[0]}\\nA: ")[2]
     return known.partition("\\n")[0] if known != before else "Paris"
 """
-SETTINGS = {"env": "my.py:make", "model": "my.py:answer", "embedder": "hash", "train": 4, "heldout": 2, "quiet": True}
+SETTINGS: dict[str, Any] = {
+    "env": "my.py:make",
+    "model": "my.py:answer",
+    "embedder": "hash",
+    "train": 4,
+    "heldout": 2,
+    "quiet": True,
+}
 STEP = "        right = action"
 # what is changed; what is said of it; on which line; and whether the run has begun
 MISTAKES = {
@@ -97,6 +105,14 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def ran(**settings) -> dict[str, Any]:
+    return cast("Any", evolvent.run("memlift", **SETTINGS | settings)).summary
+
+
+def resumed() -> dict[str, Any]:
+    return cast("Any", evolvent.run("memlift", resume="run", quiet=True)).summary
+
+
 def refused(**settings):
     with pytest.raises(BadInput) as error:
         evolvent.run("memlift", **{**SETTINGS, "out": "run", **settings})
@@ -116,8 +132,8 @@ def test_a_mistake_is_told_with_its_place_and_the_run_goes_on_when_it_is_mended(
         refused(out=None, resume="run")
         assert state_of(here / "run") == "failed", "as long as it is not mended"
     (here / "my.py").write_text(WORLD)
-    evolvent.run("memlift", **({"resume": "run", "quiet": True} if begun else {**SETTINGS, "out": "run"}))
-    evolvent.run("memlift", **SETTINGS, out="whole")
+    resumed() if begun else ran(out="run")
+    ran(out="whole")
     assert stable(here / "run") == stable(here / "whole") and state_of(here / "run") == "finished"
     note = json.loads((here / "run/task/source.json").read_text())
     assert (here / "run/task/my.py").read_text() == WORLD and ("before" in note) == begun
@@ -138,7 +154,7 @@ def test_the_command_line_prints_the_message_and_no_traceback(here, capsys):
 
 def test_a_file_that_changes_without_an_error_is_refused_as_before(here):
     (here / "my.py").write_text(WORLD)
-    evolvent.run("memlift", **SETTINGS, out="run")
+    ran(out="run")
     (here / "run/summary.json").unlink()
     (here / "my.py").write_text(WORLD + "# changed")
     assert "has changed since the run began" in refused(out=None, resume="run") and not RunFolder.open("run").error
@@ -146,11 +162,11 @@ def test_a_file_that_changes_without_an_error_is_refused_as_before(here):
 
 def test_a_run_that_was_killed_before_its_first_task_takes_a_mended_file(here):
     (here / "my.py").write_text(WORLD)
-    evolvent.run("memlift", **SETTINGS, out="run")
+    ran(out="run")
     for name in ("metrics.jsonl", "episodes.jsonl", "memory.db", "summary.json"):
         (here / "run" / name).unlink()
     (here / "my.py").write_text(WORLD + "# mended")
-    evolvent.run("memlift", resume="run", quiet=True)
+    resumed()
     assert (here / "run/task/my.py").read_text().endswith("# mended")
 
 
@@ -168,7 +184,7 @@ def broken_at(*tasks):
 
 def test_an_attempt_that_the_world_broke_does_not_count_and_the_run_goes_on(here, capsys):
     (here / "my.py").write_text(broken_at("Spain"))
-    summary = evolvent.run("memlift", **SETTINGS | {"quiet": False}, out="run").summary
+    summary = ran(quiet=False, out="run")
     rows = stable(here / "run")
     (spain, *again) = [row for row in rows if row["task"] == "Spain"]
     assert spain["valid"] == 0 and spain["success"] == 0 and "the database is down" in spain["error"]
@@ -182,10 +198,10 @@ def test_an_attempt_that_the_world_broke_does_not_count_and_the_run_goes_on(here
 def test_where_most_attempts_break_the_run_ends_and_those_are_tried_again(here):
     (here / "my.py").write_text(broken_at("Peru", "Cuba", "France", "Italy", "Spain", "Norway"))
     with pytest.raises(EnvError, match=r"3 of 3 attempts at the last tasks broke: the database is down(.|\n)*my\.py"):
-        evolvent.run("memlift", **SETTINGS, out="run")
+        ran(out="run")
     (here / "my.py").write_text(WORLD)
-    assert evolvent.run("memlift", resume="run", quiet=True).summary["broken"] == 0
-    evolvent.run("memlift", **SETTINGS, out="whole")
+    assert resumed()["broken"] == 0
+    ran(out="whole")
     assert stable(here / "run") == stable(here / "whole")
 
 
@@ -193,12 +209,12 @@ def test_an_agent_whose_server_fails_says_so_too(here):
     (here / "my.py").write_text(
         WORLD.replace("    before, _", '    if "Cuba" in prompt: raise EnvError("no answer")\n    before, _')
     )
-    assert evolvent.run("memlift", **SETTINGS, out="run").summary["broken"] == 2
+    assert ran(out="run")["broken"] == 2
 
 
 def test_an_evaluation_does_not_count_it_either(here, capsys):
     (here / "my.py").write_text(broken_at("Cuba"))
-    evolvent.run("memlift", **SETTINGS, out="run")
+    ran(out="run")
     main(["eval", "run"])
     assert json.loads((here / "run/eval.json").read_text())["n"] == 1 and "1 attempt broke" in capsys.readouterr().out
 
