@@ -1,4 +1,5 @@
 """Systems, environments and rules from outside the package: a file, an installed package, and calls from Python."""
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 
 import json
 import os
