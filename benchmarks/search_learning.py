@@ -23,13 +23,13 @@ from evolvent.evaluate.live import Live
 ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
-COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 128, "threads": 1, "dtype": "float32", "lr": 2e-3}
+COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 64, "threads": 1, "dtype": "float32", "lr": 2e-3}
 ITERATIONS = {
-    "updates": 3, "prompts": 96, "group": 2, "value": "probe", "rollouts": 8, "keep": 8, "simulations": 4,
+    "updates": 2, "prompts": 48, "group": 2, "value": "probe", "rollouts": 6, "keep": 6, "simulations": 4,
     "widths": (6, 3), "longest": 12, "epochs": 2, "eval_every": 1,
 }  # fmt: skip
-RL = {"how": "grpo", "updates": 20, "prompts": 12, "group": 4, "eval_every": 10}
-LABELS = {"questions": 48, "samples": 8, "rollouts": 48, "prm_lr": 2e-3}
+RL = {"how": "grpo", "updates": 12, "prompts": 12, "group": 4, "eval_every": 6}
+LABELS = {"questions": 32, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
 CELLS = [
     team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
     team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
@@ -39,7 +39,7 @@ WAYS = (
     ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
     ("rollouts", ("beam",)),
 )  # fmt: skip
-SEARCH = {"env": ENV, "tasks": 96, "batch": 24, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
+SEARCH = {"env": ENV, "tasks": 64, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
 
 
 def learned(seed: int) -> None:
