@@ -12,8 +12,8 @@ def test_command(readme: str) -> str:
     if len(found) != 1:
         raise SystemExit(f"README.md: expected one code block after <!-- test-command -->, got {len(found)}")
     lines = [line.strip() for line in found[0].splitlines()]
-    if len(lines) != 1 or not lines[0].endswith("pytest") or "&&" not in lines[0]:
-        raise SystemExit(f"README.md: expected one line `pip install … && pytest`, got {lines}")
+    if len(lines) != 1 or not lines[0].endswith("&& pytest -n 2"):
+        raise SystemExit(f"README.md: expected one line `pip install … && pytest -n 2`, got {lines}")
     return lines[0]
 
 

@@ -25,6 +25,7 @@ from evolvent.core.errors import BadInput, Interruption
 from evolvent.core.folder import ERROR, Interrupted, RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import page, tell
+from evolvent.runs.sources import TASKS
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,10 @@ def _run_one(
         if changed := _changed(folder, config):
             folder.extend(configs.to_json(config), changed, command)
     live.note(f"{name} on {env or '–'}, seed {seed} → {folder.path}")
+    if folder.error:
+        live.note(
+            f"! it had ended with an error: {folder.error.partition(chr(10))[0]}; your files count as they are now"
+        )
     if resume is not None and folder.finished and not changed:
         # written again: it may have been stopped between its last number and its last page
         more = "".join(f"; {_flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
@@ -315,6 +320,8 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
         out, resume = (None, child) if child in known else (child, None)
         _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live, again)
     compare_folders([parent], parent / "compare.html", live)
+    for child in runs:
+        page(child)  # again, with the way to the comparison
     return list(runs)
 
 
@@ -336,6 +343,10 @@ def check_env(kind: type[Any], spec: str) -> None:
 
 
 def _check_same(folder: RunFolder, found: catalogue.System) -> None:
+    """The run in the folder is one of this system; files of yours may have changed where there was an error to mend."""
+    if folder.error or not (folder.path / "metrics.jsonl").exists():
+        sources.renew(folder.path / catalogue.KEPT, folder.step, found.file)
+        sources.renew(folder.path / TASKS, folder.step)
     manifest = folder.manifest()
     note = sources.note(folder.path / catalogue.KEPT)
     again = shlex.quote(note["file"] if note else manifest["algo"])

@@ -1,5 +1,6 @@
 """The files of docs/your_own.md run as the page says, and keep their promises."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -7,6 +8,11 @@ import pytest
 from command import evolvent
 
 from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Task
+from evolvent.memory.memory import Memory
+from evolvent.models.served.acting import Served
+from evolvent.models.served.scripted import Scripted
+from evolvent.runs.memory.attempt import Agent, attempt
 
 PAGE = Path(__file__).parents[2] / "docs" / "your_own.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -15,11 +21,34 @@ TEXT = PAGE.read_text(encoding="utf-8")
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     files = re.findall(r"```python (my_\w+\.py)\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert [name for name, _ in files] == ["my_env.py", "my_rule.py", "my_system.py"]
+    assert [name for name, _ in files] == ["my_shop.py", "my_env.py", "my_rule.py", "my_system.py"]
     for name, text in files:
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_the_shop_is_learned(here):
+    assert "keeps its promises" in evolvent("check", "env", "my_shop.py:make", cwd=here)[0]
+    words = ("--env", "my_shop.py:make", "--model", "my_shop.py:answer", "--embedder", "hash")
+    out, _ = evolvent("run", "memlift", *words, "--out", "r", cwd=here)
+    assert "Better than no memory" in out
+    summary = RunFolder.open(here / "r").summary()
+    assert (summary["baseline"]["value"], summary["score"]["value"], summary["phases"][0]["n"]) == (0.0, 1.0, 8)
+
+
+def test_the_prompt_is_the_one_of_the_page(here, monkeypatch):
+    monkeypatch.syspath_prepend(here)
+    shop = importlib.import_module("my_shop")
+    (prompt,) = re.findall(r"```text\n(.*?)\n```", TEXT[TEXT.index("returns one:") :], flags=re.DOTALL)[:1]
+    assert shop.answer(prompt) == "48" and shop.answer("Q: How many pieces are 4 boxes of tea?\nA:") == "40"
+    world, seen = shop.make(), list[str]()
+    task = Task("t", "How many pieces are 4 boxes of tea?", kind="tea")
+    with Memory(here / "m.db", embedder="hash") as memory:
+        memory.remember("How many pieces are 2 boxes of tea?", "24")
+        engine = Served(Scripted(lambda prompt: (seen.append(prompt), shop.answer(prompt))[1]), 0.0)
+        done = attempt(world, task, Agent(engine), memory, seed=0)
+    assert seen == [prompt] and done.success
 
 
 def test_the_environment_keeps_its_promises_and_is_learned_in(here):

@@ -1,4 +1,5 @@
 """Systems, environments and rules from outside the package: a file, an installed package, and calls from Python."""
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 
 import json
 import os
@@ -27,7 +28,7 @@ class Word:
     def tasks(self, split, n, seed):
         if split not in ("train", "heldout"):
             raise BadInput("unknown split", got=split)
-        return [Task(f"{split}-{seed}-{i}", f"Word {i}?", split=split, seed=seed + i) for i in range(n)]
+        return [Task(f"{split}-{seed}-{i}", f"{split} word {i}?", split=split, seed=seed + i) for i in range(n)]
 
     def reset(self, task, seed=0):
         self.task, self.over = task, False

@@ -31,7 +31,7 @@ def _readme():
 def test_the_readme_has_one_test_command_and_ci_runs_it():
     assert (
         readme_command.test_command(_readme())
-        == "pip install -c constraints.txt -e '.[llama,envs,serve,dev]' && pytest"
+        == "pip install -c constraints.txt -e '.[llama,envs,serve,dev]' && pytest -n 2"
     )
     assert "readme_command.py README.md" in (ROOT / ".ci/run").read_text()
 

@@ -10,9 +10,9 @@ Paper: Wang et al. 2024, OpenR: An Open Source Framework for Advanced Reasoning 
            grpo  no critic: rewards normalised over the group, summed to go (DeepSeekMath, process supervision)
            grpo_coded  no critic: rewards normalised over the batch, a line is paid for itself alone (as released)
 
-``outcome`` adds the world's own reward at the end; ``process`` 0 with it is RL by the outcome alone, the control. The
-model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it: ``evolvent run search
---model train:DIR/model --value DIR/prm --aggregate min_vote``.
+``outcome`` adds the world's own reward at the end; with it ``process`` 0 is RL by the outcome alone, the control, which
+labels nothing. The model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it:
+``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``.
 
 Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 20 bisections, 200 rollouts a question;
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
@@ -98,7 +98,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         ratio="turn" if of_lines else "token", clip_low=CLIP, clip_high=CLIP, normalise="minibatch", entropy=ENTROPY
     )
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
-        prm = _process_model(run, config, folder)
+        prm = _process_model(run, config, folder) if config.process else None
 
         def collect(update: int) -> tuple[list[Episode], dict[str, float]]:
             played = run.collect()
@@ -158,12 +158,13 @@ def _labelled(run: LanguageRun, config: Config, seed: int) -> tuple[list[Row], d
 
 
 def _paid(
-    run: LanguageRun, prm: SearchValue, played: list[Episode], config: Config
+    run: LanguageRun, prm: SearchValue | None, played: list[Episode], config: Config
 ) -> tuple[list[Episode], dict[str, float]]:
     """The attempts with a decision a line, each paid what the model says of it."""
     answers = [lines(episode, run.model.decode) for episode in played]
     contexts = [behind_lines(episode, pieces) for episode, pieces in zip(played, answers, strict=True)]
-    scores = prm.judge([ids for some in contexts for ids in some])
+    read = [ids for some in contexts for ids in some]
+    scores = np.zeros(len(read)) if prm is None else prm.judge(read)
     parts = np.split(scores, np.cumsum([len(some) for some in contexts])[:-1]) if contexts else []
     out: list[Episode] = []
     for episode, pieces, said in zip(played, answers, parts, strict=True):

@@ -46,6 +46,7 @@ from evolvent.runs.language.learn import training_batch, with_shares
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.searching import Row, ValueRows, trees
 from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import ended, outcome, value_rows
 from evolvent.search import best_of_n, mcts_alpha
 from evolvent.search.search import Search, Value, flat
@@ -124,19 +125,28 @@ def _paths(
     """What a search finds in the training tasks: distinct attempts; what a value learns from them goes to ``rows``."""
     config: Any = run.config
     episodes, new = list[Episode](), list[tuple[str, list[Row]]]()
-    tokens = solved = 0
+    tokens, states, solved, done, best = 0, 0, 0, 0, -np.inf
     grown = trees(run, tasks, by, value, widths=config.widths, longest=config.longest, seed=seed_tree(update, "tree"))
     for search, space in grown:
-        for task in range(len(space.starts)):
+        own = range(len(space.starts))
+        for task in own:
             paths = ended(search, space, task)
             for one in paths:
                 new.append((one[1].task_id, value_rows(search, space, [one], gae_lambda=config.value_lambda)))
                 episodes.append(one[1])
             solved += any(outcome(episode) > 0 for _, episode in paths)
-        tokens += int(search.meter.tokens.sum())
+            best = max([best, *(path.value for path, _ in paths)])
+        if not done and value is not flat:
+            name = f"iteration {update + 1}"
+            kept = [drawn(search, space, task, search.of(task)[0], name) for task in own[:TREES]]
+            keep_trees(run.folder.path, update, kept)
+        tokens, states, done = tokens + int(search.meter.tokens.sum()), states + len(search.tree), done + len(own)
+        said = f"{done} of {len(tasks)} tasks searched, {solved} solved, {tokens:,} tokens, {states:,} states"
+        run.live.status(f"{said}, best value {best:.2g}")
     rows.add(new, update)
     n = len(tasks)
-    return episodes, {"paths": len(episodes) / n, "solved": solved / n, "search_tokens": tokens / n}
+    told = {"paths": len(episodes), "solved": solved, "search_tokens": tokens, "states": states}
+    return episodes, {name: count / n for name, count in told.items()}
 
 
 def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[str, float]:

@@ -245,6 +245,11 @@ class RunFolder:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     @property
+    def step(self) -> int:
+        """The last step that was logged."""
+        return self._step
+
+    @property
     def finished(self) -> bool:
         """Whether the run has ended and written its summary."""
         return (self.path / "summary.json").exists()

@@ -77,6 +77,8 @@ def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str,
 def run_file(path: Path, version: tuple[int, int], where: str) -> ModuleType:
     """The file as a module; run anew only where its ``version`` (``stamp``) has changed: copies share what it builds.
 
+    It may import what stands beside it, as a script may; what is installed comes first.
+
     Raises:
         BadInput: it does not run; says on which of its lines.
     """
@@ -85,6 +87,8 @@ def run_file(path: Path, version: tuple[int, int], where: str) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     try:
         with own_faults(str(path), "the file does not run"):
             spec.loader.exec_module(module)
@@ -95,14 +99,15 @@ def run_file(path: Path, version: tuple[int, int], where: str) -> ModuleType:
 
 
 @contextlib.contextmanager
-def own_faults(home: str, what: str) -> Generator[None]:
-    """An exception of the user's code becomes an error with its own words, its file and its line."""
+def own_faults(home: str, what: str, *, where: str = "", do: str = "") -> Generator[None]:
+    """An exception of the user's code becomes an error with its own words, its file and its line, and ``where``."""
     try:
         yield
     except (EvolventError, KeyboardInterrupt):
         raise
     except Exception as error:
-        raise BadInput(what, got=f"{type(error).__name__}: {error}", where=line_of(error, home)) from error
+        place = line_of(error, home) + (f"; {where}" if where else "")
+        raise BadInput(what, got=f"{type(error).__name__}: {error}", where=place, do=do) from error
 
 
 def stamp(path: Path) -> tuple[int, int]:
@@ -171,11 +176,14 @@ def _is_own(name: str, value: object, module: ModuleType) -> bool:
 
 
 def line_of(error: Exception, home: str = "") -> str:
-    """Where an exception arose: the innermost line of the file ``home``, or else of what is not this package's."""
+    """Where an exception arose, and that line: the innermost of the file ``home``, or of what is not this package's."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     inside = [frame for frame in frames if frame.filename == home]
     inside = inside or [frame for frame in frames if not frame.filename.startswith((ours, "<"))] or frames[-1:]
-    return f"{inside[-1].filename}, line {inside[-1].lineno}, in {inside[-1].name}" if inside else home
+    if not inside:
+        return home
+    last = inside[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}" + (f": {last.line}" if last.line else "")

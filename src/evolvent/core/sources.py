@@ -12,13 +12,32 @@ from evolvent.core.jsonfile import dump, read_object, shorten_home, write_atomic
 NOTE = "source.json"
 
 
-def save_copy(place: Path, file: Path, **facts: str) -> None:
+def save_copy(place: Path, file: Path, **facts: object) -> None:
     """Copy ``file`` into the folder ``place`` and note where it was, its SHA-256, and further ``facts``."""
     content = file.read_bytes()
     place.mkdir(exist_ok=True)
     (place / file.name).write_bytes(content)
-    note = {**facts, "file": str(file), "sha256": hashlib.sha256(content).hexdigest()}
-    write_atomic(place / NOTE, dump(shorten_home(note), indent=2) + "\n")
+    told = {**facts, "file": str(file), "sha256": hashlib.sha256(content).hexdigest()}
+    write_atomic(place / NOTE, dump(shorten_home(told), indent=2) + "\n")
+
+
+def renew(place: Path, step: int, given: Path | None = None) -> None:
+    """Take a file that was mended as it is now; the copy until ``step`` stays beside it, and the note names it.
+
+    Args:
+        place: the folder that ``save_copy`` filled, or none.
+        step: of the run, the last one with the file as it was.
+        given: the file that is used now, where it may be another.
+    """
+    noted = note(place)
+    file = given or (Path(noted["file"]).expanduser() if noted else place)
+    if noted is None or not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() == noted["sha256"]:
+        return
+    copy = f"{file.stem}-{noted['sha256'][:8]}{file.suffix}"
+    (place / Path(noted["file"]).name).replace(place / copy)
+    before = [*noted.get("before", []), {"copy": copy, "sha256": noted["sha256"], "until_step": step}]
+    facts = {key: value for key, value in noted.items() if key not in ("file", "sha256")}
+    save_copy(place, file, **{**facts, "before": before})
 
 
 def note(place: Path) -> dict[str, Any] | None:

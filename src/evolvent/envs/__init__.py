@@ -20,12 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from evolvent.core import outside
 from evolvent.core.errors import BadInput, closest
 from evolvent.core.protocols import Env, members
 from evolvent.core.team import TeamEnv
+from evolvent.envs.checked import CheckedEnv
 
 TASKS, TEAM = "tasks", "team"
 _HERE, _ROOMS = Path(__file__).parent, ("text", "team")
@@ -122,7 +123,7 @@ def load(spec: str) -> Env:
     with outside.own_faults(found.outside, "the environment does not start"):
         env = found.make(**given)
     _check_members(env, Env, "an environment of tasks (evolvent.core.protocols.Env)", found.outside)
-    return env
+    return cast("Env", CheckedEnv(env, found.outside))
 
 
 def source(spec: str) -> Path | None:

@@ -50,12 +50,18 @@ class Live:
         self._rich.rule(Text(one_line(title), style="bold"), align="left", style="dim")
 
     def task(
-        self, i: int, n: int, *, question: str, action: str, ok: bool, note: str = "", seconds: float = 0.0
+        self, i: int, n: int, *, question: str, action: str, ok: bool | None, note: str = "", seconds: float = 0.0
     ) -> None:
-        """One task of ``n`` has ended: what was asked, what the agent did, whether it was right, what memory did."""
+        """One task of ``n`` has ended: what was asked, what the agent did, whether it was right, what memory did.
+
+        ``ok=None``: the attempt broke and does not count.
+        """
         width = len(str(n))
         if self._rich is None:
-            parts = [f"[{i:>{width}}/{n}] {'right' if ok else 'wrong'} {seconds:5.1f}s", _cut(question)]
+            parts = [
+                f"[{i:>{width}}/{n}] {'broke' if ok is None else 'right' if ok else 'wrong'} {seconds:5.1f}s",
+                _cut(question),
+            ]
             parts += [f"-> {_cut(action)}"] if action else []
             parts += [f"| {_cut(note)}"] if note else []
             self._line("  ".join(parts))
@@ -76,6 +82,7 @@ class Live:
         if note:
             said.append(f"\n{one_line(note)}", style="dim")
         mark = Text("✓", style="bold green") if ok else Text("✗", style="bold red")
+        mark = Text("!", style="bold yellow") if ok is None else mark
         grid.add_row(mark, Text(f"{i:>{width}}/{n}", style="dim"), said, Text(f"{seconds:.1f}s", style="dim"))
         self._rich.print(grid)
 

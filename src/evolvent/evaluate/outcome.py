@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.live import Live, interval, judged_on, percent
+from evolvent.evaluate.live import Live, count, interval, judged_on, percent
 from evolvent.evaluate.verdict import of_run, seeds_of
 
 
@@ -26,6 +26,8 @@ def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
         phases = [*phases[:1], *passes, *phases[1:]]
         rows = [[p["name"], p["n"], p["successes"], interval(p["rate"], p.get("ci95"))] for p in phases]
         live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
+        if broken := [row.get("error", "not valid") for row in opened.read_metrics() if not row.get("valid", 1)]:
+            live.note(f"{count(len(broken), 'attempt')} broke, not counted: {broken[0]}")
     elif summary.get("sampled"):
         live.table("Result", *_played(summary))
         if summary.get("broken"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from evolvent.core import outside
 from evolvent.core.errors import BadInput
@@ -40,11 +40,7 @@ def load(
     if (at := outside.pointer(spec)) is not None:
         from evolvent.models.served.scripted import Scripted
 
-        function: Any = outside.load(at, "a model", ("answer",))[2]
-        if not callable(function):
-            expected = "a function from the prompt to the reply, both text"
-            raise BadInput("not a model", got=type(function).__name__, expected=expected, where=spec)
-        return Scripted(cast("Callable[[str], str]", function), name=spec)
+        return Scripted(_answering(at, spec), name=spec)
     if kind == "remote":
         from evolvent.models.served.remote import Remote
 
@@ -73,6 +69,26 @@ def load(
     from evolvent.models.served.llama import Llama
 
     return Llama(weights.fetch(spec, progress), name=spec, **options)
+
+
+def _answering(at: outside.Pointer, spec: str) -> Callable[[str], str]:
+    """The user's function from prompt to reply; what goes wrong is told with its line and the end of the prompt."""
+    function: Any = outside.load(at, "a model", ("answer",))[2]
+    expected = "a function from the prompt to the reply, both text"
+    if not callable(function):
+        raise BadInput("not a model", got=type(function).__name__, expected=expected, where=spec)
+
+    def answer(prompt: str) -> str:
+        asked = f"asked {prompt[-80:]!r}"
+        do = "mend it; where the agent's server failed and not the agent, raise EnvError: that attempt does not count"
+        with outside.own_faults(str(at.file or at.home), f"the agent {spec} failed", where=asked, do=do):
+            reply = function(prompt)
+        if not isinstance(reply, str):
+            where = f"{spec}; {asked}"
+            raise BadInput("the agent's reply is not a text", got=repr(reply), expected=expected, where=where)
+        return reply
+
+    return answer
 
 
 def cached_models() -> list[dict[str, Any]]:

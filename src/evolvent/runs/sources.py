@@ -7,6 +7,9 @@ from evolvent.core import sources
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import shorten_home
 
+TASKS = "task"
+"""Where the copy stands in the run folder."""
+
 
 def pinned(folder: RunFolder, spec: str) -> str:
     """``spec`` as it is loaded from anywhere, the file it names as it was when the run began.
@@ -21,7 +24,7 @@ def pinned(folder: RunFolder, spec: str) -> str:
     Raises:
         BadInput: no such file, or it has changed since the run began.
     """
-    place = folder.path / "task"
+    place = folder.path / TASKS
     told = sources.note(place)
     if told is None:
         file = envs.source(spec)

@@ -10,7 +10,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import members
 from evolvent.core.team import Frame, TeamEnv, TeamSpec
-from evolvent.testing._broken import Promise
+from evolvent.envs.promises import Promise
 
 Make = Callable[[int], TeamEnv]
 _COLUMNS = (

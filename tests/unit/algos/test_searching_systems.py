@@ -10,11 +10,14 @@ import torch
 
 import letters_env
 import tiny_language
+from evolvent.core.codec import load_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_process_std
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.report import report
+from evolvent.evaluate.pages.report_search import read_trees
 from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
 from evolvent.runs.language.config import Plan
@@ -59,6 +62,9 @@ def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed)
     assert found["greedy"]["success_mean"] == 1.0  # without any search
     first, second = (row for row in stable(tmp_path / "run") if "update" in row)
     assert second["right"] >= first["right"] > 0
+    trees = read_trees(tmp_path / "run" / "trees.jsonl")
+    assert {tree["step"] for tree in trees} == {0, 1} and first["states"] > 1
+    assert report(tmp_path / "run").count('class="tree"') == len(trees)
     model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
     value = SearchValue.load(model, tmp_path / "run" / "value")
     assert np.isfinite(value.judge([model.encode("open the microwave")])).all()
@@ -83,6 +89,15 @@ def test_nothing_to_learn_labels_from_is_said(folder, tmp_path):
         start("openr", settings("openr", folder, questions=2), tmp_path / "run")
     with pytest.raises(BadInput, match="nothing is paid"):
         start("openr", settings("openr", folder, process=0.0), tmp_path / "other")
+
+
+def test_the_outcome_alone_labels_nothing_and_pays_the_last_line(writer, tmp_path):
+    config = settings("openr", writer, how="grpo", process=0.0, outcome=1.0, updates=1)
+    start("openr", config, tmp_path / "run")
+    assert not (tmp_path / "run" / "prm").exists()
+    for episode in load_episodes(tmp_path / "run" / "episodes.jsonl"):
+        assert episode.rewards_T[:-1].tolist() == [0.0] * (episode.n_steps - 1)
+        assert episode.rewards_T[-1] == reward_total(episode, "outcome")
 
 
 def test_lines_are_cut_as_a_search_cuts_them(writer):
@@ -145,6 +160,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tm
     found = start(name, config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")
+    if name == "ts_llm":
+        assert read_trees(tmp_path / "cut" / "trees.jsonl") == read_trees(tmp_path / "whole" / "trees.jsonl")
 
 
 def test_rows_of_a_value_are_kept_by_task():

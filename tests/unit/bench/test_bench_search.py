@@ -7,9 +7,13 @@ folder = tiny_language.fixture(max_position_embeddings=1024)
 
 
 def test_batches_and_single_calls_grow_trees_of_one_kind(folder):
-    result = search.run(tasks=2, simulations=4, model=f"train:{folder}", gguf="")
-    told = result["tokens"]["torch"]
-    assert told["in_tree"] <= told["evaluated"]
+    result = search.run(tasks=2, simulations=12, model=f"train:{folder}", gguf="")
+    kept, fresh = result["tokens"]["torch"], result["tokens"]["torch_nothing_kept"]
+    share, alone = (told["evaluated"] / told["prompt"] for told in (kept, fresh))
+    assert share < alone  # trees of the two differ by rounding alone
+    assert result["prefix_reuse"]["torch"] == kept["cached"] / kept["prompt"]
     assert result["simulations_per_second"]["batch"] > 0
-    assert set(result["checks"]) == {"batch_over_one_at_a_time_of_3", "tree_share_within_0.05"}
+    assert set(result["checks"]) == {
+        "batch_over_one_at_a_time_of_3", "tree_share_within_0.05", "prefix_reuse_torch_of_0.9"
+    }  # fmt: skip
     assert result["toy"]["trees_64"] > result["toy"]["trees_1"]

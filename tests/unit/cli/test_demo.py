@@ -64,8 +64,7 @@ def test_without_the_memory_nothing_is_learned(tmp_path):
 def test_the_world_keeps_the_contract_and_ends():
     world = demo.make()
     check_env(world)
-    with pytest.raises(BadInput, match="more tasks"):
-        world.tasks("train", 9, 0)
+    assert len(world.tasks("train", 36, 0)) == 8, "all there are: it is run with the usual sizes, too"
     with pytest.raises(BadInput, match="not a question"):
         demo.answer("Q: Who are you?\nSQL:")
     world.close()

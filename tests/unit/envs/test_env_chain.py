@@ -11,6 +11,7 @@ def test_lines_and_their_first_error():
     assert chain.first_wrong(ASKED, right) == 3
     assert chain.first_wrong(ASKED, [right[0], "06-07=98", "98+25=23"]) == 1
     assert chain.first_wrong(ASKED, right[:2]) == 2  # nothing said is nothing wrong
+    assert chain.worked("3+7-8").split() == ["3+7=0", "0-8=2"]  # of one digit, modulo 10
     env = chain.make(3)
     task = env.tasks("train", 1, 0)[0]
     for answer, reward, legal in (
@@ -24,6 +25,7 @@ def test_lines_and_their_first_error():
 
 
 def test_splits_share_no_chain():
+    assert len(chain.make(4, digits=1).tasks("train", 1, 0)[0].text) == 9
     env = chain.make(1)  # few chains: they would meet
     train, held = ({t.text for t in env.tasks(split, 3000, 1)} for split in ("train", "heldout"))
     assert len(train) > 2000 and not train & held

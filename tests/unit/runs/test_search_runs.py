@@ -74,7 +74,7 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
 
 @pytest.mark.parametrize(
     ("setting", "error"),
-    [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "too small"),
+    [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "out of bounds"),
      ({"budget_tokens": 0}, "without an end")],
 )  # fmt: skip
 def test_settings_that_cannot_be(setting, error):

@@ -1,4 +1,4 @@
-"""Arithmetic chains: a sum of several two-digit numbers, one line a step; every line can be checked by itself.
+"""Arithmetic chains: a sum of several short numbers, one line a step; every line can be checked by itself.
 
 The question is ``34+72-07+25``; an answer carries the total on, modulo 100, so that all lines are equally long:
 
@@ -20,22 +20,24 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv, check_request, playing
 
-_NUMBER = re.compile(r"[+-]?\d\d")
+_NUMBER = re.compile(r"[+-]?\d+")
 
 
-def make(steps: int = 6, shots: int = 0) -> Chain:
+def make(steps: int = 6, shots: int = 0, digits: int = 2) -> Chain:
     """Chains of ``steps`` lines.
 
     Args:
         steps: lines of an answer.
         shots: solved chains in front of the question, never tasks.
+        digits: of every number; with 1 a small model learns them in minutes.
 
     Raises:
-        BadInput: a number outside 1 to 20, or of examples outside 0 to 8.
+        BadInput: a number outside 1 to 20, of examples outside 0 to 8, of digits outside 1 to 3.
     """
-    if not 1 <= steps <= 20 or not 0 <= shots <= 8:
-        raise BadInput("steps or examples", got=(steps, shots), expected="1 to 20, 0 to 8", where="envs.chain.make")
-    return Chain(steps, shots)
+    if not 1 <= steps <= 20 or not 0 <= shots <= 8 or not 1 <= digits <= 3:
+        expected, where = "1 to 20, 0 to 8, 1 to 3", "envs.chain.make"
+        raise BadInput("steps, examples or digits", got=(steps, shots, digits), expected=expected, where=where)
+    return Chain(steps, shots, digits)
 
 
 class Chain(TextEnv):
@@ -43,9 +45,9 @@ class Chain(TextEnv):
 
     name, labels, stop = "chain", ("Sum", "Steps"), ("\n\n",)
 
-    def __init__(self, steps: int, shots: int) -> None:
-        self.steps, self.max_tokens = steps, 10 * steps + 4
-        told = [_drawn(steps, random.Random(f"chain/example/{i}")) for i in range(shots)]
+    def __init__(self, steps: int, shots: int, digits: int) -> None:
+        self.steps, self.digits, self.max_tokens = steps, digits, (3 * digits + 4) * steps + 4
+        told = [_drawn(steps, digits, random.Random(f"chain/example/{i}")) for i in range(shots)]
         self.instructions = "".join(f"Sum: {one}\nSteps: {worked(one)}\n\n" for one in told)
         self._turn: Turn | None = None
 
@@ -54,7 +56,7 @@ class Chain(TextEnv):
         check_request(split, n, f"{self.name}.tasks")
         draw, found = random.Random(f"chain/{split}/{seed}"), dict[str, Task]()
         for _ in range(50 * n):
-            text = _drawn(self.steps, draw)
+            text = _drawn(self.steps, self.digits, draw)
             if len(found) < n and (zlib.crc32(text.encode()) % 4 == 0) == (split == "heldout"):
                 found.setdefault(text, Task(f"{self.name}/{text}", text, f"{self.steps} steps", split))
         return list(found.values())
@@ -71,7 +73,7 @@ class Chain(TextEnv):
         lines = action.split()
         right = first_wrong(self._question, lines)
         success = right == self.steps == len(lines)
-        told = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right}
+        told = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right, "rewards": {"lines": right}}
         self._turn = Turn(
             f"{right} of {self.steps} lines", reward=float(success), terminated=True, success=success, info=told
         )
@@ -84,10 +86,10 @@ class Chain(TextEnv):
 def worked(question: str) -> str:
     """The lines of a chain."""
     first, *rest = _NUMBER.findall(question)
-    total, lines = int(first), list[str]()
+    total, lines, digits = int(first), list[str](), len(first)
     for term in rest:
-        after = (total + int(term)) % 100
-        lines.append(f"{total:02d}{term}={after:02d}")
+        after = (total + int(term)) % 10**digits
+        lines.append(f"{total:0{digits}d}{term}={after:0{digits}d}")
         total = after
     return "\n".join(lines)
 
@@ -100,5 +102,7 @@ def first_wrong(question: str, lines: list[str]) -> int:
     return min(len(lines), len(worked(question).split()))
 
 
-def _drawn(steps: int, draw: random.Random) -> str:
-    return f"{draw.randrange(100):02d}" + "".join(f"{draw.choice('+-')}{draw.randrange(100):02d}" for _ in range(steps))
+def _drawn(steps: int, digits: int, draw: random.Random) -> str:
+    below = 10**digits
+    rest = (f"{draw.choice('+-')}{draw.randrange(below):0{digits}d}" for _ in range(steps))
+    return f"{draw.randrange(below):0{digits}d}" + "".join(rest)

@@ -75,7 +75,11 @@ class Game24(TextEnv):
         playing(self._turn, self.name)
         legal, left = read(self._numbers, action)
         right = legal == 3 and left == (GOAL,)
-        told = {"action": "; ".join(line.partition(";")[0] for line in action.split()), "legal": legal}
+        told = {
+            "action": "; ".join(line.partition(";")[0] for line in action.split()),
+            "legal": legal,
+            "rewards": {"lines": legal},
+        }
         self._turn = Turn(f"{legal} of 3 lines", reward=float(right), terminated=True, success=right, info=told)
         return self._turn
 

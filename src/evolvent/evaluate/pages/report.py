@@ -74,13 +74,13 @@ def report(folder: Path) -> str:
     manifest, rows = opened.manifest(), opened.read_metrics()
     summary = opened.summary() if opened.finished else {}
     top = verdict_block(of_run(manifest, summary, rows, path.parent)) + links(path.parent, manifest)
+    trees = report_search.read_trees(path.with_name("trees.jsonl"))
     if opened.kind == "language":
         samples = report_language.first_and_last(opened.read_episodes())
         return report_language.render(
-            manifest, summary, learning(rows, "language"), top, credit=_credit(path), samples=samples
+            manifest, summary, learning(rows, "language"), top, credit=_credit(path), samples=samples, trees=trees
         )
     if opened.kind == "search":
-        trees = report_search.read_trees(path.with_name("trees.jsonl"))
         return report_search.render(manifest, summary, rows, trees, top)
     if opened.kind == "programs":
         return report_programs.render(manifest, summary, rows, top)

@@ -9,7 +9,7 @@ from typing import Any
 from evolvent.evaluate.learning import Learning, column, seconds, success_interval
 from evolvent.evaluate.learning_parts import PART_WORDS, evaluations, pictures, score, small, time_split
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.pages import credit_page
+from evolvent.evaluate.pages import credit_page, report_search
 from evolvent.evaluate.pages.credit_book import CreditBook
 from evolvent.evaluate.pages.page import fold, page, section, text
 from evolvent.evaluate.pages.report_parts import (
@@ -65,6 +65,7 @@ def render(
     *,
     credit: CreditBook | str | None = None,
     samples: Sequence[Mapping[str, Any]] = (),
+    trees: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as text.
 
@@ -75,6 +76,7 @@ def render(
         top: HTML below the title: verdict and links.
         credit: content of ``credit.json``; why it cannot be read; ``None`` where there is none.
         samples: recorded attempts with their ``step``, as in ``episodes.jsonl``.
+        trees: of a run that searches, the lines of ``trees.jsonl``; shown of its first and its last update.
     """
     model = str(summary.get("model") or manifest["config"].get("model") or "")
     updates = f"{len(run.updates)} updates" if run.updates else "no update yet"
@@ -97,6 +99,7 @@ def render(
             section("Credit of every token", shown or trouble),
             section("The most valuable memories", most_valuable(summary)),
             section("The least valuable memories", least_valuable(summary)),
+            section("Trees, first and last", report_search.drawn(_first_and_last_trees(trees))),
             section("Attempts, first and last", "".join(map(_sample, samples))),
             section("Health", _numbers(run, list(_HEALTH))),
             section("Learning in numbers", _numbers(run, [name for name in run.losses() if name not in _HEALTH])),
@@ -107,9 +110,14 @@ def render(
             section("Configuration", configuration(manifest)),
             foot(manifest, _READING),
         ],
-        styles=("report.css", "credit.css") if shown else ("report.css",),
+        styles=("report.css", *(("credit.css",) if shown else ()), *(("tree.css",) if trees else ())),
         scripts=("credit.js",) if shown else (),
     )
+
+
+def _first_and_last_trees(trees: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    steps = [tree["step"] for tree in trees]
+    return [tree for tree in trees if tree["step"] in (min(steps), max(steps))]
 
 
 # ------------------------------------------------------------------------------------------------ score

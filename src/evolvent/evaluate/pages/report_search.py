@@ -1,7 +1,8 @@
 """``report.html`` of a search run: how often each search was right at which cost, and the trees themselves.
 
 A state opens on a click: its colour is its value, the line beside it is as thick as it was visited, states of the path
-that was taken are open, and at an end stands the environment's verdict.
+that was taken are open, and at an end stands the environment's verdict. Where the world says which line of an answer is
+the first wrong one, it is marked, and so is the first that a process reward model doubts.
 """
 
 from __future__ import annotations
@@ -44,12 +45,17 @@ def render(
             f'<div class="hero">{"".join(shown)}</div>' if shown else "",
             cards([("Right, by search", _bars(arms))] if arms else []),
             section("Searches at one budget", _table(arms)),
-            section("Trees", "".join(_tree(tree) for tree in trees)),
+            section("Trees", drawn(trees)),
             section("Configuration", configuration(manifest)),
             foot(manifest, _READING),
         ],
         styles=("report.css", "tree.css"),
     )
+
+
+def drawn(trees: Sequence[Mapping[str, Any]]) -> str:
+    """Trees that open on a click, as HTML; its style is ``tree.css``."""
+    return "".join(_tree(tree) for tree in trees)
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -105,6 +111,9 @@ def _node(
     verdict = "" if node["right"] is None else (
         ' <span class="tag good">✓ right</span>' if node["right"] else ' <span class="tag bad">✗ wrong</span>'
     )  # fmt: skip
+    # trees of older runs do not say which line is wrong
+    verdict += ' <span class="tag bad">first wrong line</span>' if node.get("wrong") else ""
+    verdict += ' <span class="tag bad">first doubted</span>' if node.get("doubted") else ""
     words = text(node["text"] or ("start" if node["parent"] < 0 else "(empty)"))
     facts = f'<span class="soft small">{node["value"]:.3g} · {node["visits"]}×</span>'
     kind = "state taken" if node["taken"] else "state"

@@ -95,6 +95,8 @@ class Acting:
                     one.text,
                     one.token_ids,
                     one.logp,
+                    len(request.tokens),
+                    one.cached,
                     finish=one.finish,
                     stopped=one.stopped,
                     choice=choice,

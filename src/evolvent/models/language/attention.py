@@ -6,7 +6,7 @@ two layouts a call has travels with it as the keyword ``layout``. Calls without 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,14 @@ from torch import Tensor
 from evolvent.models.language.pack import Pack
 
 NAME = "evolvent_shared"
+
+
+class Layout(Protocol):
+    """How the tokens of a call attend: ``Packed``, ``Shared``, or ``kept.Behind``."""
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
+        """Attention of ``[1, heads, L, D]``: ``[1, L, heads, D]``; keys and values ``[1, kv heads, L, D]``."""
+        ...
 
 
 def register() -> str:
@@ -35,7 +43,7 @@ def attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    layout: Packed | Shared | None = None,
+    layout: Layout | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """The attention interface of transformers: query ``[B, heads, Q, D]``, key and value ``[B, kv heads, S, D]``."""
@@ -71,7 +79,7 @@ class Packed:
         for i, run in enumerate(self.pack.runs):
             k = torch.cat([keys[j] for j in (*run.parents, i)], dim=2) if run.parents else keys[i]
             v = torch.cat([values[j] for j in (*run.parents, i)], dim=2) if run.parents else values[i]
-            out.append(_softmax_attention(queries[i], k, v, self._mask(i, window, query.dtype), scale))
+            out.append(softmax_attention(queries[i], k, v, self._mask(i, window, query.dtype), scale))
         return torch.cat(out, dim=2).transpose(1, 2)
 
     def _mask(self, i: int, window: int | None, dtype: torch.dtype) -> Tensor | None:
@@ -208,7 +216,7 @@ class Shared:
         return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
 
 
-def _softmax_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+def softmax_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """``[1, heads, Q, D]`` of query to ``[1, kv heads, S, D]``; causal where there is no mask."""
     groups = query.shape[1] // key.shape[1]
     if query.device.type != "cpu" and mask is not None and groups > 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,10 @@ from evolvent.models.language import load as loading
 from evolvent.models.language import pack as packing
 from evolvent.models.language.adapters import POLICY, Adapters
 from evolvent.models.language.choices import action_log_probs, check_allowed, units_of
+from evolvent.models.language.kept import Cache
 from evolvent.models.language.logprobs import Logprobs, Row, checked_ids, checked_rows, needed, row_logprobs, states
 from evolvent.models.language.network import Network
-from evolvent.models.language.sample import Sampled, SamplingParams, TemperatureSchedule, sample_batch
+from evolvent.models.language.sample import Sampled, SamplingParams, TemperatureSchedule, sample_batch, waves
 from evolvent.models.language.text import Text
 
 __all__ = ["LanguageModel", "Logprobs", "Row", "Sampled", "TemperatureSchedule", "load"]
@@ -123,6 +125,7 @@ class LanguageModel:
         self.end_ids = self.text.end_ids
         self.max_tokens_per_pass, self.max_kv_tokens = 1 << 13, 1 << 15
         self.sampler: Any = None
+        self._cache = Cache()
 
     @property
     def network(self) -> Any:
@@ -234,27 +237,23 @@ class LanguageModel:
         out: list[list[Sampled]] = [[] for _ in prompts]
         with self._engine.acting(adapter):
             machine = (self._engine.step, self._engine.head, self.text.decode)
-            for wave in self._waves(prompts, limits, n):
+            for wave in waves(prompts, limits, n, self.max_kv_tokens):
                 some = sample_batch(
                     [prompts[i] for i in wave], n, [trees[i] for i in wave],
                     [seeds[i * n + j] for i in wave for j in range(n)], [limits[i] for i in wave], settings, machine,
+                    self._cache.of(adapter, self.trainable),
                 )  # fmt: skip
                 for at, i in enumerate(wave):
                     out[i] = some[at * n : (at + 1) * n]
         return [one for many in out for one in many]
 
-    def _waves(self, prompts: Sequence[np.ndarray], limits: Sequence[int], n: int) -> list[list[int]]:
-        """Prompts that go together: alike in length, and with room for their keys and values."""
-        waves: list[list[int]] = []
-        size = 0
-        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
-            need = len(prompts[i]) + n * limits[i]
-            if not waves or size + need > self.max_kv_tokens:
-                waves.append([])
-                size = 0
-            waves[-1].append(i)
-            size += need
-        return waves
+    def keeping(self, tokens: int = 1 << 14) -> AbstractContextManager[None]:
+        """Inside, what was read and written stays: a text that goes on from it costs its new tokens only.
+
+        For searches; of ``sample``, and ``states`` without gradients. Numbers are the same to rounding. The latest
+        ``tokens`` stay, of each adapter; none when its weights have changed.
+        """
+        return self._cache.on(tokens)
 
     # ------------------------------------------------------------------------------------------------ judging
     def logprobs(
@@ -289,13 +288,14 @@ class LanguageModel:
             return row_logprobs(rows, engine.forward, engine.head, temperature, want, self.max_tokens_per_pass)
 
     def states(self, rows: Sequence[Row], *, adapter: str | None = None) -> Tensor:
-        """The last hidden states that predict each token of the rows, in their order: float32 ``[K, D]``.
-
-        Without a pass through the vocabulary, for value heads. A row with one token, whichever, gives the state
-        behind its context.
+        """The last hidden states that predict each token of the rows, in their order: float32 ``[K, D]``; of one token,
+        whichever, the state behind the context. No pass through the vocabulary: for value heads.
         """
         rows = checked_rows(rows, self.n_vocab, self.context)
         with self._engine.acting(adapter):
+            kept = None if torch.is_grad_enabled() else self._cache.of(adapter, self.trainable)
+            if kept is not None and all(len(row.tokens) == 1 for row in rows):
+                return kept.behind([row.context for row in rows], self._engine.step, self.device)
             return states(rows, self._engine.forward, self.device, self.max_tokens_per_pass)
 
     def choice_logprobs(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from evolvent.core.errors import ModelError
 from evolvent.models.language.adapters import Adapters
-from evolvent.models.language.attention import Packed, Shared
+from evolvent.models.language.attention import Layout, Packed, Shared
 from evolvent.models.language.logprobs import Head
 from evolvent.models.language.pack import Pack, pack
 
@@ -95,7 +95,7 @@ class Network:
             for hook in hooks:
                 hook.remove()
 
-    def step(self, ids: Tensor, positions: Tensor, layout: Packed | Shared) -> Tensor:
+    def step(self, ids: Tensor, positions: Tensor, layout: Layout) -> Tensor:
         """Last hidden states ``[L, D]`` of tokens int64 ``[L]`` at positions int64 ``[L]``."""
         out = self.model.base_model(
             input_ids=ids[None], position_ids=positions[None], attention_mask=self._mask, use_cache=False, layout=layout

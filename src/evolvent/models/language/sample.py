@@ -17,8 +17,9 @@ from torch import Tensor
 from evolvent.core.protocols import cut
 from evolvent.models.language.attention import Packed, Shared
 from evolvent.models.language.choices import Choices
+from evolvent.models.language.kept import Kept, Step
 from evolvent.models.language.logprobs import Head
-from evolvent.models.language.pack import pack
+from evolvent.models.language.pack import Pack, pack
 from evolvent.models.sampling import nucleus
 
 
@@ -30,6 +31,7 @@ class Sampled:
     the distribution they were drawn from (at temperature 0: under the model's own at temperature 1) and its
     ``entropy`` float32 ``[K]``, nats; ``text`` ends before the end token or the stop string; ``finish`` is "stop"
     (end token, stop string, or a choice is complete) or "length"; ``stopped`` is that stop string, if one was met.
+    ``cached``: tokens of its prompt that were known already, by another completion or an earlier call.
     """
 
     token_ids: np.ndarray
@@ -38,6 +40,7 @@ class Sampled:
     text: str
     finish: str
     stopped: str = ""
+    cached: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,6 @@ class SamplingParams:
     temperature_schedule: TemperatureSchedule | None = None
 
 
-Step = Callable[[Tensor, Tensor, Packed | Shared], Tensor]
-"""Token ids int64 ``[L]``, positions int64 ``[L]`` and a layout to last hidden states ``[L, D]``."""
-
-
 @dataclass
 class _Writing:
     """A completion that is being sampled."""
@@ -88,6 +87,9 @@ class _Writing:
     limit: int
     tree: Choices | None
     uniforms: np.ndarray
+    cached: int = 0
+    behind: int = -1
+    """The slot of its prompt's last token, where keys and values are kept."""
     node: int = 0
     ids: list[int] = field(default_factory=list[int])
     logp: list[float] = field(default_factory=list[float])
@@ -118,6 +120,7 @@ def sample_batch(
     limits: Sequence[int],
     settings: SamplingParams,
     machine: tuple[Step, Head, Callable[[Sequence[int]], str]],
+    kept: Kept | None = None,
 ) -> list[Sampled]:
     """``counts`` completions of each prompt, prompt-major; see ``LanguageModel.sample``.
 
@@ -129,6 +132,7 @@ def sample_batch(
         limits: tokens that may follow each prompt.
         settings: how to draw.
         machine: the model's step, its head, and what decodes tokens.
+        kept: what earlier calls have left, for this one to use and to add to.
     """
     step, head, decode = machine
     device = head.weight.device
@@ -136,12 +140,14 @@ def sample_batch(
         _Writing(i, limits[i // counts], trees[i // counts], np.random.default_rng(seed).random(limits[i // counts]))
         for i, seed in enumerate(seeds)
     ]
-    cache, hidden, order = _prefill(prompts, counts, step, device)
-    alive = [writing[i] for i in order]
+    cache, hidden, alive = _prefill(prompts, writing, step, device, kept)
     while alive:
         _draw(hidden, head, alive, settings)
         for one in alive:
             _end(one, settings, decode)
+        if kept is not None and cache.steps:
+            ended = [j for j, one in enumerate(alive) if one.finish]
+            kept.add(cache, ended, [alive[j].behind for j in ended], [alive[j].ids for j in ended])
         stay = [j for j, one in enumerate(alive) if not one.finish]
         if not stay:
             break
@@ -152,41 +158,73 @@ def sample_batch(
         ids = torch.tensor([one.ids[-1] for one in alive], device=device)
         positions = cache.lengths[cache.owner] + cache.steps - 1
         hidden = step(ids, positions, cache)
+    if kept is not None:
+        kept.trim()
     return [_finished(one, settings, decode) for one in writing]
 
 
+def waves(prompts: Sequence[np.ndarray], limits: Sequence[int], n: int, most: int) -> list[list[int]]:
+    """Prompts that go together: alike in length, and with room for the keys and values of at most so many tokens."""
+    out: list[list[int]] = []
+    size = 0
+    for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
+        need = len(prompts[i]) + n * limits[i]
+        if not out or size + need > most:
+            out.append([])
+            size = 0
+        out[-1].append(i)
+        size += need
+    return out
+
+
 def _prefill(
-    prompts: Sequence[np.ndarray], counts: int, step: Step, device: torch.device
-) -> tuple[Shared, Tensor, list[int]]:
-    """Evaluate the prompts once: the cache for their completions, the hidden state each starts from ``[R, D]``, and
-    the order of completions in both (those of equal prompts stand together).
+    prompts: Sequence[np.ndarray], writing: Sequence[_Writing], step: Step, device: torch.device, kept: Kept | None
+) -> tuple[Shared, Tensor, list[_Writing]]:
+    """Evaluate the prompts once, or what is not kept of them: the cache for their completions, the hidden state each
+    starts from ``[R, D]``, and the completions in the order of both (those of equal prompts stand together).
     """
     distinct: dict[bytes, int] = {}
     which = [distinct.setdefault(np.asarray(p, np.int32).tobytes(), len(distinct)) for p in prompts]
     unique = [prompts[which.index(u)] for u in range(len(distinct))]
-    packed = pack(unique)
-    layout = Packed(packed, device, keep=True)
-    hidden = step(_tensor(packed.token_ids, device), _tensor(packed.positions, device), layout)
-    places = [packed.where(u) for u in range(len(unique))]
+    if kept is None:
+        packed = pack(unique)
+        layout = Packed(packed, device, keep=True)
+        hidden = step(_tensor(packed.token_ids, device), _tensor(packed.positions, device), layout)
+        places, evaluated = [packed.where(u) for u in range(len(unique))], _first_seen(packed)
+        hidden = hidden[_tensor(np.array([at[-1] for at in places]), device)]
+        pools = (layout.kept.pop(layer) for layer in sorted(layout.kept))
+    else:
+        places, hidden, evaluated = kept.read(unique, step, device)
+        pools = iter(kept.layers)
     lengths = np.array([len(p) for p in places])
     table = np.zeros((len(unique), lengths.max()), np.int64)
     for u, at in enumerate(places):
         table[u, : len(at)] = at
     index = _tensor(table.reshape(-1), device)
 
-    def spread(kept: Tensor) -> Tensor:
-        rows = kept[:, index].view(kept.shape[0], len(unique), -1, kept.shape[2])
+    def spread(pool: Tensor) -> Tensor:
+        rows = pool[:, index].view(pool.shape[0], len(unique), -1, pool.shape[2])
         return rows.transpose(0, 1).contiguous()
 
-    layers = []
-    for layer in sorted(layout.kept):
-        key, value = layout.kept.pop(layer)
-        layers.append((spread(key), spread(value)))
-    last = np.array([at[-1] for at in places])
-    owner = np.repeat(np.array(which), counts)
+    layers = [(spread(key), spread(value)) for key, value in pools]
+    owner = np.repeat(np.array(which), len(writing) // len(prompts))
     order = np.argsort(owner, kind="stable")
-    first = hidden[_tensor(last[owner[order]], device)]
-    return Shared(layers, _tensor(lengths, device), _tensor(owner[order], device)), first, order.tolist()
+    alive = [writing[i] for i in order.tolist()]
+    for one, u in zip(alive, owner[order].tolist(), strict=True):
+        one.cached, one.behind = len(places[u]) - evaluated[u], int(places[u][-1])
+        evaluated[u] = 0  # the others of this prompt find all of it
+    at = _tensor(owner[order], device)
+    return Shared(layers, _tensor(lengths, device), at), hidden[at], alive
+
+
+def _first_seen(packed: Pack) -> list[int]:
+    """How many tokens of each sequence of a packed row no sequence before it has."""
+    seen, out = np.zeros(len(packed.token_ids), np.bool_), list[int]()
+    for u in range(len(packed.places)):
+        at = packed.where(u)
+        out.append(int((~seen[at]).sum()))
+        seen[at] = True
+    return out
 
 
 def _draw(hidden: Tensor, head: Head, alive: Sequence[_Writing], settings: SamplingParams) -> None:
@@ -282,7 +320,7 @@ def _finished(one: _Writing, settings: SamplingParams, decode: Callable[[Sequenc
     text = decode(ids)
     text, stopped = cut(text, settings.stop if one.tree is None else ())
     numbers = (np.array(one.ids, np.int32), np.array(one.logp, np.float32), np.array(one.entropy, np.float32))
-    return Sampled(*numbers, text, one.finish, stopped)
+    return Sampled(*numbers, text, one.finish, stopped, one.cached)
 
 
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:

@@ -12,11 +12,10 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Task
 from evolvent.play.together import Player, run_players
+from evolvent.runs.broken import check_broken
 
 PlayerOf = Callable[[Env, Task, int, str], Player]
 """``(environment, task, seed, group)`` to the attempt as a coroutine."""
-MOST_BROKEN = 0.5
-"""Share of broken attempts above which a run ends: the remaining ones would be a biased sample."""
 
 
 @dataclass
@@ -34,22 +33,8 @@ class Played:
         )
 
     def check(self, of: str) -> None:
-        """Refuse to go on where too many broke.
-
-        Args:
-            of: whose attempts these are, such as "of update 3".
-
-        Raises:
-            EnvError: the first of their errors, with how many there are.
-        """
-        attempts = len(self.episodes) + len(self.broken)
-        if len(self.broken) > MOST_BROKEN * attempts:
-            first = self.broken[0][1]
-            raise EnvError(
-                f"{len(self.broken)} of {attempts} attempts {of} broke: {first.what}", got=first.got,
-                expected=first.expected or "attempts that come to an end", where=first.where,
-                do=first.do or "mend the environment; the run goes on with --resume",
-            ) from first  # fmt: skip
+        """Refuse to go on where too many broke, as ``runs.broken.check_broken`` says."""
+        check_broken([error for _, error in self.broken], len(self.episodes) + len(self.broken), of)
 
 
 class Copies:

@@ -40,7 +40,8 @@ def trees(
     for start in range(0, len(tasks), TOGETHER):
         batch = tasks[start : start + TOGETHER]
         grower = Grower(
-            run.copies.some(len(batch)), run.manner, run.acting, widths, longest, decode=run.model.decode
+            run.copies.some(len(batch)), run.manner, run.acting, widths, longest, decode=run.model.decode,
+            keeping=run.model.keeping,
         )  # fmt: skip
         yield grower.grow(batch, by, value, seed=seed)
 

@@ -54,6 +54,7 @@ def summarise(algo: str, env: str, agent: Agent, metrics: Sequence[dict[str, Any
         "first_encounter": rate([m for m in stream if m.get("first")]),
         "phases": phases,
         "passes": passes,
+        "broken": sum(not m.get("valid", 1) for m in metrics),
         "steps": len(metrics),
         "seconds": round(sum(float(m.get("seconds", 0.0)) for m in metrics), 1),
         "tokens": int(sum(m.get("tokens", 0) for m in metrics)),
@@ -63,8 +64,8 @@ def summarise(algo: str, env: str, agent: Agent, metrics: Sequence[dict[str, Any
 
 def _paired(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """McNemar's exact test on the same held-out tasks before and after."""
-    old = {m["task"]: int(m["success"]) for m in before}
-    pairs = [(old[m["task"]], int(m["success"])) for m in after if m["task"] in old]
+    old = {m["task"]: int(m["success"]) for m in before if m.get("valid", 1)}
+    pairs = [(old[m["task"]], int(m["success"])) for m in after if m["task"] in old and m.get("valid", 1)]
     if not pairs:
         return None
     a, b = np.array(pairs).T

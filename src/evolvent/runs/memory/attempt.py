@@ -49,6 +49,8 @@ class Attempt:
     lesson: str
     prompt_tokens: int
     seconds: float
+    error: EnvError | None = None
+    """The world broke, and not the agent: the attempt does not count, and nothing is learned from it."""
 
     @property
     def success(self) -> bool:
@@ -66,17 +68,19 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
         memory: where experiences are recalled from and written to; ``None`` acts without.
         seed: of the environment, sampling, exploration and the reviewer.
         learn: ``False`` evaluates: no exploration, no omission, nothing to settle or write.
-
-    Raises:
-        EnvError: the environment broke.
     """
     started, counted = time.perf_counter(), _Counting(agent.engine)
     experience = Experience(env, task, memory, agent.use, seed=seed, learns=learn)
     player = play(env, task, agent.manner, seed=seed, group=task.id, world=seed, experience=experience)
-    (episode,) = run_players([player], counted)
+    try:
+        (episode,) = run_players([player], counted)
+    except EnvError as broke:  # what answers may be a world of its own
+        episode = broke
+    error = episode if isinstance(episode, EnvError) else None
     if isinstance(episode, EnvError):
-        raise episode
-    lesson = experience.reflect(episode, agent.engine, agent.manner.renderer)
+        episode = Episode(task.id, env=env.name, seed=seed, group=task.id, meta={"kind": task.kind})
+        episode.end(truncated=True, valid=False, stop="broken")
+    lesson = "" if error else experience.reflect(episode, agent.engine, agent.manner.renderer)
     steps = experience.steps
     last = steps[-1] if steps else None
     recall = last.recall if last else None
@@ -91,6 +95,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
         lesson=lesson,
         prompt_tokens=counted.prompt_tokens,
         seconds=time.perf_counter() - started,
+        error=error,
     )
 
 

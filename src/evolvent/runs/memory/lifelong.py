@@ -4,25 +4,35 @@ The loop is the same for every memory system of ``algos/``; what differs is the 
 written. A step is one task. What a step taught is one transaction, after the model has answered, which also carries the
 step's number; before it, a step leaves nothing but receipts, which are taken back when the run goes on. So a killed run
 resumes with the step that was not finished and ends with the same numbers.
+
+A step that the world broke does not count and teaches nothing. Where too many of the last steps broke, the run ends;
+resumed, it repeats those after the last whole one.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import shorten_home
 from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import rng, seed_tree
-from evolvent.evaluate.live import Live
+from evolvent.envs.promises import check_splits
+from evolvent.evaluate.live import Live, one_line
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import forget, newest_receipt
+from evolvent.runs.broken import check_broken
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
 from evolvent.runs.shell import Shell
+
+LATELY, FEWEST = 10, 3
+"""Of so many steps more than half, and at least three, end a run where the world broke them."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +75,17 @@ def run_stream(
         if (newest := memory.meta_get("receipt")) is not None:  # runs of earlier versions left no others behind
             forget(memory.bank, int(newest))
         shell.go_on(done, done)
-    heading = ""
+    else:
+        memory.meta_set("receipt", newest_receipt(memory.bank))
+    heading, lately = "", deque[EnvError | None](maxlen=LATELY)
     for number in shell.updates():
         item = plan[number]
         if heading != (title := _title(item, stream)):
             live.phase(heading := title)
             env.advance(item.number if item.phase in ("before", "stream") else stream.passes)
-        _one(item, stream, env, agent, memory, folder, live)
+        lately.append(_one(item, stream, env, agent, memory, folder, live))
+        if len(broken := [error for error in lately if error]) >= FEWEST:
+            check_broken(broken, len(lately), "at the last tasks")
         shell.update += 1
         if shell.left > 30.0:
             shell.tell(())
@@ -82,10 +96,21 @@ def run_stream(
     return summary
 
 
+def tasks_of(env: Env, train: int, heldout: int, seed: int) -> tuple[list[Task], list[Task]]:
+    """The tasks of the stream and those held out, each of the latter once.
+
+    Raises:
+        BadInput: some are in both.
+    """
+    some = env.tasks("train", train, seed)
+    others = distinct(env.tasks("heldout", heldout, seed)) if heldout else []
+    check_splits(env, some, others)
+    return some, others
+
+
 def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
     """All steps in order. Orders of the stream come from the seed tree, a fresh one each pass."""
-    train = env.tasks("train", stream.train, stream.seed)
-    heldout = distinct(env.tasks("heldout", stream.heldout, stream.seed)) if stream.heldout else []
+    train, heldout = tasks_of(env, stream.train, stream.heldout, stream.seed)
     step = 0
     phases: list[tuple[str, int, Sequence[Task]]] = [("before", 1, heldout)]
     for number in range(1, stream.passes + 1):
@@ -113,7 +138,10 @@ def _check_plan(plan: Sequence[_Item], folder: RunFolder, done: int) -> None:
             )  # fmt: skip
 
 
-def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live) -> None:
+def _one(
+    item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live
+) -> EnvError | None:  # fmt: skip
+    """One step; the error of the world, where it broke."""
     learning = item.phase == "stream"
     use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
     tries: list[Attempt] = []
@@ -122,22 +150,23 @@ def _one(item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, fo
         tries.append(attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning))
         if tries[-1].success:
             break
+    tries = [one for one in tries if one.error is None] or tries[-1:]
     best = tries[-1]
     with memory.transaction():  # no model is called in it
         for one in tries:
             one.learn()
         _log(item, tries, memory, folder)
-        memory.meta_set("cursor", item.step)
-        memory.meta_set("receipt", newest_receipt(memory.bank))
-    live.task(
-        item.index + 1, item.of,
-        question=best.situation, action=best.action, ok=best.success, note=note(best), seconds=best.seconds,
-    )  # fmt: skip
+        if best.error is None:
+            memory.meta_set("cursor", item.step)
+            memory.meta_set("receipt", newest_receipt(memory.bank))
+    show(live, item.index + 1, item.of, item.task, best)
+    return best.error
 
 
 def _log(item: _Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -> None:
     best = tries[-1]
-    folder.episode(best.episode, step=item.step)
+    if best.error is None:
+        folder.episode(best.episode, step=item.step)
     health = memory.health() if item.phase == "stream" else {}
     folder.log(
         item.step,
@@ -159,7 +188,16 @@ def _log(item: _Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -
         lesson=best.lesson,
         bank=health.get("items", 0),
         coverage=round(float(health.get("coverage", 0.0)), 4),
+        **({} if best.error is None else {"error": one_line(shorten_home(str(best.error)))}),
     )
+
+
+def show(live: Live, i: int, n: int, task: Task, done: Attempt) -> None:
+    """The live line of an attempt."""
+    live.task(
+        i, n, question=done.situation or task.text, action=done.action, ok=None if done.error else done.success,
+        note=one_line(str(done.error)) if done.error else note(done), seconds=done.seconds,
+    )  # fmt: skip
 
 
 def note(done: Attempt) -> str:

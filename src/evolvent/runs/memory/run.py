@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from evolvent import envs, models
 from evolvent.core.config import at_least, from_json
@@ -13,7 +13,8 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
 from evolvent.core.seeding import seed_tree
-from evolvent.evaluate.live import Live, interval
+from evolvent.envs.checked import CheckedEnv
+from evolvent.evaluate.live import Live, count, interval
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset_for, rule_of
@@ -24,7 +25,7 @@ from evolvent.play.renderers import Plain, Text
 from evolvent.play.workflow import SOLO, workflow
 from evolvent.runs.memory.account import rate
 from evolvent.runs.memory.attempt import Agent, attempt
-from evolvent.runs.memory.lifelong import Stream, note, run_stream
+from evolvent.runs.memory.lifelong import Stream, run_stream, show, tasks_of
 from evolvent.runs.sources import pinned
 
 
@@ -57,7 +58,8 @@ class MemoryConfig:
     KIND = "memory"
 
     env: str = "analyst"
-    """Environment with its options, e.g. analyst:reviewer_wrong=0.2,drift=0.5; see `evolvent list envs`."""
+    """Environment with its options, e.g. analyst:reviewer_wrong=0.2,drift=0.5; see `evolvent list envs`. Or yours,
+    file.py:make, which `evolvent check env file.py:make` tries first."""
     model: str = "qwen2.5-coder-1.5b"
     """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), a function
     of yours (file.py:answer), or none (admissible commands)."""
@@ -155,11 +157,10 @@ def _evaluate(
             rows.append(
                 {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
             )
-            live.task(
-                index + 1, len(tasks),
-                question=done.situation, action=done.action, ok=done.success, note=note(done), seconds=done.seconds,
-            )  # fmt: skip
+            show(live, index + 1, len(tasks), task, done)
     result = {"name": "held-out success", **rate(rows), "tasks": rows}
+    if broken := len(rows) - result["n"]:
+        live.note(f"{count(broken, 'attempt')} broke, not counted")
     live.note(f"held-out success: {result['successes']} of {result['n']}, {interval(result['rate'], result['ci95'])}")
     return result
 
@@ -179,6 +180,9 @@ def _opened(
     use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
     with ExitStack() as stack:
         env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
+        if isinstance(env, CheckedEnv):  # of yours: its tasks, and how the first one begins
+            train, _ = tasks_of(cast("Env", env), config.train, config.heldout, config.seed)
+            env.reset(train[0], train[0].seed)
         embedder = (
             embedders.load(plan.embedder) if how == "none" else embedders.ready(plan.embedder, progress=_fetching(live))
         )

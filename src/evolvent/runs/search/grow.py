@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,6 +32,7 @@ class Grower:
         widths, longest, unit: moves at each depth; tokens of one; what one is (``search.attempts``).
         budget: of each task.
         decode: text of tokens, for actions on a list where prompts are tokens.
+        keeping: in which the engine keeps what it has read (``LanguageModel.keeping``).
     """
 
     worlds: Sequence[Env]
@@ -41,6 +43,7 @@ class Grower:
     unit: Unit = "line"
     budget: Budget = field(default_factory=Budget)
     decode: Decode | None = None
+    keeping: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def grow(
         self, tasks: Sequence[Task], by: Callable[[Search], None], value: Value = flat, *, seed: int,
@@ -62,7 +65,8 @@ class Grower:
             decode=self.decode,
         )  # fmt: skip
         search = Search(tree, space, value, self.widths, self.budget, verifier)
-        by(search)
+        with self.keeping():
+            by(search)
         return search, space
 
     def _start(self, env: Env, task: Task, seed: int) -> Start:

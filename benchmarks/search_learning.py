@@ -1,0 +1,75 @@
+"""Systems that learn to search, on a small network: TS-LLM's iterations; OpenR's process rewards against the outcome.
+
+    python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --scratch --examples 32000 \\
+        --batch 64 --lr 3e-3
+    python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
+    python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
+
+0.3M parameters, trained from scratch on the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers,
+a line a step. All arms begin with the same policy; the seed changes tasks and draws.
+"""
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import team_grid
+
+from evolvent.core.config import to_json
+from evolvent.core.machine import provenance
+from evolvent.evaluate.live import Live
+
+ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
+RUNS = Path("runs/search_learning")
+RESULT = Path(__file__).parent / "results" / "search_learning.json"
+COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 64, "threads": 1, "dtype": "float32", "lr": 2e-3}
+ITERATIONS = {
+    "updates": 2, "prompts": 48, "group": 2, "value": "probe", "rollouts": 6, "keep": 6, "simulations": 4,
+    "widths": (6, 3), "longest": 12, "epochs": 2, "eval_every": 1,
+}  # fmt: skip
+RL = {"how": "grpo", "updates": 12, "prompts": 12, "group": 4, "eval_every": 6}
+LABELS = {"questions": 32, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
+CELLS = [
+    team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
+    team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
+    team_grid.Cell("rl", "outcome", "openr", COMMON | RL | LABELS | {"process": 0.0, "outcome": 1.0}),
+]
+WAYS = (
+    ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
+    ("rollouts", ("beam",)),
+)  # fmt: skip
+SEARCH = {"env": ENV, "tasks": 64, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
+
+
+def learned(seed: int) -> None:
+    """Searches by the policy and the value that TS-LLM of this seed has left, at one budget; a row a value."""
+    import torch
+
+    from evolvent.algos import search
+    from evolvent.core.folder import RunFolder
+
+    torch.set_num_threads(1)
+    policy = RUNS / "iterations" / f"ts_llm-{seed}"
+    for value, ways in WAYS:
+        key = {"task": "searches", "arm": value, "seed": seed}
+        if any(key.items() <= row.items() for row in team_grid.rows(RESULT)):
+            continue
+        told = {**SEARCH, "model": f"train:{policy}/model", "value": f"{policy}/value" if value == "learned" else value}
+        config, command = search.Config(**told, seed=seed, search=ways), f"{COMMAND} --learned --seeds {seed}"
+        began, path = time.process_time(), RUNS / "searches" / f"{value}-{seed}"
+        shutil.rmtree(path, ignore_errors=True)
+        with RunFolder.create(path, algo="search", config=to_json(config), env=ENV, seed=seed, command=command,
+                              kind="search") as folder, Live(plain=True) as live:  # fmt: skip
+            summary = search.run(config, folder, live)
+            folder.write_summary(summary)
+        team_grid.add(RESULT, {**key, "command": command, "config": told, "arms": summary["arms"],
+                               "cpu_s": round(time.process_time() - began, 1), **provenance()})  # fmt: skip
+
+
+if __name__ == "__main__":
+    if "--learned" in sys.argv:
+        for one in sys.argv[sys.argv.index("--seeds") + 1 :] if "--seeds" in sys.argv else (0, 1, 2):
+            learned(int(one))
+    else:
+        team_grid.main("search_learning", CELLS, __doc__ or "", seeds=(0, 1, 2))

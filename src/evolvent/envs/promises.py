@@ -1,0 +1,200 @@
+"""What an environment of tasks promises (``core.protocols.Env``), and how a broken promise is told.
+
+``testing.env.check_env`` tries all of them; ``envs.checked`` holds an environment of yours to those that show while it
+runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from evolvent.core.errors import BadInput
+from evolvent.core.outside import line_of
+from evolvent.core.protocols import Correction, Env, Task, Turn, members
+
+T = TypeVar("T")
+_TURN = {
+    "observation": str, "terminated": bool, "truncated": bool, "success": bool, "valid": bool, "key": str,
+    "follows": bool,
+}  # fmt: skip
+
+
+class Promise:
+    """Says what is wrong with an environment, ``who``: what was got, what was expected, where, what to do.
+
+    ``home`` is its file or module, where that is known.
+    """
+
+    def __init__(self, who: str, home: str = "") -> None:
+        self.who, self.home = who, home
+
+    def holds(
+        self, holds: object, what: str, got: object, expected: object = "", where: str = "", do: str = ""
+    ) -> None:  # fmt: skip
+        """Raise ``BadInput`` where it does not hold."""
+        if not holds:
+            place = f"{self.who}{f' of {self.home}' if self.home else ''}{', ' if where else ''}{where}"
+            told = "None" if got is None else got
+            raise BadInput(
+                f"the environment breaks its protocol: {what}", got=told, expected=expected, where=place, do=do
+            )
+
+    def called(self, call: str, function: Callable[[], T]) -> T:
+        """What the environment's ``function`` returns; what it raises is told with its line."""
+        try:
+            return function()
+        except Exception as error:
+            raise self.failure(call, error, "no exception") from error
+
+    def failure(self, call: str, error: Exception, expected: str, do: str = "") -> BadInput:
+        """The error for an exception that should not have been, or should have been another."""
+        return BadInput(
+            f"the environment breaks its protocol: {call} raises {type(error).__name__}", got=str(error) or repr(error),
+            expected=expected, where=f"{self.who}, {line_of(error, self.home)}", do=do,
+        )  # fmt: skip
+
+
+def promise_of(env: Env) -> Promise:
+    """That of an environment, by its name, and by its ``home`` where it has one."""
+    name = getattr(env, "name", None)
+    named = name if isinstance(name, str) and name else type(env).__name__
+    return Promise(f"environment {named}", getattr(env, "home", ""))
+
+
+# ------------------------------------------------------------------------------------------------ what is promised
+def check_members(env: Env, promise: Promise) -> None:
+    """The attributes and methods are there and of the right kind."""
+    missing = [m for m in members(Env) if not hasattr(env, m)]
+    do = f"give the class {type(env).__name__} " + ", ".join(missing)
+    promise.holds(not missing, "members of the protocol are missing", missing, ", ".join(members(Env)), do=do)
+    for method in ("tasks", "reset", "step", "review", "advance", "close"):
+        promise.holds(callable(getattr(env, method)), f"{method} is not a method", getattr(env, method), "a method")
+    bounds = env.reward_range
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2 and all(map(is_number, bounds))
+    promise.holds(
+        pair and bounds[0] < bounds[1], "reward_range", bounds, "two finite numbers, the smaller first: (0.0, 1.0)"
+    )
+    promise.holds(isinstance(env.name, str) and bool(env.name), "name", env.name, "a word")
+    promise.holds(isinstance(env.instructions, str), "instructions", env.instructions, 'text, "" for none')
+    promise.holds(_words(env.labels) and len(env.labels) == 2, "labels are two words", env.labels, '("Q", "A")')
+    promise.holds(_words(env.stop) and not isinstance(env.stop, str), "stop", env.stop, 'a tuple of texts: ("\\n",)')
+    tokens = env.max_tokens
+    whole = isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0
+    promise.holds(whole, "max_tokens", tokens, "a whole number above 0")
+
+
+def check_tasks(tasks: Any, split: str, n: int, where: str, promise: Promise) -> None:
+    """Tasks of the split, at least one and at most ``n``, each with an id of its own and a text."""
+    promise.holds(isinstance(tasks, list), f"{where} is no list", tasks, "a list of evolvent.core.protocols.Task")
+    wrong = [task for task in tasks if not isinstance(task, Task)]
+    promise.holds(not wrong, f"{where} holds something else than tasks", wrong[:1], "evolvent.core.protocols.Task")
+    do = f"end with return tasks[:n], and raise BadInput where there is none of {split!r}"
+    promise.holds(min(n, 1) <= len(tasks) <= n, f"{where} gives another number", len(tasks), f"1 to {n}", do=do)
+    ids = [task.id for task in tasks]
+    promise.holds(len(set(ids)) == len(ids), "task ids repeat", ids, "a name of its own for each task", where)
+    for task in tasks:
+        fits = task.split == split and isinstance(task.text, str) and bool(task.text)
+        promise.holds(fits, "a task without its split or text", task, f"split={split!r} and a text", where)
+
+
+def check_splits(env: Env, train: Sequence[Task], heldout: Sequence[Task]) -> None:
+    """No task is in both splits, under whatever id: what is held out would have been seen.
+
+    Raises:
+        BadInput: names some of them.
+    """
+    promise, ids, seen = promise_of(env), {task.id for task in train}, {task.text for task in train}
+    do = "draw held-out tasks from others than those of training, whatever the seed, with other ids"
+    both = [task.id for task in heldout if task.id in ids]
+    if not both and len(seen) == len(train):  # texts tell tasks apart here
+        known = [(task.text, task.seed, task.meta) for task in train]
+        both = [task.id for task in heldout if task.text in seen and (task.text, task.seed, task.meta) in known]
+    promise.holds(not both, "train and heldout share tasks", both[:3], "no task in both", "tasks", do)
+
+
+def check_turn(turn: Any, where: str, promise: Promise) -> None:
+    """A turn with values of the right types, which do not contradict one another."""
+    promise.holds(isinstance(turn, Turn), "not a turn", turn, "evolvent.core.protocols.Turn(observation, …)", where)
+    for name, kind in _TURN.items():
+        value = getattr(turn, name)
+        # bool of numpy is none: it cannot be written as JSON
+        do = f"{kind.__name__}(…)" if hasattr(value, "dtype") else ""
+        promise.holds(
+            isinstance(value, kind), f"{name} of a turn is no {kind.__name__}", repr(value), kind.__name__, where, do
+        )
+    promise.holds(bool(turn.observation), "an empty observation", turn, "a text", where)
+    promise.holds(
+        is_number(turn.reward), "a reward", repr(turn.reward), "a finite number", where,
+        "float(…); where nobody can judge, Turn(…, valid=False) or raise EnvError: that attempt does not count",
+    )  # fmt: skip
+    promise.holds(
+        not (turn.terminated and turn.truncated), "terminated and truncated at once", turn, "one of them", where
+    )
+    promise.holds(
+        not turn.success or turn.done, "success of an attempt that goes on", turn, "success at the end", where,
+        "set terminated=True too",
+    )  # fmt: skip
+    commands = turn.admissible
+    fits = commands is None or (isinstance(commands, tuple) and all(isinstance(c, str) and c for c in commands))
+    promise.holds(fits, "admissible is no tuple of texts", repr(commands), "a tuple of texts, or None", where)
+    promise.holds(
+        turn.done or commands is None or len(commands) > 0, "admissible is empty", commands,
+        "at least one command, or None where any text is an action", where, "end the attempt where nothing can be done",
+    )  # fmt: skip
+    promise.holds(commands is None or len(set(commands)) == len(commands), "admissible repeats", commands,
+                  "each command once", where)  # fmt: skip
+
+
+def check_begin(turn: Turn, where: str, promise: Promise) -> None:
+    """An attempt goes on after ``reset``."""
+    promise.holds(
+        not turn.done and not turn.success, "an attempt that has ended at reset", turn, "a turn that goes on", where
+    )
+
+
+def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, promise: Promise) -> None:
+    """What an attempt earned in all lies in ``reward_range``, and ``success`` does not contradict it."""
+    if not turn.valid:
+        return
+    low, high = bounds
+    promise.holds(
+        low - 1e-9 <= total <= high + 1e-9, f"total reward outside {(low, high)}", total,
+        "a sum of the rewards of one attempt within reward_range", where, "widen reward_range",
+    )  # fmt: skip
+    told = f"reward {total:g} in all, success={turn.success}"
+    promise.holds(
+        turn.success or total < high, "the highest reward, and no success", told, "success=True where it is right",
+        where, "return Turn(…, success=True), or widen reward_range where more can be earned",
+    )  # fmt: skip
+    promise.holds(
+        not turn.success or total > low, "a success with the lowest reward", told, f"more than {low:g}", where,
+        "return Turn(…, reward=…) where it is right: memories learn from rewards",
+    )  # fmt: skip
+
+
+def check_correction(answer: Any, where: str, promise: Promise) -> None:
+    """What a reviewer hands over is a ``Correction`` with a text, or ``None``."""
+    fits = answer is None or isinstance(answer, Correction)
+    promise.holds(
+        fits,
+        "the reviewer's answer is no Correction",
+        repr(answer),
+        "Correction or None",
+        where,
+        "return Correction(text) for a text",
+    )
+    promise.holds(
+        answer is None or (isinstance(answer.body, str) and bool(answer.body.strip())), "a correction without body",
+        answer, "a text, or None instead of a correction", where,
+    )  # fmt: skip
+
+
+def is_number(value: object) -> bool:
+    """A finite number of Python."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _words(value: Any) -> bool:
+    return isinstance(value, Iterable) and all(isinstance(word, str) and word for word in value)

@@ -1,0 +1,30 @@
+"""Attempts that the world broke, and not the agent: they do not count, and too many of them end a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evolvent.core.errors import EnvError
+
+MOST_BROKEN = 0.5
+"""Share of broken attempts above which a run ends: the remaining ones would be a biased sample."""
+
+
+def check_broken(broken: Sequence[EnvError], attempts: int, of: str) -> None:
+    """Refuse to go on where too many broke.
+
+    Args:
+        broken: the errors of those that broke.
+        attempts: in all.
+        of: whose attempts these are, such as "of update 3".
+
+    Raises:
+        EnvError: the first of their errors, with how many there are.
+    """
+    if len(broken) > MOST_BROKEN * attempts:
+        first = broken[0]
+        raise EnvError(
+            f"{len(broken)} of {attempts} attempts {of} broke: {first.what}", got=first.got,
+            expected=first.expected or "attempts that come to an end", where=first.where,
+            do=first.do or "mend the environment; the run goes on with --resume",
+        ) from first  # fmt: skip
