@@ -194,13 +194,19 @@ class Records:
         keys_by = {seq: (key, polarity) for seq, key, polarity in self._keys}
         asked = [keys_by[seq] for seq in self.seqs]
         return Pairs(
-            [use[0] for use in uses], [use[1] for use in uses],
-            *(_vectors([use[at] for use in uses], len(vec)) for at in (2, 3)),
+            [use[0] for use in uses],
+            [use[1] for use in uses],
+            _vectors([use[2] for use in uses], len(vec)),
+            _vectors([use[3] for use in uses], len(vec)),
             np.array([_SUCCESS.get(use[4], 0.5) for use in uses]),
             np.clip((np.array([use[5] for use in uses], np.float64) - low) / (high - low), 0.0, 1.0),
-            (self.seqs, np.asarray(vec, np.float32), _vectors([key for key, _ in asked], len(vec)),
-             np.array([_SUCCESS.get(polarity, 0.5) for _, polarity in asked])),
-        )  # fmt: skip
+            (
+                self.seqs,
+                np.asarray(vec, np.float32),
+                _vectors([key for key, _ in asked], len(vec)),
+                np.array([_SUCCESS.get(polarity, 0.5) for _, polarity in asked]),
+            ),
+        )
 
     def _nearness(self) -> dict[int, float]:
         """Mean relevance at the newest outcomes of each memory, weighted as its value weighs them."""

@@ -55,10 +55,10 @@ class Pairs(NamedTuple):
 
     def rows(self, mask_P: np.ndarray) -> Pairs:
         """Those of a mask."""
-        at = np.flatnonzero(mask_P)
+        at: list[int] = np.flatnonzero(mask_P).tolist()
         return Pairs(
-            [self.question_P[i] for i in at], [self.case_P[i] for i in at], *(column[at] for column in self[2:6]),
-            self.asked,
+            [self.question_P[i] for i in at], [self.case_P[i] for i in at], self.query_PD[at], self.key_PD[at],
+            self.success_P[at], self.reward_P[at], self.asked,
         )  # fmt: skip
 
     def first(self, n: int) -> Pairs:
