@@ -1,6 +1,6 @@
 """Systems that learn to search, on a small network: TS-LLM's iterations; OpenR's process rewards against the outcome.
 
-    python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --scratch --examples 32000 \\
+    python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --scratch --examples 64000 \\
         --batch 64 --lr 3e-3
     python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned

@@ -3,7 +3,7 @@
 # SmolLM2-135M, 200 tokens a second of one core:
 python benchmarks/search_warm.py MODEL_DIR --env game24 --examples 1600
 # 0.3M parameters, a minute or two of an idle core:
-python benchmarks/search_warm.py MODEL_DIR --env chain:steps=4,digits=1 --scratch --examples 32000 --batch 64 --lr 3e-3
+python benchmarks/search_warm.py MODEL_DIR --env chain:steps=4,digits=1 --scratch --examples 64000 --batch 64 --lr 3e-3
 evolvent run search --env game24 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
 """
 
@@ -62,7 +62,8 @@ def warm(folder, a):
     torch.set_num_threads(1)
     started, n, batch, lr = time.process_time(), a.examples, a.batch, a.lr
     if a.scratch:
-        network(folder, a.seed)
+        if not (folder / "config.json").exists():  # otherwise it goes on
+            network(folder, a.seed)
         model = language.load(str(folder), lora_rank=0, dtype="float32")
     else:
         attention = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -72,7 +73,7 @@ def warm(folder, a):
     steps, losses = len(rows) // batch, []
     for step in range(steps):
         for group in optimizer.param_groups:
-            group["lr"] = lr * min(1.0, (step + 1) / 20) * 0.5 * (1 + np.cos(np.pi * step / steps))
+            group["lr"] = lr * min(1.0, (step + 1) / 20, 5.0 * (1.0 - step / steps))  # even, but for the last fifth
         loss = -model.logprobs(rows[step * batch : (step + 1) * batch]).logp_K.mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.trainable(), 1.0)
