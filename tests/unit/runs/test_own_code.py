@@ -237,3 +237,10 @@ def test_a_world_where_nothing_changes_any_more_is_stopped(here):
     (here / "my.py").write_text(WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
         'success=right, terminated=True', 'terminated=False'))  # fmt: skip
     assert "no end: the same 200 times" in refused()
+
+
+def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
+    (here / "my.py").write_text(WORLD)
+    assert ran(quiet=False, train=36, heldout=2, out="run")["steps"] == 2 + 4 + 4 + 2 + 4
+    said = capsys.readouterr().out
+    assert "capitals has fewer training tasks than the 36 asked for: 4" in said and "held-out tasks than" not in said
