@@ -15,7 +15,15 @@ from marl_tables import table_of
 from evolvent import catalogue
 from evolvent.learn.tokens.objectives_of_papers import CHOICES, table
 
-MEMORY = {"memlift": "memlift", "memrl": "memrl", "memq": "memq", "memp": "memp", "rag": "rag", "no_memory": "none"}
+MEMORY = {
+    "memlift": "memlift",
+    "memrl": "memrl",
+    "memq": "memq",
+    "memp": "memp",
+    "memento": "memento",
+    "rag": "rag",
+    "no_memory": "none",
+}
 """Pages of memory systems, and the arm of the grids that each one is."""
 ELSEWHERE = {
     "ts_llm": "[finding the first wrong step](../results/search-first-error.md), [searching](../search.md)",

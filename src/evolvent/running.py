@@ -320,6 +320,8 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
         out, resume = (None, child) if child in known else (child, None)
         _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live, again)
     compare_folders([parent], parent / "compare.html", live)
+    for child in runs:
+        page(child)  # again, with the way to the comparison
     return list(runs)
 
 

@@ -51,6 +51,9 @@ def pages(folder: Path) -> dict[str, Path]:
     words = [str(made["language"]), "--rule", "step_group_mean", "--html", str(folder / "credit.html"), "--plain"]
     credit_command.COMMANDS["credit"](words)
     found["credit"] = folder / "credit.html"
+    seeds = [str(sample_run(folder / "arms" / "seeds" / f"seed-{s}", seed=s)) for s in range(3)]
+    found["compare-seeds"] = folder / "compare-seeds.html"
+    evaluate_command.COMMANDS["compare"]([*seeds, "--html", str(found["compare-seeds"]), "--plain"])
     for name, kind in (("memory", sample_run), ("team", sample_team_run), ("language", sample_language_run)):
         arms = [
             kind(folder / "arms" / name / f"{algo}-{s}", algo=algo, seed=s, skill=skill)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 KINDS = (
     "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "index", "audit", "credit",
-    "compare-memory", "compare-team", "compare-language", "programs",
+    "compare-memory", "compare-team", "compare-language", "compare-seeds", "programs",
 )  # fmt: skip
 WIDTHS = WIDE, NARROW = 1280, 390
 # what sticks out to the right of the page, but for what scrolls in a part of its own

@@ -118,7 +118,7 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
             also = _faster(arm, reference, name, both)
             named = f"{reference.name} in programs that are right" if also else reference.name
             against = (
-                by_pairs(named, test, name, seeds=both)
+                by_pairs(named, test, name, seeds=both, thing="program" if also else "task")
                 if test and arm.higher_is_better
                 else _by_scores(arm, reference, name)
             )
@@ -131,20 +131,24 @@ def verdict(standings: Sequence[Standing]) -> Verdict:
     if len(standings) == 1:
         return standings[0].arm.alone
     envs = [s.arm.env for s in standings]
-    first, further, sentences = list[Against](), list[Against](), list[str]()
+    found, sentences = list[Against](), list[str]()
     for s in standings:
-        name = s.arm.name if len(set(envs)) == 1 else f"{s.arm.name} on {s.arm.env}"
-        mine = [replace(one, subject=f"{name} {one.subject}".strip()) for one in s.arm.alone.against]
-        further += [*s.also, *mine]
         if s.against is not None:
-            first.append(s.against)
+            found += [s.against, *s.also]
             sentences.append(sentence_of([s.against, *s.also]))
         elif envs.count(s.arm.env) == 1:
-            sentences += [sentence_of(mine)] if mine else []
+            found += _alone(s, envs)
+            sentences += [sentence_of(_alone(s, envs))] if s.arm.alone.against else []
     single = [s.arm.name for s in standings if len(s.arm.seeds) == 1]
     who = "One seed each" if len(single) == len(standings) else f"One seed of {listed(single)}" if single else ""
     note = f"{who}: another one may come out otherwise." if who else ""
-    return Verdict(" ".join(sentences), note, (*first, *further))
+    return Verdict(" ".join(sentences), note, tuple(found))
+
+
+def _alone(s: Standing, envs: Sequence[str]) -> list[Against]:
+    """An arm against what its own runs recorded, by its name."""
+    name = s.arm.name if len(set(envs)) == 1 else f"{s.arm.name} on {s.arm.env}"
+    return [replace(one, subject=f"{name} {one.subject}".strip()) for one in s.arm.alone.against]
 
 
 def _faster(arm: Arm, reference: Arm, name: str, seeds: int) -> tuple[Against, ...]:
@@ -328,7 +332,9 @@ def _cells(s: Standing) -> list[object]:
 
 def notes(standings: Sequence[Standing]) -> list[str]:
     """What the numbers rest on, in sentences."""
-    out: list[str] = []
+    envs = [s.arm.env for s in standings]
+    beside = [s for s in standings if envs.count(s.arm.env) > 1]  # of one that is alone the verdict says it
+    out = [sentence_of(_alone(s, envs)) for s in beside if s.arm.alone.against]
     told = ["P(better)"] if any(s.better for s in standings) else []
     told += ["difference", "McNemar test"] if any(s.paired for s in standings) else []
     if told:

@@ -221,6 +221,22 @@ def test_seeds_that_go_on_together(tmp_path):
     assert said.command == f"evolvent run mat --resume {runs} --steps 192000 --seeds 0 1"
 
 
+def test_of_two_arms_each_is_also_told_by_itself(folders):
+    standings = compare(load([folders / "rag", folders / "memlift"]))
+    assert len(verdict(standings).lines()) == 1, "the numbers are those of the comparison"
+    assert notes(standings)[1] == "memlift: better than no memory on held-out tasks."
+    assert not [line for line in notes(standings[:1]) if "no memory" in line], "a single arm's verdict says it"
+
+
+def test_systems_on_different_worlds_are_told_by_themselves(tmp_path):
+    for env in ("spread:n=3", "other"):
+        path = sample_team_run(tmp_path / env.partition(":")[0], algo="mat")
+        content = json.loads((path / "config.json").read_text())
+        (path / "config.json").write_text(json.dumps({**content, "env": env}))
+    said = verdict(compare(load([tmp_path])))
+    assert said.sentence == "mat on other: better than random actions. mat on spread:n=3: better than random actions."
+
+
 def test_the_page_of_one_of_several_seeds_leads_to_all_of_them(tmp_path):
     runs = _seeds(tmp_path / "runs", 2)
     page = write_report(runs / "seed-1").read_text()

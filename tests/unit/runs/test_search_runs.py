@@ -8,9 +8,13 @@ import tiny_language
 from evolvent.cli import run as command
 from evolvent.core.codec import load_episodes
 from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.pages import report_search
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.report_search import read_trees
 from evolvent.runs.search.config import SEARCHES, SearchConfig, check_value
+from evolvent.runs.search.run import REVISED, summarise
+from sample_search_run import sample_search_run
 
 folder = tiny_language.fixture(max_position_embeddings=1024)
 
@@ -70,6 +74,21 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
     (row,) = lines(out)
     assert row["paths"] == 6
     assert write_report(out).exists()
+
+
+def test_what_a_round_mends_and_spoils_is_said(tmp_path):
+    folder = sample_search_run(tmp_path / "run", arms=("cot_sc", "dser"), summary=False)
+    rows = RunFolder.open(folder).read_metrics()
+    counts = dict(zip(REVISED, (1, 10, 1, 20), strict=True))
+    rows = [row | (counts if row["phase"] == "dser" else {}) for row in rows]
+    plain, revised = summarise(SearchConfig(search=("cot_sc", "dser")), "none", rows)["arms"]
+    assert "mends" not in plain
+    assert (revised["mends"], revised["spoils"]) == (0.1, 0.05)
+    assert revised["mends_ci95"][0] < 0.1 < revised["mends_ci95"][1]
+    assert revised["right_after_80_rounds"] == pytest.approx(2 / 3, abs=1e-4)
+    manifest = RunFolder.open(folder).manifest()
+    page = report_search.render(manifest, {"arms": [plain, revised]}, rows, [])
+    assert "a round mends 10 % [" in page and "would lead to 67 %" in page
 
 
 @pytest.mark.parametrize(

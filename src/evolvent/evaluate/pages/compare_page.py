@@ -72,7 +72,7 @@ def _without(arms: Sequence[Arm]) -> list[Bar]:
     name = "before" if all("after" in one for one in phases) else "control"
     rate = series.rate("without memory", [row for one in phases for row in one.get(name, [])])
     same = len(phases) == len(arms) and len({arm.env for arm in arms}) == 1
-    return [Bar(rate.name, rate.value, rate.lo, rate.hi, style=2)] if rate is not None and same else []
+    return [Bar(rate.name, rate.value, rate.lo, rate.hi, style=1)] if rate is not None and same else []
 
 
 def _curve(arm: Arm, style: int) -> Curve | None:

@@ -44,13 +44,24 @@ def render(
             head(manifest, summary, [*facts, _counted(rows)], top),
             f'<div class="hero">{"".join(shown)}</div>' if shown else "",
             cards([("Right, by search", _bars(arms))] if arms else []),
-            section("Searches at one budget", _table(arms)),
+            section("Searches at one budget", _table(arms) + _revised(arms)),
             section("Trees", drawn(trees)),
             section("Configuration", configuration(manifest)),
             foot(manifest, _READING),
         ],
         styles=("report.css", "tree.css"),
     )
+
+
+def _revised(arms: Sequence[Mapping[str, Any]]) -> str:
+    """What a round of answers that are written again does, where a search has such (``search.dser``)."""
+    told = [
+        f"{a['name']}: a round mends {interval(a['mends'], a['mends_ci95'])} of wrong answers and spoils "
+        f"{interval(a['spoils'], a['spoils_ci95'])} of right ones; 80 such rounds would lead to "
+        f"{interval(a['right_after_80_rounds'], None)}."
+        for a in arms if a.get("mends") is not None
+    ]  # fmt: skip
+    return "".join(f'<p class="soft">{text(one)}</p>' for one in told)
 
 
 def drawn(trees: Sequence[Mapping[str, Any]]) -> str:

@@ -14,21 +14,25 @@ from evolvent import envs, models
 from evolvent.core.episode import Episode
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
+from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, interval, percent
 from evolvent.formulas.statistics import mcnemar, wilson
+from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
 from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called, check_value
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
-from evolvent.search import values
+from evolvent.search import dser, values
 from evolvent.search.aggregate import AGGREGATORS
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
 from evolvent.search.search import Path, Search, Value, flat
+
+REVISED = ("mended", "wrong_answers", "spoiled", "right_answers")
 
 
 @dataclass
@@ -80,6 +84,11 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     rows = folder.read_metrics()
     summary = summarise(config, seat.name, rows)
     columns = ["search", "right [95 %]", "an oracle's choice", "tokens a task", "calls", "states", "s a task"]
+    for arm in summary["arms"]:
+        if "mends" in arm:
+            mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
+            later = percent(arm["right_after_80_rounds"])
+            live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
     live.table(
         "searches at one budget", columns,
         [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]),
@@ -113,6 +122,7 @@ def _batch(
             seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
             value_s=round(meter.value_s / len(batch), 3), valid=int(found.episode is None or found.episode.valid),
             prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
+            **_revised(search, space, task),
         )  # fmt: skip
         note = f"value {found.path.value:.3g}, {len(search.tree.inside(task))} states, {int(meter.tokens[task])} tokens"
         live.task(
@@ -128,8 +138,9 @@ def _batch(
 def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat) -> tuple[Search, Attempts]:
     """The trees of some tasks, grown by one search."""
     module, settings = called(name, config, seed_tree(config.seed, name, tasks[0].id))
+    worlds = [module.world(env, settings) for env in seat.worlds] if hasattr(module, "world") else seat.worlds
     grower = Grower(
-        seat.worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
+        worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
         config.widths, config.longest, "answer" if name == "greedy" else config.unit,
         Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode, seat.keeping,
     )  # fmt: skip
@@ -137,6 +148,16 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
         verifier=values.reward if config.verifier else None,
     )  # fmt: skip
+
+
+def _revised(search: Search, space: Attempts, task: int) -> dict[str, int]:
+    """How often answers were mended and spoiled in the rounds of a task's chains (``search.dser``)."""
+    chains = [space.episode(path.leaf) for path in search.of(task)]
+    told = [
+        rewards_of(one, dser.RIGHT)[::2] > 0 for one in chains if one is not None and dser.RIGHT in reward_kinds(one)
+    ]
+    counts = np.sum([revisions(answers.tolist()) for answers in told], axis=0).tolist() if told else []
+    return dict(zip(REVISED, counts, strict=False))
 
 
 def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
@@ -169,6 +190,7 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
             "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
             "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
             "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
+            **_two_states([row for row in mine if REVISED[0] in row]),
         })  # fmt: skip
     head = arms[0]
     other = arms[1] if len(arms) > 1 else None
@@ -184,6 +206,16 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
 
 
 # ------------------------------------------------------------------------------------------------ inside
+def _two_states(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Chances that a round mends a wrong answer and spoils a right one, with intervals, and what they lead to."""
+    mended, wrong, spoiled, right = (sum(row[name] for row in rows) for name in REVISED)
+    if not wrong or not right:
+        return {}
+    p, q = mended / wrong, spoiled / right
+    shares = {"mends": p, "mends_ci95": wilson(mended, wrong), "spoils": q, "spoils_ci95": wilson(spoiled, right)}
+    return shares | {"right_after_80_rounds": right_after(80, p, q)}
+
+
 def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
     worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
     if config.model == "none":
