@@ -231,9 +231,18 @@ def test_check_env_finds_it_before_the_run(here, name):
 def test_the_world_itself_keeps_its_promises(here):
     (here / "my.py").write_text(WORLD)
     assert len(check_env(envs.load("my.py:make"), n=2)) == 6
+    with pytest.raises(BadInput, match="where there are no more: --n 2"):
+        check_env(envs.load("my.py:make"), n=4)
 
 
 def test_a_world_where_nothing_changes_any_more_is_stopped(here):
     (here / "my.py").write_text(WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
         'success=right, terminated=True', 'terminated=False'))  # fmt: skip
     assert "no end: the same 200 times" in refused()
+
+
+def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
+    (here / "my.py").write_text(WORLD)
+    assert ran(quiet=False, train=36, heldout=2, out="run")["steps"] == 2 + 4 + 4 + 2 + 4
+    said = capsys.readouterr().out
+    assert "capitals has fewer training tasks than the 36 asked for: 4" in said and "held-out tasks than" not in said
