@@ -55,15 +55,6 @@ def test_files_named_in_the_documentation_exist():
             assert (path.parent / target).exists(), f"{path.name} → {target}"
 
 
-def test_scripts_and_files_that_a_page_names_exist():
-    """Also those that are named without a link: a script that was renamed leaves its old name behind."""
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
-        for name in re.findall(
-            r"`((?:src|benchmarks|tests|examples|docs)/[\w/.-]+\.(?:py|md))`", path.read_text("utf-8")
-        ):
-            assert (ROOT / name).exists(), f"{path.name}: {name}"
-
-
 def test_rooms_of_the_map_exist():
     for room in re.findall(r"^\| `(\w+)/`", _readme(), re.MULTILINE):
         assert (ROOT / "src/evolvent" / room).is_dir(), room
