@@ -231,6 +231,8 @@ def test_check_env_finds_it_before_the_run(here, name):
 def test_the_world_itself_keeps_its_promises(here):
     (here / "my.py").write_text(WORLD)
     assert len(check_env(envs.load("my.py:make"), n=2)) == 6
+    with pytest.raises(BadInput, match="where there are no more: --n 2"):
+        check_env(envs.load("my.py:make"), n=4)
 
 
 def test_a_world_where_nothing_changes_any_more_is_stopped(here):
