@@ -21,11 +21,11 @@ SHORT = """## In short
 - *Withholding* what was seen to fail and leaving lessons out by chance add little of their own since outcomes count by
   how near a memory was where they came from: only against a single injected instruction, and in how often poison
   decides. In the rule before, most of the defence came from them.
-- **Source weights** matter in a flood of copies of one kind of task, where without them nothing recovers. Elsewhere they
-  add little; beside a single lesson they cost a little, and an adversary who signs every lesson with another name is not
-  slowed at all.
-- **Quarantine by source** adds nothing, except where every lesson has a source of its own: recall gives no place to what
-  is known to harm, so too few lessons of one source gather the failures that raise alarms.
+- **Source weights** matter in a flood of copies of one kind of task, where without them nothing recovers. Elsewhere
+  they add little; beside a single lesson they cost a little, and an adversary who signs every lesson with another name
+  is not slowed at all.
+- **Quarantine by source** adds nothing, except where every lesson has a source of its own: recall gives no place to
+  what is known to harm, so too few lessons of one source gather the failures that raise alarms.
 - **A flood is survived slowly**: more poisoned copies of one kind of task than the pool holds keep the good lesson from
   being a candidate. memlift lets go of copies that are known to harm, but each must first be seen to fail a few times;
   the published policies never let go.
