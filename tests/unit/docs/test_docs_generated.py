@@ -124,3 +124,12 @@ def test_every_system_has_a_page_and_no_page_needs_a_drawing_program():
     assert {entry.name for group in module.catalogue.by_kind().values() for entry in group} - pages <= {"search"}
     for page in module.PAGES.parent.rglob("*.md"):
         assert not re.search(r"^```(mermaid|dot|plantuml)", page.read_text("utf-8"), re.MULTILINE), page
+
+
+def test_scripts_and_files_that_a_page_names_exist():
+    """Also those that are named without a link: a script that was renamed leaves its old name behind."""
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        for name in re.findall(
+            r"`((?:src|benchmarks|tests|examples|docs)/[\w/.-]+\.(?:py|md))`", path.read_text("utf-8")
+        ):
+            assert (ROOT / name).exists(), f"{path.name}: {name}"
