@@ -87,7 +87,10 @@ def check_members(env: Env, promise: Promise) -> None:
 
 def check_tasks(tasks: Any, split: str, n: int, where: str, promise: Promise) -> None:
     """Tasks of the split, at least one and at most ``n``, each with an id of its own and a text."""
-    promise.holds(isinstance(tasks, list), f"{where} is no list", tasks, "a list of evolvent.core.protocols.Task")
+    do = "return [Task(id, text, split=split), …]"
+    promise.holds(
+        isinstance(tasks, list), f"{where} is no list", tasks, "a list of evolvent.core.protocols.Task", "", do
+    )
     wrong = [task for task in tasks if not isinstance(task, Task)]
     promise.holds(not wrong, f"{where} holds something else than tasks", wrong[:1], "evolvent.core.protocols.Task")
     do = f"end with return tasks[:n], and raise BadInput where there is none of {split!r}"
@@ -116,7 +119,8 @@ def check_splits(env: Env, train: Sequence[Task], heldout: Sequence[Task]) -> No
 
 def check_turn(turn: Any, where: str, promise: Promise) -> None:
     """A turn with values of the right types, which do not contradict one another."""
-    promise.holds(isinstance(turn, Turn), "not a turn", turn, "evolvent.core.protocols.Turn(observation, …)", where)
+    do = "return Turn(text, reward=…, success=…, terminated=True), with what is wanted of it"
+    promise.holds(isinstance(turn, Turn), "not a turn", turn, "evolvent.core.protocols.Turn(observation, …)", where, do)
     for name, kind in _TURN.items():
         value = getattr(turn, name)
         # bool of numpy is none: it cannot be written as JSON

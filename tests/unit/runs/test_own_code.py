@@ -228,6 +228,15 @@ def test_check_env_finds_it_before_the_run(here, name):
         check_env(envs.load("my.py:make"), n=2)
 
 
+def test_check_env_finds_a_world_that_goes_on_after_the_end(here):
+    mended = WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
+        "right = action ==", "right = action !="
+    )
+    (here / "my.py").write_text(mended.replace("return Correction(CAPITALS[task.id])", "return None"))
+    with pytest.raises(BadInput, match="a step after the end is accepted"):
+        check_env(envs.load("my.py:make"), n=2)
+
+
 def test_the_world_itself_keeps_its_promises(here):
     (here / "my.py").write_text(WORLD)
     assert len(check_env(envs.load("my.py:make"), n=2)) == 6
