@@ -20,7 +20,6 @@ MEMORY = {
     "memrl": "memrl",
     "memq": "memq",
     "memp": "memp",
-    "memento": "memento",
     "rag": "rag",
     "no_memory": "none",
 }
@@ -28,6 +27,7 @@ MEMORY = {
 ELSEWHERE = {
     "ts_llm": "[finding the first wrong step](../results/search-first-error.md), [searching](../search.md)",
     "openr": "[finding the first wrong step](../results/search-first-error.md)",
+    "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "evokernel": "[one lesson, one try](../results/kernels.md)",
 }
 """Systems without rows of their own, and where their parts were measured."""

@@ -84,6 +84,17 @@ def test_the_world_keeps_its_promises_and_judges_each_kind(variant):
     env.close()
 
 
+def test_worked_examples_of_the_easy_ones_are_right_and_no_tasks(world):
+    parts = world.instructions.split("Task: ")[1:]
+    assert [part.partition("(")[0] for part in parts] == list(program.WORKED)
+    assert all(1 not in BY_NAME[name].constants for name in program.WORKED)
+    for name, part in zip(program.WORKED, parts, strict=True):
+        shown, _, source = part.partition("\nProgram: ")
+        space = {}
+        exec(source, space)
+        assert all(eval(line, space) for line in shown.splitlines()[1:]) and space[name]
+
+
 def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions():
     env = program.make("house", kinds=2)
     found = env.tasks("heldout", 200, 3)

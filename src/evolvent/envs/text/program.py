@@ -49,6 +49,8 @@ Program: def is_short(text):
     return len(text) <= 5
 
 """
+WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
+"""Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
 _BEGIN = re.compile(r"^(def |import |from |class |@)", re.M)
 _FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)(?:```|\Z)", re.S)
@@ -90,6 +92,8 @@ class Program(TextEnv):
 
     def __init__(self, variant: str, kinds: Sequence[Kind], reviewer: str) -> None:
         self.name = f"program-{variant}"
+        if variant == "easy":
+            self.instructions = _worked(WORKED)
         self.kinds, self._variant, self._reviewer = tuple(kinds), variant, reviewer
         self._turn: Turn | None = None
         self._failed = ("", "")
@@ -251,6 +255,15 @@ def extract(answer: str) -> str:
     text = block.group(1) if block else answer
     begin = _BEGIN.search(text.lstrip())
     return text.lstrip()[begin.start() : _MOST_CHARS].rstrip() if begin else ""
+
+
+def _worked(names: Sequence[str]) -> str:
+    """Worked examples in place of those of ``INSTRUCTIONS``."""
+    asked = {name: f"{BY_NAME[name].head}: {BY_NAME[name].asks[0].replace('{n}', '1')}" for name in names}
+    shown = [
+        f"Task: {asked[name]}\n{_examples(BY_NAME[name], 1)}\nProgram: {BY_NAME[name].source(1)}\n\n" for name in names
+    ]
+    return INSTRUCTIONS.partition("Task:")[0] + "".join(shown)
 
 
 def _varied(cases: Sequence[Case]) -> bool:
