@@ -24,7 +24,8 @@ def main() -> None:
     (DOCS / "search-noisy-oracle.md").write_text(noisy_page(found), "utf-8")
     noisy_picture(found, DOCS / "search-noisy-oracle.svg")
     (DOCS / "search-first-error.md").write_text(first_error_page(json.loads(FIRST.read_text("utf-8"))), "utf-8")
-    (DOCS / "search-learning.md").write_text(learning_page(json.loads(LEARNING.read_text("utf-8"))), "utf-8")
+    if LEARNING.exists() and len({row["seed"] for row in json.loads(LEARNING.read_text("utf-8"))}) > 2:
+        (DOCS / "search-learning.md").write_text(learning_page(json.loads(LEARNING.read_text("utf-8"))), "utf-8")
     (DOCS / "search-speed.md").write_text(speed_page(json.loads(SPEED.read_text("utf-8"))), "utf-8")
 
 
