@@ -5,12 +5,14 @@ import re
 _OUTSIDE = re.compile(
     r"\[([^\]]+)\]\((?:\.\./)+(?:src|benchmarks|examples|tests|(?:LOG|CHANGELOG|CONTRIBUTING)\.md)[^)]*\)"
 )
+_NAMED = re.compile(r"^```(\w+) ([\w./-]+)$", re.MULTILINE)
 _FOLDER = re.compile(r"\[([^\]]+)\]\((?:\.\./)*results/?\)")
 
 
 def on_page_markdown(markdown, **_):
-    """Links out of docs/, and to the folder of results, as plain text."""
-    return _FOLDER.sub(r"\1", _OUTSIDE.sub(r"\1", markdown))
+    """Links out of docs/, and to the folder of results, as plain text; files of code under their name."""
+    named = _NAMED.sub(r'```\1 title="\2"', markdown)
+    return _FOLDER.sub(r"\1", _OUTSIDE.sub(r"\1", named))
 
 
 def on_post_page(output, page, **_):

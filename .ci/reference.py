@@ -38,7 +38,7 @@ TEAMS = {
     "mat": "spread:n=3", "pmat": "spread:n=3", "happo": "spread:n=3", "hatrpo": "spread:n=3", "mappo": "spread:n=3",
     "ippo": "spread:n=3", "coma": "mpe:simple_spread,n=3",
 }  # fmt: skip
-MEMORIES = ("memlift", "memrl", "memq", "memp", "rag", "no_memory")
+MEMORIES = ("memlift", "memrl", "memq", "memp", "memento", "rag", "no_memory")
 CLOCK = re.compile(r"^(t|seconds|started|finished|path|command|versions|machine|commit)$|_s$|^seconds|per_second")
 
 

@@ -133,7 +133,8 @@ def _separation(memory: Memory, world: Bandit, policy: Policy) -> dict[str, floa
     """AUC of good against other memories of the cluster, mean over clusters, by the score without similarity."""
     o = world.options
     size = policy.pool + world.n_clustered // o.clusters
-    bare = replace(policy, weight=1.0, gate=-1.0, pool=size)  # type: ignore[call-arg]
+    alone = {"weight": 1.0} if hasattr(policy, "weight") else {}
+    bare = replace(policy, gate=-1.0, pool=size, **alone)
     every, companions = [], []
     for cluster, text in enumerate(world.centre_text):
         recall = memory.recall(text, k=size, policy=bare, frozen=True, is_test=True)

@@ -3,8 +3,8 @@
     python benchmarks/programs.py --seeds 0 1 2
 
 Six kinds of function, 12 questions in the stream, 12 held out, two passes. Conditions: "tests": after a failure the
-memory is handed the failed program with the first call that went wrong; "house": the right program; "told": the rule
-stands in the question, which is what a memory could reach. Arms: "pass@3" tries three times without memory, "solved"
+memory is handed calls that went wrong with their right answers; "house": the right program; "told": the rule stands in
+the question, which is what a memory could reach. Arms: "pass@3" tries three times without memory, "solved"
 remembers what was right and nothing else, "rag" recalls by similarity alone.
 """
 

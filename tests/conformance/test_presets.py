@@ -112,7 +112,8 @@ def test_published_settings():
     assert (first.alpha, first.weight, first.epsilon, first.q_init) == (0.3, 0.5, 0.0, "middle")
     assert (second.alpha, second.weight, second.gamma, second.trace, second.q_init) == (0.3, 0.5, 0.5, 0.5, 0.0)
     assert (rag.gate, rag.epsilon) == (-1.0, 0.0)
-    assert {n for n in names() if rule_of(preset(n)).credit} == {"memrl", "memq", "memlift", "neighbours", "evokernel"}
+    learning = {"memrl", "memq", "memlift", "neighbours", "evokernel", "memento"}
+    assert {n for n in names() if rule_of(preset(n)).credit} == learning
     with Memory(policy="memrl", embedder="hash:32", reward_range=(-1, 1)) as memory:
         assert memory.get(memory.remember("a", "b")).value == 0.0
 

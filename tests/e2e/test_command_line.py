@@ -1,4 +1,5 @@
 """The command line as a user meets it: a process, its output, its exit code, and the folder it leaves."""
+# pyright: reportOptionalIterable=false, reportOptionalMemberAccess=false
 
 import json
 import signal
@@ -76,7 +77,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
         (("run", "fake_algorithm", "--model", "missing"), "evolvent list models"),
         (("run", "fake_algorithm", "--resume", "nowhere"), "config.json"),
         (("list", "algo"), "did you mean 'algos'?"),
-        (("compare", "nowhere"), "summary.json"),
+        (("compare", "nowhere"), "no such folder"),
         (("eval", "nowhere"), "config.json"),
         (("memory", "audit", "nowhere.db"), "there is no memory"),
         (("bench", "nothing"), "unknown benchmark"),
@@ -153,7 +154,7 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
         (("--resume", "one", "--out", "two"), "stays in its folder"),
         (("--resume", "one", "--seeds", 0, 1), "leave --seeds out"),
         (("--resume", "both"), "--seeds 0 10"),
-        (("--resume", "nowhere", "--seeds", 0), "there is no config.json"),
+        (("--resume", "nowhere", "--seeds", 0), "no such folder"),
         (("--resume", "both", "--seeds", 0, 10, "--bias", 0.4), "keeps its settings"),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evolvent.formulas import selection, statistics, values
+from evolvent.formulas import cases, selection, soft, statistics, values
 
 
 def test_scalar_updates():
@@ -89,3 +89,43 @@ def test_metrics():
     epochs = [[0, 1, 0, 1, 0], [1, 1, 0, 0, 0], [1, 0, 1, 1, 0]]
     lost = statistics.forgetting(epochs[0], epochs[1])
     assert lost == pytest.approx({"of_all": 0.2, "of_prev_success": 0.5, "of_current_fail": 1 / 3})
+
+
+@pytest.mark.parametrize(
+    ("temperature", "policy", "value"),
+    [
+        (1.0, (0.506480, 0.307196, 0.186324), 1.680270),
+        (0.1, (0.993262, 0.006693, 0.000045), 1.000676),  # without the division in the exponent it would be .168027
+        (10.0, (0.350132, 0.333056, 0.316812), 11.494454),
+    ],
+)
+def test_soft_values_over_cases_in_the_consistent_form(temperature, policy, value):
+    q, every = [1.0, 0.5, 0.0], np.ones(3)
+    assert soft.soft_best_policy(q, every, temperature) == pytest.approx(policy, abs=1e-6)
+    assert soft.soft_best_value(q, every, temperature) == pytest.approx(value, abs=1e-6)
+    best = soft.soft_best_policy(q, every, temperature)
+    assert soft.soft_value(best, q, every, temperature) == pytest.approx(value), "Q plus temperature times entropy"
+
+
+def test_targets_losses_and_kernels_of_cases():
+    ahead = soft.soft_best_value([1.0, 0.5, 0.0], np.ones(3), 0.1)
+    assert soft.soft_targets([0.0], [ahead], [True], 0.9) == pytest.approx([0.9006084], abs=1e-6)
+    assert cases.cross_entropy([0.8, 0.8, 0.5], [1, 0, 1]) == pytest.approx([0.223144, 1.609438, 0.693147], abs=1e-6)
+    assert cases.kernel_value(np.exp([0.0, -1.0, -2.0]), [1.0, 0.0, 0.5]) == pytest.approx(0.710256, abs=1e-6)
+    assert cases.kernel_value([], []) == 0.0
+
+
+def test_a_logistic_model_finds_the_direction_and_its_fit_is_a_minimum():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 3))
+    r = (rng.random(4000) < 1 / (1 + np.exp(-(2 * x[:, 0] - x[:, 1] + 0.5)))).astype(float)
+    w = cases.fit_logistic(x, r, ridge=0.1)
+    assert w == pytest.approx([2.0, -1.0, 0.0, 0.5], abs=0.2)
+
+    def loss(v):
+        return cases.cross_entropy(cases.logistic(x, v), r).sum() + 0.05 * (v[:-1] ** 2).sum()
+
+    for d in range(4):
+        for change in (-1e-3, 1e-3):
+            assert loss(w) < loss(w + change * np.eye(4)[d])
+    assert cases.fit_logistic(x, np.ones(4000), ridge=0.1)[:-1] == pytest.approx(0.0, abs=0.2), "one class: a constant"

@@ -13,6 +13,8 @@ import tyro
 
 from evolvent import catalogue, running
 from evolvent.cli import say
+from evolvent.core import config as configs
+from evolvent.core.errors import BadInput, closest
 from evolvent.evaluate.live import Live
 from evolvent.running import Where
 
@@ -48,7 +50,9 @@ def main(words: list[str]) -> None:
 def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[RunOptions, Any]:
     """Options and configuration from the command line; those of a resumed run are the defaults."""
     hidden = tyro.conf.OmitArgPrefixes
-    parsed: Any = tyro.cli(
+    parsed: Any
+    unknown: list[str]
+    parsed, unknown = tyro.cli(
         dataclasses.make_dataclass(
             "Run",
             [
@@ -59,7 +63,13 @@ def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[R
         args=list(words),
         prog=f"evolvent run {name}",
         description=(sys.modules[kind.__module__].__doc__ or "").strip(),
+        return_unknown_args=True,
     )
+    if unknown:
+        fields = [*configs.flat(default), *(field.name for field in dataclasses.fields(RunOptions))]
+        known = [f"--{path.rpartition('.')[2].replace('_', '-')}" for path in fields]
+        raise BadInput("unknown option", got=" ".join(unknown), expected=closest(unknown[0].partition("=")[0], known),
+                       where=name, do=f"`evolvent run {name} --help` says what each is for")  # fmt: skip
     return parsed.run, parsed.config
 
 

@@ -124,6 +124,8 @@ class RunFolder:
             BadInput: no such folder, no ``config.json``, or written by a newer schema.
         """
         path = Path(path)
+        if not (path / "config.json").exists():
+            raise _no_run(path)
         folder = cls(path)
         written = folder.manifest().get("schema")
         if written != SCHEMA:
@@ -303,6 +305,17 @@ def check_free(path: Path) -> None:
     )
     do = f", or continue that run with --resume {path}" if run else ""
     raise BadInput(what, got=str(path), expected="a new or empty folder", where="--out", do=f"choose another --out{do}")
+
+
+def _no_run(path: Path) -> BadInput:
+    """What there is instead of a run; runs inside it are named."""
+    inside = sorted(str(one.parent) for one in path.glob("*/config.json"))
+    names = ", ".join(inside[:3]) + (f" and {len(inside) - 3} more" if len(inside) > 3 else "")
+    what = "no such folder" if not path.exists() else "a folder of runs, not a run" if inside else "not a run folder"
+    return BadInput(
+        what, got=str(path), expected="a folder with config.json, as `evolvent run` makes it",
+        do=f"name one of {names}" if inside else "`evolvent runs DIR` lists the runs in a folder",
+    )  # fmt: skip
 
 
 def _cannot_be_made(error: OSError) -> BadInput:

@@ -108,7 +108,10 @@ class Env(Protocol):
     reward_range: tuple[float, float]
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` tasks of ``split`` ("train" or "heldout"), the same for the same seed; splits are disjoint."""
+        """``n`` tasks of ``split`` ("train" or "heldout"), or all where there are fewer; the same for the same seed.
+
+        No task is in both splits, under whatever id.
+        """
         ...
 
     def reset(self, task: Task, seed: int = 0) -> Turn:

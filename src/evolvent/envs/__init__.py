@@ -81,7 +81,8 @@ def find(spec: str, where: str) -> Found:
     if name not in others:
         raise BadInput(
             "unknown environment", got=name, expected=closest(name, [*own, *others]), where=where,
-            do="see `evolvent list envs`, or give file.py:make",
+            do=f"write {name}.py:{options or 'make'}" if Path(f"{name}.py").is_file() else
+            "see `evolvent list envs`, or give file.py:make",
         )  # fmt: skip
     make = others[name].load("an environment")
     if isinstance(make, ModuleType):

@@ -29,7 +29,7 @@ class CheckedEnv:
     def __init__(self, env: Env, home: str) -> None:
         self._env, self.home = env, home
         self._promise = promises.promise_of(cast("Env", self))
-        self._task, self._total, self._steps, self._last, self._same = "", 0.0, 0, ("", ""), 0
+        self._task, self._total, self._steps, self._last, self._same, self._over = "", 0.0, 0, ("", ""), 0, False
         promises.check_members(env, self._promise)
 
     def __getattr__(self, name: str) -> Any:
@@ -46,7 +46,7 @@ class CheckedEnv:
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """See ``Env.reset``."""
-        self._task, self._total, self._steps, self._same = task.id, 0.0, 0, 0
+        self._task, self._total, self._steps, self._same, self._over = task.id, 0.0, 0, 0, False
         call = f"reset of task {task.id}"
         turn = self._called(call, lambda: self._env.reset(task, seed))
         promises.check_turn(turn, call, self._promise)
@@ -59,8 +59,10 @@ class CheckedEnv:
         said = action if len(action) <= 60 else action[:59] + "…"
         call = f"step({said!r}), step {self._steps} of task {self._task}"
         turn = self._called(call, lambda: self._env.step(action))
+        if self._over:  # nobody takes it, but `check_env`, which says so
+            return turn
         promises.check_turn(turn, call, self._promise)
-        self._total += turn.reward
+        self._total, self._over = self._total + turn.reward, turn.done
         if turn.done:
             promises.check_end(turn, self._total, self._env.reward_range, call, self._promise)
         self._same = self._same + 1 if self._last == (action, turn.observation) else 0
@@ -97,5 +99,5 @@ class CheckedEnv:
         except EvolventError:
             raise
         except Exception as error:
-            do = "mend it; where the world fails and not the agent, raise EnvError: then that attempt does not count"
+            do = "mend it; where the world failed and not the agent, raise EnvError: runs that learn go on"
             raise self._promise.failure(call, error, "no exception", do) from error

@@ -87,7 +87,10 @@ def check_members(env: Env, promise: Promise) -> None:
 
 def check_tasks(tasks: Any, split: str, n: int, where: str, promise: Promise) -> None:
     """Tasks of the split, at least one and at most ``n``, each with an id of its own and a text."""
-    promise.holds(isinstance(tasks, list), f"{where} is no list", tasks, "a list of evolvent.core.protocols.Task")
+    do = "return [Task(id, text, split=split), …]"
+    promise.holds(
+        isinstance(tasks, list), f"{where} is no list", tasks, "a list of evolvent.core.protocols.Task", "", do
+    )
     wrong = [task for task in tasks if not isinstance(task, Task)]
     promise.holds(not wrong, f"{where} holds something else than tasks", wrong[:1], "evolvent.core.protocols.Task")
     do = f"end with return tasks[:n], and raise BadInput where there is none of {split!r}"
@@ -108,7 +111,7 @@ def check_splits(env: Env, train: Sequence[Task], heldout: Sequence[Task]) -> No
     promise, ids, seen = promise_of(env), {task.id for task in train}, {task.text for task in train}
     do = "draw held-out tasks from others than those of training, whatever the seed, with other ids"
     both = [task.id for task in heldout if task.id in ids]
-    if not both and len(seen) == len(train):  # texts tell tasks apart here
+    if not both and len(seen) == len(train) > 1:  # texts tell tasks apart here
         known = [(task.text, task.seed, task.meta) for task in train]
         both = [task.id for task in heldout if task.text in seen and (task.text, task.seed, task.meta) in known]
     promise.holds(not both, "train and heldout share tasks", both[:3], "no task in both", "tasks", do)
@@ -116,7 +119,8 @@ def check_splits(env: Env, train: Sequence[Task], heldout: Sequence[Task]) -> No
 
 def check_turn(turn: Any, where: str, promise: Promise) -> None:
     """A turn with values of the right types, which do not contradict one another."""
-    promise.holds(isinstance(turn, Turn), "not a turn", turn, "evolvent.core.protocols.Turn(observation, …)", where)
+    do = "return Turn(text, reward=…, success=…, terminated=True), with what is wanted of it"
+    promise.holds(isinstance(turn, Turn), "not a turn", turn, "evolvent.core.protocols.Turn(observation, …)", where, do)
     for name, kind in _TURN.items():
         value = getattr(turn, name)
         # bool of numpy is none: it cannot be written as JSON

@@ -193,10 +193,11 @@ def show(standings: Sequence[Standing], live: Live) -> None:
 
 # ------------------------------------------------------------------------------------------------ reading
 def _runs(folder: Path) -> list[RunFolder]:
-    if (folder / "config.json").exists():
+    inside = sorted(folder.glob("*/config.json"))
+    if (folder / "config.json").exists() or not inside:
         found = [RunFolder.open(folder)]
     else:
-        found = [RunFolder.open(path.parent) for path in sorted(folder.glob("*/config.json"))]
+        found = [RunFolder.open(path.parent) for path in inside]
     if not found or not any(run.finished for run in found):
         raise BadInput(
             "no finished run", got=str(folder), expected="a run folder with summary.json, or a folder of such folders",

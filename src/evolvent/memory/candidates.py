@@ -15,7 +15,7 @@ from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
-from evolvent.memory.rule import Candidates
+from evolvent.memory.rule import Candidates, Pairs
 from evolvent.memory.store.engine import ALL, Connection, Subset, among
 
 # memories that share kind and key with another, and the newest there was when each was first recalled for an outcome
@@ -32,6 +32,16 @@ _STEPS = (
     "ORDER BY x.seq DESC LIMIT 8) JOIN recall_item i ON i.recall_id = e.recall_id AND i.memory_id = m.seq "
     "WHERE m.seq IN ({}) ORDER BY e.seq DESC"
 )
+# newest uses of memories, of any question: which question, which memory, both vectors, and the outcome
+_USES = (
+    "SELECT r.query_hash, e.memory_id, q.vec, k.vec, m.polarity, e.reward FROM value_event e "
+    "JOIN recall r ON r.seq = e.recall_id JOIN memory m ON m.seq = e.memory_id JOIN embedding q ON q.emb_id = r.emb_id "
+    f"JOIN embedding k ON k.emb_id = m.emb_id WHERE m.scope_id = ? AND e.rule = 'shown' AND e.objective = ? "
+    f"AND e.stage = ? AND q.model = ? AND k.model = ? AND {events.COUNTS} ORDER BY e.seq DESC LIMIT ?"
+)
+_KEYS = "SELECT m.seq, k.vec, m.polarity FROM memory m JOIN embedding k ON k.emb_id = m.emb_id WHERE m.seq IN ({})"
+USES = 512  # uses that a rule is told of
+_SUCCESS = {"success": 1.0, "failure": 0.0}
 _NO_ROWS: Iterable[tuple] = ()
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
@@ -58,6 +68,7 @@ class Found(NamedTuple):
     seqs: list[int]
     relevance: np.ndarray
     cosine: np.ndarray
+    vec: np.ndarray | None = None  # of the task
 
     @classmethod
     def of(cls, seqs: list[int]) -> Found:
@@ -67,7 +78,9 @@ class Found(NamedTuple):
     def only(self, keep: np.ndarray) -> Found:
         """Those of a mask ``[N]``."""
         rows = np.flatnonzero(keep)
-        return Found([self.seqs[i] for i in rows.tolist()], self.relevance[rows], self.cosine[rows])
+        return self._replace(
+            seqs=[self.seqs[i] for i in rows.tolist()], relevance=self.relevance[rows], cosine=self.cosine[rows]
+        )
 
 
 def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
@@ -125,7 +138,7 @@ def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int) -> Found
             break
         asked *= 2
     best = order[places[:limit]]
-    return Found([memory[row] for row in rows[best].tolist()], relevance[best], highest[:limit])
+    return Found([memory[row] for row in rows[best].tolist()], relevance[best], highest[:limit], vec)
 
 
 def drawn(bank: Bank, request: Request, seed: int) -> Found:
@@ -145,7 +158,7 @@ class Records:
 
     def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
         policy, self.seqs, self._sources = request.policy, list(seqs), None
-        self._answers = self._steps = _NO_ROWS
+        self._answers = self._steps = self._uses = self._keys = _NO_ROWS
         self._told = bank.reward_range, request.k, request.frozen
         self._values = events.ask(db, seqs, policy.objective, request.stage)
         if rule_of(policy).sources and seqs:
@@ -157,6 +170,11 @@ class Records:
             self._answers = among(db, _ANSWERS, seqs)
         if rule_of(policy).nearness and seqs:
             self._steps = among(db, _STEPS, seqs, policy.objective, request.stage)
+        self._pairs = rule_of(policy).pairs and bool(seqs)
+        if self._pairs:
+            model = bank.embedder.id
+            self._uses = db.execute(_USES, (bank.scope_id, policy.objective, request.stage, model, model, USES))
+            self._keys = among(db, _KEYS, seqs)
 
     def pool(self, found: Found) -> Candidates:
         """The candidates with their records, as a rule sees them."""
@@ -166,7 +184,28 @@ class Records:
         q_N = np.array([row.value.q for row in rows])
         newer, repeated = self._newer()
         return Candidates(
-            self.seqs, found.relevance, q_N, rows, sources, *self._told, newer, repeated, self._nearness()
+            self.seqs, found.relevance, q_N, rows, sources, *self._told, newer, repeated, self._nearness(),
+            self._used(found.vec) if self._pairs and found.vec is not None else None,
+        )  # fmt: skip
+
+    def _used(self, vec: np.ndarray) -> Pairs:
+        """Uses of memories, oldest first, and the candidates beside the task."""
+        uses, (low, high) = list(self._uses)[::-1], self._told[0]
+        keys_by = {seq: (key, polarity) for seq, key, polarity in self._keys}
+        asked = [keys_by[seq] for seq in self.seqs]
+        return Pairs(
+            [use[0] for use in uses],
+            [use[1] for use in uses],
+            _vectors([use[2] for use in uses], len(vec)),
+            _vectors([use[3] for use in uses], len(vec)),
+            np.array([_SUCCESS.get(use[4], 0.5) for use in uses]),
+            np.clip((np.array([use[5] for use in uses], np.float64) - low) / (high - low), 0.0, 1.0),
+            (
+                self.seqs,
+                np.asarray(vec, np.float32),
+                _vectors([key for key, _ in asked], len(vec)),
+                np.array([_SUCCESS.get(polarity, 0.5) for _, polarity in asked]),
+            ),
         )
 
     def _nearness(self) -> dict[int, float]:
@@ -192,3 +231,8 @@ class Records:
                 if any(other == says for _, other in later):
                     repeated.add(place[old])
         return newer, frozenset(repeated)
+
+
+def _vectors(blobs: Sequence[bytes], dim: int) -> np.ndarray:
+    """Float32 ``[N, dim]``."""
+    return np.frombuffer(b"".join(map(bytes, blobs)), "<f4").reshape(-1, dim)

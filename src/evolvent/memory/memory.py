@@ -33,7 +33,7 @@ class Memory(Mending):
 
     Args:
         path: SQLite file (created when missing) or ``":memory:"``.
-        policy: a rule (rag, memp, memrl, memq, memlift, random, none, or your "my_rule.py"), or its ``Config``.
+        policy: a rule (rag, memp, memento, memrl, memq, memlift, none, or your "my_rule.py"), or its ``Config``.
         embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one.
         scope: which part of the store.
         seed: of exploration and omission; with it, a sequence of calls has one result.

@@ -96,6 +96,7 @@ class Rule:
     bodies: bool
     rivals: bool
     nearness: bool
+    pairs: bool
 
 
 def rule_of(policy: Policy) -> Rule:
@@ -115,7 +116,9 @@ def _rule(kind: type[Policy]) -> Rule:
     candidates = getattr(module, "CANDIDATES", "near")
     if candidates not in ("near", "any", "none"):
         raise BadInput("unknown candidates", got=candidates, expected="near, any or none", where=module.__name__)
-    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals", "nearness")}
+    told |= {
+        name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals", "nearness", "pairs")
+    }
     return Rule(module=module, rank=module.rank, candidates=candidates, **told)
 
 

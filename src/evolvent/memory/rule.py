@@ -16,6 +16,7 @@ and, where it needs them,
 - ``SOURCES = True``: candidates come with the track records of their sources;
 - ``RIVALS = True``: candidates come with newer answers to the same question;
 - ``NEARNESS = True``: candidates come with how relevant they were where their outcomes come from;
+- ``PAIRS = True``: candidates come with the newest uses of memories: question, memory shown, outcome;
 - ``RETIRED``: settings that receipts may still name and that mean nothing any more;
 - ``BODIES = True``: credit is told how much of the action each shown memory answers for.
 
@@ -40,6 +41,38 @@ _NEGLIGIBLE = 1e-4
 Id = Any
 
 
+class Pairs(NamedTuple):
+    """Questions and memories that were shown at them, P of them, oldest first; and the candidates of now."""
+
+    question_P: Sequence[str]  # which question; those of now: ""
+    case_P: Sequence[Id]  # which memory
+    query_PD: np.ndarray  # unit vectors of the questions, float32
+    key_PD: np.ndarray  # unit vectors of the memories' keys, float32
+    success_P: np.ndarray  # 1 success, 0 failure, 1/2 neither
+    reward_P: np.ndarray  # what came of it, scaled to [0, 1]; of now: nothing
+    # of now: the candidates, the question's vector [D], those of their keys [N, D], success [N]
+    asked: tuple[Sequence[Id], np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def rows(self, mask_P: np.ndarray) -> Pairs:
+        """Those of a mask."""
+        at: list[int] = np.flatnonzero(mask_P).tolist()
+        return Pairs(
+            [self.question_P[i] for i in at], [self.case_P[i] for i in at], self.query_PD[at], self.key_PD[at],
+            self.success_P[at], self.reward_P[at], self.asked,
+        )  # fmt: skip
+
+    def first(self, n: int) -> Pairs:
+        """The oldest ``n``."""
+        return self.rows(np.arange(len(self.case_P)) < n)
+
+    def now(self) -> Pairs:
+        """The candidates of now as pairs without an outcome."""
+        assert self.asked is not None
+        ids, query_D, key_ND, success_N = self.asked
+        query_ND = np.repeat(query_D[None], len(ids), axis=0)
+        return Pairs([""] * len(ids), ids, query_ND, key_ND, success_N, np.zeros(len(ids)))
+
+
 class Candidates(NamedTuple):
     """The candidates of one recall, N of them, most relevant first."""
 
@@ -55,6 +88,7 @@ class Candidates(NamedTuple):
     newer: Sequence[Sequence[int]] = ()
     repeated: frozenset[int] = frozenset()  # rows of which one of those says the same
     nearness: Mapping[Id, float] = MappingProxyType({})  # by id: how relevant it was at the outcomes in its value
+    pairs: Pairs | None = None  # uses of memories; None: not asked for
 
 
 class Ranking(NamedTuple):

@@ -50,7 +50,8 @@ def _tasks(env: Env, n: int, seed: int, act: Act, promise: Promise) -> None:
     for split in ("train", "heldout"):
         call = f"tasks({split!r}, {n}, {seed})"
         tasks = _asked(env, split, n, seed, promise)
-        promise.holds(len(tasks) == n, f"{call} gives another number", len(tasks), n)
+        do = f"where there are no more: --n {len(tasks)}"
+        promise.holds(len(tasks) == n, f"{call} gives another number", len(tasks), n, do=do)
         again = _asked(env, split, n, seed, promise)
         do = "draw tasks from numpy.random.default_rng(seed), not from a shared random state"
         promise.holds(tasks == again, "the same seed gives other tasks", split, "the same tasks", call, do)

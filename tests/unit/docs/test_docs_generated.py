@@ -103,6 +103,20 @@ def test_the_page_of_kernels_is_that_of_its_result_files():
     )
 
 
+def test_the_page_of_memento_is_that_of_its_result_file():
+    module = importlib.import_module("memento")
+    assert module.PAGE.read_text("utf-8") == module.page(module.rows(module.RESULTS)), (
+        "run benchmarks/memento.py --page"
+    )
+
+
+def test_the_page_of_small_programs_is_that_of_its_result_file():
+    module = importlib.import_module("tables")
+    rows = json.loads((module.HERE / "results" / "programs.json").read_text("utf-8"))
+    written = (module.DOCS / "programs.md").read_text("utf-8")
+    assert written == module.page(module.PAGES["programs"], "programs", rows), "run benchmarks/tables.py"
+
+
 def test_every_system_has_a_page_and_no_page_needs_a_drawing_program():
     """A picture that a site would have to draw stands there as code where it is read without the net."""
     module = importlib.import_module("algo_pages")
@@ -110,3 +124,12 @@ def test_every_system_has_a_page_and_no_page_needs_a_drawing_program():
     assert {entry.name for group in module.catalogue.by_kind().values() for entry in group} - pages <= {"search"}
     for page in module.PAGES.parent.rglob("*.md"):
         assert not re.search(r"^```(mermaid|dot|plantuml)", page.read_text("utf-8"), re.MULTILINE), page
+
+
+def test_scripts_and_files_that_a_page_names_exist():
+    """Also those that are named without a link: a script that was renamed leaves its old name behind."""
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        for name in re.findall(
+            r"`((?:src|benchmarks|tests|examples|docs)/[\w/.-]+\.(?:py|md))`", path.read_text("utf-8")
+        ):
+            assert (ROOT / name).exists(), f"{path.name}: {name}"

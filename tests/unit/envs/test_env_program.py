@@ -84,6 +84,17 @@ def test_the_world_keeps_its_promises_and_judges_each_kind(variant):
     env.close()
 
 
+def test_worked_examples_of_the_easy_ones_are_right_and_no_tasks(world):
+    parts = world.instructions.split("Task: ")[1:]
+    assert [part.partition("(")[0] for part in parts] == list(program.WORKED)
+    assert all(1 not in BY_NAME[name].constants for name in program.WORKED)
+    for name, part in zip(program.WORKED, parts, strict=True):
+        shown, _, source = part.partition("\nProgram: ")
+        space = {}
+        exec(source, space)
+        assert all(eval(line, space) for line in shown.splitlines()[1:]) and space[name]
+
+
 def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions():
     env = program.make("house", kinds=2)
     found = env.tasks("heldout", 200, 3)
@@ -136,8 +147,11 @@ def test_an_outcome_has_words_and_kinds_of_reward(world, case):
     hidden = [repr(c.inputs) for c in cases if c.hidden]
     assert not any(inputs in turn.observation for inputs in hidden), "a hidden case was told"
     review = world.review(task, 0)
-    assert (review is None) == (case in ("right", "no program"))
-    assert review is None or (turn.info["action"] in review.body and "# wrong: " in review.body)
+    told = {f"# square_plus({c.inputs[0]}) == {c.expected}" for c in cases[:5]}
+    assert (review is None) == (case in ("right", "no program", "what may be told by heart"))
+    assert review is None or (set(review.body.splitlines()) <= told and len(review.body.splitlines()) == 3)
+    # what the question does not show comes first
+    assert review is None or review.body.startswith(f"# square_plus({cases[2].inputs[0]})")
 
 
 def test_a_reviewer_of_the_house_hands_over_the_right_program_and_none_nothing():

@@ -131,7 +131,7 @@ def test_settings_that_json_cannot_hold_are_refused(own, tmp_path):
 
 def test_the_rules_of_memories_are_credit_rules():
     listed = {entry.name for entry in entries("credit") if entry.constants["LEVEL"] == "memory"}
-    assert listed == {"memrl", "memq", "memlift", "evokernel", "memory_omission"}
+    assert listed == {"memrl", "memq", "memlift", "evokernel", "memento", "memory_omission"}
     assert all(credit_rule(name).Config is type(preset(name)) for name in listed - {"memory_omission"})
     assert rule_of(preset("rag")).credit is None
 

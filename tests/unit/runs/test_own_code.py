@@ -228,12 +228,30 @@ def test_check_env_finds_it_before_the_run(here, name):
         check_env(envs.load("my.py:make"), n=2)
 
 
+def test_check_env_finds_a_world_that_goes_on_after_the_end(here):
+    mended = WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
+        "right = action ==", "right = action !="
+    )
+    (here / "my.py").write_text(mended.replace("return Correction(CAPITALS[task.id])", "return None"))
+    with pytest.raises(BadInput, match="a step after the end is accepted"):
+        check_env(envs.load("my.py:make"), n=2)
+
+
 def test_the_world_itself_keeps_its_promises(here):
     (here / "my.py").write_text(WORLD)
     assert len(check_env(envs.load("my.py:make"), n=2)) == 6
+    with pytest.raises(BadInput, match="where there are no more: --n 2"):
+        check_env(envs.load("my.py:make"), n=4)
 
 
 def test_a_world_where_nothing_changes_any_more_is_stopped(here):
     (here / "my.py").write_text(WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
         'success=right, terminated=True', 'terminated=False'))  # fmt: skip
     assert "no end: the same 200 times" in refused()
+
+
+def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
+    (here / "my.py").write_text(WORLD)
+    assert ran(quiet=False, train=36, heldout=2, out="run")["steps"] == 2 + 4 + 4 + 2 + 4
+    said = capsys.readouterr().out
+    assert "capitals has fewer training tasks than the 36 asked for: 4" in said and "held-out tasks than" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -9,7 +10,7 @@ from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from evolvent.cli.memory.opening import Json, Scope, Where, open_memory, place
 from evolvent.core.errors import BadInput
@@ -114,7 +115,7 @@ def _filter(text: str) -> dict[str, Any] | None:
 
 def explain(
     store: Where,
-    subject: Annotated[str, Positional],
+    subject: Annotated[str, Positional, arg(metavar="ID")],
     *,
     scope: Scope = "default",
     json: Json = False,
@@ -124,6 +125,9 @@ def explain(
     Args:
         subject: id of a memory, or of the receipt of a recall.
     """
+    if not re.fullmatch(r"[mr]\d+", subject):
+        raise BadInput("not an id", got=subject, expected="m3 (a memory) or r7 (the receipt of a recall)",
+                       where="evolvent memory explain", do=f"evolvent memory audit {store} names them")  # fmt: skip
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
         live.note(dump(found.to_dict(), indent=2) if json else str(found))

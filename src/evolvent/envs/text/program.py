@@ -49,6 +49,8 @@ Program: def is_short(text):
     return len(text) <= 5
 
 """
+WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
+"""Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
 _BEGIN = re.compile(r"^(def |import |from |class |@)", re.M)
 _FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)(?:```|\Z)", re.S)
@@ -90,6 +92,8 @@ class Program(TextEnv):
 
     def __init__(self, variant: str, kinds: Sequence[Kind], reviewer: str) -> None:
         self.name = f"program-{variant}"
+        if variant == "easy":
+            self.instructions = _worked(WORKED)
         self.kinds, self._variant, self._reviewer = tuple(kinds), variant, reviewer
         self._turn: Turn | None = None
         self._failed = ("", "")
@@ -156,7 +160,7 @@ class Program(TextEnv):
         rewards = {"compiles": float(not broken), "runs": float(runs), "correct": float(right)}
         rewards["share"] = sum(passed) / n_tests
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
-        self._failed = ("", "") if right else (self._task.id, f"{source}\n# wrong: {words}" if source else "")
+        self._failed = self._task.id, "" if right or verdict is None else _told(verdict, self._kind.name)
         self._turn = Turn(
             words, reward=float(right), terminated=True, success=right, valid=verdict is None or verdict.valid, key=key,
             info={"action": source, "words": words, "rewards": rewards},
@@ -175,7 +179,7 @@ class Program(TextEnv):
         return Verdict(found.outcomes + rest.outcomes, found.mechanism)
 
     def review(self, task: Task, seed: int) -> Correction | None:
-        """After a failure at ``task``: the program with the first case that was wrong, or the right program."""
+        """After a failure at ``task``: calls that went wrong with their answers, or the right program."""
         if self._reviewer == "house":
             return Correction(BY_NAME[task.kind].source(int(task.meta["n"])))
         of, body = self._failed
@@ -192,7 +196,7 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests") -> 
     Args:
         variant: "house", "told" or "easy".
         kinds: so many kinds of function, the first ones; 0 = all.
-        reviewer: what is handed over after a failure: "tests" the program with the first case that went wrong, "house"
+        reviewer: what is handed over after a failure: "tests" calls that went wrong with their right answers, "house"
             the right program, "none" nothing.
 
     Raises:
@@ -253,20 +257,41 @@ def extract(answer: str) -> str:
     return text.lstrip()[begin.start() : _MOST_CHARS].rstrip() if begin else ""
 
 
+def _worked(names: Sequence[str]) -> str:
+    """Worked examples in place of those of ``INSTRUCTIONS``."""
+    asked = {name: f"{BY_NAME[name].head}: {BY_NAME[name].asks[0].replace('{n}', '1')}" for name in names}
+    shown = [
+        f"Task: {asked[name]}\n{_examples(BY_NAME[name], 1)}\nProgram: {BY_NAME[name].source(1)}\n\n" for name in names
+    ]
+    return INSTRUCTIONS.partition("Task:")[0] + "".join(shown)
+
+
 def _varied(cases: Sequence[Case]) -> bool:
     """Whether the answers of the shown cases differ."""
     return len({repr(case.expected) for case in cases}) == len(cases)
 
 
 def _examples(kind: Kind, n: int) -> str:
-    cases = tests(kind.name, n)[:SHOWN]
-    return "\n".join(f"{kind.name}({', '.join(map(repr, case.inputs))}) == {case.expected!r}" for case in cases)
+    return "\n".join(_call(kind.name, case) for case in tests(kind.name, n)[:SHOWN])
+
+
+def _call(name: str, case: Case) -> str:
+    return f"{name}({', '.join(map(repr, case.inputs))}) == {case.expected!r}"
 
 
 def _broken(verdict: Verdict) -> bool:
     """Whether the program could not be read: the error of its import, as its process tells it."""
     first: Any = verdict.outcomes[0]
     return first.status == "raised" and first.detail.strip().rpartition("\n")[2].startswith(_BROKEN)
+
+
+def _told(verdict: Verdict, name: str) -> str:
+    """What a failure teaches, as comments: calls that went wrong and may be told, those of the question last.
+
+    The failed program is not among it: a small model copies it, comments and all.
+    """
+    outcomes = [*verdict.outcomes[SHOWN : SHOWN + OPEN], *verdict.outcomes[:SHOWN]]
+    return "\n".join(f"# {_call(name, one.case)}" for one in [o for o in outcomes if not o.passed][:OPEN])
 
 
 def _words(verdict: Verdict | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import Any
 
 from evolvent.evaluate.live import interval, one_line
@@ -98,7 +99,8 @@ def _fastest(rows: Sequence[Row], naive: Mapping[str, str]) -> str:
 
 
 def _advice(advice: Sequence[Row]) -> str:
-    cells = [[a["id"], a["stage"], a["kind"], a["shown"], a["right"], a["gains"], a["value"], one_line(a["body"])[:120]]
+    cells = [[a["id"], a["stage"], a["kind"], a["shown"], a["right"], a["gains"],
+              None if a["value"] is None else f"{a['value']:.2f}", shorten(one_line(a["body"]), 120, placeholder=" …")]
              for a in advice]  # fmt: skip
     names = ["memory", "stage", "kind", "shown", "right", "gains", "value", "what it says"]
     return table(names, cells, left=(0, 1, 2, 7))

@@ -8,6 +8,7 @@ from itertools import cycle, islice
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import seed_tree
+from evolvent.envs.promises import check_splits
 from evolvent.runs.language.config import LanguageConfig
 
 
@@ -39,11 +40,12 @@ def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> 
         note: called with a message if there are fewer than asked for: training tasks repeat, held-out ones do not.
 
     Raises:
-        BadInput: there is none.
+        BadInput: there is none, or some are in both.
     """
     wanted, asked = config.updates * config.prompts, config.plan.eval_tasks
     train = drawn(env, wanted, seed_tree(config.seed, "tasks") % 2**31)
     heldout = distinct(some_tasks(env, "heldout", asked, config.seed))
+    check_splits(env, distinct(train), heldout)
     if (different := len(distinct(train))) < wanted:
         note(f"{config.env} has fewer than {wanted} different training tasks: {different}, which come again and again")
     if len(heldout) < asked:

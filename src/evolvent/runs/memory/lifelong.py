@@ -68,6 +68,9 @@ def run_stream(
     Raises ``Interrupted`` after the task at hand when the user asked to stop; the run can be resumed.
     """
     plan = list(_plan(stream, env))
+    for phase, wanted, of in (("stream", stream.train, "training"), ("before", stream.heldout, "held-out")):
+        if (found := sum(item.phase == phase and item.number == 1 for item in plan)) < wanted:
+            live.note(f"{env.name} has fewer {of} tasks than the {wanted} asked for: {found}")
     shell = Shell(folder, live, len(plan), resume=resume, unit="task")
     if resume:
         done = int(memory.meta_get("cursor") or 0)
