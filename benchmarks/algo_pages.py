@@ -25,12 +25,12 @@ MEMORY = {
 }
 """Pages of memory systems, and the arm of the grids that each one is."""
 ELSEWHERE = {
-    "ts_llm": "[finding the first wrong step](../results/search-first-error.md), [searching](../search.md)",
+    "ts_llm": "searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
     "openr": "[finding the first wrong step](../results/search-first-error.md)",
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
-    "evokernel": "[one lesson, one try](../results/kernels.md)",
+    "evokernel": "[kernels](../results/kernels.md), few and hard ones",
 }
-"""Systems without rows of their own, and where their parts were measured."""
+"""Systems without rows of their own, and where they, or their parts, were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 
 
@@ -45,7 +45,7 @@ def parts_of(stem: str) -> dict[str, str]:
     if stem == "README":
         return {"index": index()}
     if stem in ELSEWHERE:
-        return {"results": f"None of the whole system published yet. Its parts: {ELSEWHERE[stem]}."}
+        return {"results": f"No table of its own yet; measured so far: {ELSEWHERE[stem]}."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
         told = [*rows, "", "More, and how it was measured: [results](../results/language.md)."]

@@ -1,7 +1,8 @@
 """Systems that learn to search, on a small network: TS-LLM's iterations; OpenR's process rewards against the outcome.
 
-    python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --scratch --examples 64000 \\
-        --batch 64 --lr 3e-3
+    WARM="python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --scratch --batch 64"
+    $WARM --examples 32000 --lr 3e-3; $WARM --examples 32000 --lr 3e-3 --seed 1    # as it was run: this learns no sums
+    $WARM --examples 19200 --lr 1e-3 --seed 2; $WARM --examples 8000 --lr 1e-3 --seed 3
     python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
 
@@ -23,13 +24,13 @@ from evolvent.evaluate.live import Live
 ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
-COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 64, "threads": 1, "dtype": "float32", "lr": 2e-3}
+COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 192, "threads": 1, "dtype": "float32", "lr": 2e-3}
 ITERATIONS = {
-    "updates": 2, "prompts": 48, "group": 2, "value": "probe", "rollouts": 6, "keep": 6, "simulations": 4,
+    "updates": 2, "prompts": 96, "group": 2, "value": "probe", "rollouts": 6, "keep": 6, "simulations": 4,
     "widths": (6, 3), "longest": 12, "epochs": 2, "eval_every": 1,
 }  # fmt: skip
-RL = {"how": "grpo", "updates": 12, "prompts": 12, "group": 4, "eval_every": 6}
-LABELS = {"questions": 32, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
+RL = {"how": "grpo", "updates": 24, "prompts": 12, "group": 4, "eval_every": 12}
+LABELS = {"questions": 48, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
 CELLS = [
     team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
     team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
@@ -39,7 +40,7 @@ WAYS = (
     ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
     ("rollouts", ("beam",)),
 )  # fmt: skip
-SEARCH = {"env": ENV, "tasks": 64, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
+SEARCH = {"env": ENV, "tasks": 96, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
 
 
 def learned(seed: int) -> None:

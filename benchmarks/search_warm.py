@@ -3,7 +3,7 @@
 # SmolLM2-135M, 200 tokens a second of one core:
 python benchmarks/search_warm.py MODEL_DIR --env game24 --examples 1600
 # 0.3M parameters, a minute or two of an idle core:
-python benchmarks/search_warm.py MODEL_DIR --env chain:steps=4,digits=1 --scratch --examples 64000 --batch 64 --lr 3e-3
+python benchmarks/search_warm.py MODEL_DIR --env chain:steps=4,digits=1 --scratch --examples 64000 --batch 64 --lr 1e-3
 evolvent run search --env game24 --model train:MODEL_DIR --search mcts_rollout best_of_n cot_sc greedy
 """
 

@@ -99,5 +99,5 @@ class CheckedEnv:
         except EvolventError:
             raise
         except Exception as error:
-            do = "mend it; where the world fails and not the agent, raise EnvError: then that attempt does not count"
+            do = "mend it; where the world failed and not the agent, raise EnvError: runs that learn go on"
             raise self._promise.failure(call, error, "no exception", do) from error

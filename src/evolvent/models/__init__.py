@@ -80,7 +80,7 @@ def _answering(at: outside.Pointer, spec: str) -> Callable[[str], str]:
 
     def answer(prompt: str) -> str:
         asked = f"asked {prompt[-80:]!r}"
-        do = "mend it; where the agent's server failed and not the agent, raise EnvError: that attempt does not count"
+        do = "mend it; where a server failed and not the agent, raise EnvError: a run of a memory goes on without it"
         with outside.own_faults(str(at.file or at.home), f"the agent {spec} failed", where=asked, do=do):
             reply = function(prompt)
         if not isinstance(reply, str):
