@@ -110,13 +110,6 @@ def test_the_page_of_memento_is_that_of_its_result_file():
     )
 
 
-def test_the_page_of_small_programs_is_that_of_its_result_file():
-    module = importlib.import_module("tables")
-    rows = json.loads((module.HERE / "results" / "programs.json").read_text("utf-8"))
-    written = (module.DOCS / "programs.md").read_text("utf-8")
-    assert written == module.page(module.PAGES["programs"], "programs", rows), "run benchmarks/tables.py"
-
-
 def test_every_system_has_a_page_and_no_page_needs_a_drawing_program():
     """A picture that a site would have to draw stands there as code where it is read without the net."""
     module = importlib.import_module("algo_pages")
