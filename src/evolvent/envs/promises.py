@@ -128,7 +128,8 @@ def check_turn(turn: Any, where: str, promise: Promise) -> None:
         promise.holds(
             isinstance(value, kind), f"{name} of a turn is no {kind.__name__}", repr(value), kind.__name__, where, do
         )
-    promise.holds(bool(turn.observation), "an empty observation", turn, "a text", where)
+    do = "say what the agent sees; only the last turn of an attempt may say nothing"
+    promise.holds(turn.done or turn.observation, "an empty observation", turn, "a text", where, do)
     promise.holds(
         is_number(turn.reward), "a reward", repr(turn.reward), "a finite number", where,
         "float(…); where nobody can judge, Turn(…, valid=False) or raise EnvError: that attempt does not count",
