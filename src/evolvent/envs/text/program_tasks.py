@@ -236,7 +236,7 @@ LONG = (
                  break
              count += 1
          return count""", _numbers(0, 20, 4, 9)),
-    Kind("longest_run", "numbers", ("the length of the longest run of neighbours that are {n} or more",), range(3, 9), """
+    Kind("longest_run", "numbers", ("the length of the longest run of neighbours of {n} or more",), range(3, 9), """
          best = run = 0
          for number in numbers:
              if number >= {n}:
@@ -254,7 +254,7 @@ LONG = (
          return out""", _word),
     Kind("some_twice", "numbers",
          ("the sum of the numbers, where those whose place is a multiple of {n}, from 1 on, count twice",),
-         range(2, 6), """
+         range(2, 8), """
          total = 0
          for place, number in enumerate(numbers, start=1):
              if place % {n} == 0:
@@ -290,13 +290,13 @@ LONG = (
          digits.append(x)
          return digits""", _number(0, 500)),
     Kind("group_sums", "numbers", ("sums of the numbers in groups of {n}; the last group may be smaller",),
-         range(2, 6), """
+         range(2, 8), """
          sums = []
          for start in range(0, len(numbers), {n}):
              group = numbers[start:start + {n}]
              sums.append(sum(group))
          return sums""", _numbers(0, 20, 5, 10)),
-    Kind("wide_gaps", "numbers", ("how many neighbours in the list are more than {n} apart",), range(3, 12), """
+    Kind("wide_gaps", "numbers", ("how many neighbours in a list are more than {n} apart",), range(3, 12), """
          count = 0
          for i in range(1, len(numbers)):
              gap = numbers[i] - numbers[i - 1]
@@ -304,7 +304,7 @@ LONG = (
                  count += 1
          return count""", _numbers(0, 20, 5, 10)),
     Kind("long_joined", "text", ("the words of the text that have {n} letters or more, joined by a hyphen",),
-         range(4, 7), """
+         range(3, 9), """
          words = []
          for word in text.split():
              if len(word) >= {n}:
