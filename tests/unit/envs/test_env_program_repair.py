@@ -10,6 +10,7 @@ from evolvent import envs
 from evolvent.core.errors import BadInput, MissingExtra
 from evolvent.envs.text import program, program_sources
 from evolvent.envs.text.program_repair import Kinds
+from evolvent.envs.text.program_sources import Folder
 from evolvent.envs.text.program_tasks import BY_NAME, LONG
 from evolvent.sandbox import NoSandbox
 from evolvent.sandbox.mutants import normal
@@ -90,12 +91,12 @@ def codeio(folder, *codes):
 
 
 def test_programs_of_codeio_are_repaired_and_predicted(tmp_path):
-    env = envs.load(f"program:codeio,folder={codeio(tmp_path)}")
+    env = program.make("codeio", folder=str(codeio(tmp_path)))
     tasks = env.tasks("train", 3, 0) + env.tasks("heldout", 1, 0)
     check_tasks(env, tasks)
     assert "main_solution(a, b): " in tasks[0].text and "import random" not in tasks[0].text
     env.close()
-    env = envs.load(f"program:predict,folder={tmp_path}")
+    env = program.make("predict", folder=str(tmp_path))
     (task,) = env.tasks("train", 1, 0)
     problem = env.problems.problem(task)
     (case,) = problem.cases
@@ -153,10 +154,11 @@ def test_quixbugs_is_read_from_its_folder(tmp_path):
             (tmp_path / part / f"{name}.py").write_text(f'def {name}(xs):\n    return {body}\n\n"""\n{doc}\n"""\n')
         rows = [json.dumps([[[i, i + 2, 1]], 0]) for i in range(8)]
         (tmp_path / "json_testcases" / f"{name}.json").write_text("\n".join(rows))
-    env = envs.load(f"program:repair,folder={tmp_path}")
-    found = [env.problems._source.found(name) for name in ("largest", "lazy", "no such")]
+    env = program.make("repair", folder=str(tmp_path))
+    source = Folder(tmp_path, lambda: program._PLACE.enter(env), program._LIMITS)
+    found = [source.found(name) for name in ("largest", "lazy", "no such")]
     assert found[0] is not None and found[1] is found[2] is None  # a generator's values do not cross
-    split = env.problems._source.split("largest")
+    split = source.split("largest")
     (task,) = env.tasks(split, 1, 0)
     assert task.text.startswith("largest(xs): The largest.\nlargest([0, 2, 1]) == 2") and "another" not in task.text
     assert found[0].given == "def largest(xs):\n    return min(xs)" and len(found[0].cases) == 8
@@ -178,8 +180,8 @@ def test_exercism_is_read_from_its_folder_and_its_tests_are_not_run(tmp_path):
         (home / ".meta" / "example.py").write_text("def two_fer(number):\n    return number * 2\n")
         (home / ".docs" / "instructions.md").write_text("# Instructions\n\nTwice the number.\n")
         (home / f"{name.replace('-', '_')}_test.py").write_text(text)
-    env = envs.load(f"program:repair,folder={tmp_path}")
-    source = env.problems._source
+    env = program.make("repair", folder=str(tmp_path))
+    source = Folder(tmp_path, lambda: program._PLACE.enter(env), program._LIMITS)
     problem = source.found("two-fer")
     assert problem is not None and [case.expected for case in problem.cases] == [0, 2, 4, 6, 8, 10]
     assert source.found("bad-one") is None, "its tests do not agree with its right program"
