@@ -30,7 +30,7 @@ def tried(env, task, answer):
 def check_tasks(env, tasks):
     """What is asked for fails a call that may be told and a hidden one; the right program passes."""
     for task in tasks:
-        problem = env.problems.problem(task)
+        problem = env.problem(task)
         assert tried(env, task, problem.source).success
         turn = tried(env, task, problem.given)
         passed = [turn.info["rewards"][f"test:{i}"] for i in range(len(problem.cases))]
@@ -46,7 +46,7 @@ def test_generated_programs_are_broken_in_one_line_and_can_be_repaired():
     tasks = env.tasks("train", 10, 0)
     check_tasks(env, tasks)
     for task in tasks:
-        problem = env.problems.problem(task)
+        problem = env.problem(task)
         lines = zip(problem.given.splitlines(), problem.source.splitlines(), strict=True)
         assert sum(a != b for a, b in lines) == 1
     parts = [{t.meta["program"] for t in env.tasks(split, 200, 1)} for split in ("train", "heldout")]
@@ -98,7 +98,7 @@ def test_programs_of_codeio_are_repaired_and_predicted(tmp_path):
     env.close()
     env = program.make("predict", folder=str(tmp_path))
     (task,) = env.tasks("train", 1, 0)
-    problem = env.problems.problem(task)
+    problem = env.problem(task)
     (case,) = problem.cases
     assert f"Call: main_solution({case.inputs[0]}, {case.inputs[1]})" in task.text and problem.given in task.text
     for answer, right in ((f" `{case.expected}`\nbecause", True), (f"{case.expected + 1}", False), (f"{case.expected}.0", False),

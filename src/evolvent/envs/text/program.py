@@ -148,11 +148,16 @@ class Program(TextEnv):
         Raises:
             BadInput: a task of another environment.
         """
-        self._task, self._problem = task, self._of(task)
+        self._task, self._problem = task, self.problem(task)
         self._turn = Turn(task.text, key=self._problem.asked)
         return self._turn
 
-    def _of(self, task: Task) -> Problem:
+    def problem(self, task: Task) -> Problem:
+        """What ``task`` asks for: tests and a right program; for scripted experts, never for an agent.
+
+        Raises:
+            BadInput: a task of another environment.
+        """
         problem = self.problems.problem(task)
         if problem is None:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
@@ -197,7 +202,7 @@ class Program(TextEnv):
     def review(self, task: Task, seed: int) -> Correction | None:
         """After a failure at ``task``: calls that went wrong with their answers, or the right program."""
         if self._reviewer == "house":
-            return Correction(self._of(task).source)
+            return Correction(self.problem(task).source)
         of, body = self._failed
         return Correction(body, source="tests") if self._reviewer == "tests" and body and of == task.id else None
 
