@@ -39,4 +39,4 @@ GRID = grid.Grid(
 )
 
 if __name__ == "__main__":
-    grid.main(GRID, __doc__)
+    grid.main(GRID, __doc__ or "")
