@@ -281,15 +281,11 @@ def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], wri
     for one, call in zip(written, row["calls"], strict=True):
         for receipt in one.recalls:
             settle(receipt, 1.0 if call["there"] else -1.0, call["source"])
-        key, more = told(seat.env.mechanics[call["mechanic"]]), {"parents": [item.id for item in one.shown]}
-        if call["there"] and len(call["source"]) <= 4000:
-            memory.remember(
-                key, call["source"], kind="code", polarity="success", source="browser", metadata=about, **more
-            )
-        elif not call["there"] and call["gate"] != "text":
-            memory.remember(
-                key, call["words"], kind="failure", polarity="failure", source="browser", metadata=about, **more
-            )
+        if call["there"] or call["gate"] in ("static", "browser"):
+            kind, body = ("code", call["source"]) if call["there"] else ("failure", call["words"])
+            memory.remember(told(seat.env.mechanics[call["mechanic"]]), body, kind=kind, source="tests", metadata=about,
+                            polarity="success" if call["there"] else "failure",
+                            parents=[item.id for item in one.shown])  # fmt: skip
     parents = [*([planned.parent.memory] if planned.parent else []), *([planned.idea] if planned.idea else [])]
     feature = next((m for stage, m in planned.stages if stage == "feature"), None)
     if feature is not None and not planned.idea:  # the model's own: from now on in the archive

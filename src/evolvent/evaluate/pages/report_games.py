@@ -1,6 +1,6 @@
 """``report.html`` of a run over games: how often the model's pages play, and each lineage with pictures, to be played.
 
-A version opens on a click; "play it" loads its page into a frame of its own, which may run scripts and reach nothing.
+A version opens on a click; its page is started in a frame of its own, which may run scripts and reach nothing.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _shares(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, heading in (("iteration", "Playable by iteration"), ("depth", "Playable by depth in the lineage")):
         found = summary.get(f"{name}s", [])
         if found:
-            rows = [Bar(f"{name} {a[name]}, {a['n']} pages", a["playable"], *a["playable_ci95"], i % 5)
-                    for i, a in enumerate(found)]  # fmt: skip
+            rows = [Bar(f"{name} {a[name]}, {a['n']} pages", a["playable"], lo, hi, i % 5)
+                    for i, a in enumerate(found) for lo, hi in [a["playable_ci95"]]]  # fmt: skip
             shown.append((heading, bars(rows)))
     return shown
 
@@ -146,10 +146,11 @@ def _seen(row: Row, pictures: Mapping[int, bytes]) -> str:
     if row["step"] in pictures:
         code = base64.b64encode(pictures[row["step"]]).decode("ascii")
         picture = f'<img alt="{text(name)}" src="data:image/jpeg;base64,{code}" width="240" height="160">'
-    frame = (
-        f'<iframe title="{text(name)}, to be played" sandbox="allow-scripts" loading="lazy" '
-        f'referrerpolicy="no-referrer" src="games/{int(row["step"])}.html"></iframe>'
-        '<p class="small soft">Click into it; arrow keys and space.</p>'
+    step = int(row["step"])
+    frame = (  # empty until the link is followed: no game runs that nobody asked for
+        f'<p class="small"><a href="games/{step}.html" target="play-{step}" rel="noreferrer">Start {text(name)}</a>, '
+        "then click into it: arrow keys and space.</p>"
+        f'<iframe name="play-{step}" title="{text(name)}, to be played" sandbox="allow-scripts"></iframe>'
     )
     return f'<div class="version">{picture}<div>{facts}</div></div>{fold("play it", frame)}'
 

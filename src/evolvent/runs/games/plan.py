@@ -49,6 +49,7 @@ def plan(config: Any, seat: Seat, lineage: Lineage, number: int) -> Plan:
         idea = ideas[body].id if body in ideas else ""
     elif ideas and config.select == "none":
         body = list(ideas)[int(rng(config.seed, "idea", number).integers(len(ideas)))]
+        idea = ideas[body].id
     elif ideas:
         names = sorted(str(item.metadata["name"]) for item in ideas.values())
         found = recall(config, seat, f"{game}: {', '.join(sorted(have))}", "plan", number, ["mechanic"],
