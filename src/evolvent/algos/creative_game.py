@@ -25,7 +25,7 @@ Controls: ``--select none`` (ideas by chance, no advice, the best parent), ``sim
 Deviations: planner, evaluator and reflector are rules; ``--plan model`` asks the model for an idea, ``--judge`` for a
 rating, whose term is 0 otherwise (then at most .75). A plan adds one mechanic, it removes and recombines none. A
 refinement repairs what failed; what plays is left. How three signals become numbers is ours, so are the ninth static
-check and memories of advice. v1..v4 are separate calls of theirs, here they are one run.
+check and memories of advice. Ideas begin at .6, above what a failure earns. v1..v4 are separate calls of theirs.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ from evolvent.memory.recall import newest_receipt
 from evolvent.models.served.acting import Served
 
 REWARDS = (-1.0, 1.0)
+UNTRIED = 0.6
+"""Where the value of an idea begins: above what a failure earns, so that others are tried before it again."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
 def _begin(memory: Memory) -> None:
     """What the archive knows at first: every mechanic of the world, in words."""
     rows = [
-        {"key": m.words, "body": told(m), "kind": "mechanic", "source": "seed",
+        {"key": m.words, "body": told(m), "kind": "mechanic", "source": "seed", "value": UNTRIED,
          "metadata": {"name": m.name, "lineage": ""}}
         for m in MECHANICS if not m.look and m.name != "walk"
     ]  # fmt: skip
