@@ -10,7 +10,14 @@ from evolvent.cli import main
 
 def test_every_system_stands_under_one_kind():
     groups = catalogue.by_kind()
-    assert [title.partition(":")[0] for title in groups] == ["memory", "language", "team", "search", "programs"]
+    assert [title.partition(":")[0] for title in groups] == [
+        "memory",
+        "language",
+        "team",
+        "search",
+        "programs",
+        "games",
+    ]
     names = [entry.name for group in groups.values() for entry in group]
     assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
     memory, language, team, search, programs, games = ({entry.name for entry in group} for group in groups.values())
