@@ -21,8 +21,9 @@ Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
 
 Deviations: the label stands at the state behind the line's last token, where it is read (the released trainer shifts
-it by one token). PRLCoder's teacher is a model, here it is a list of changes (``sandbox.mutants``). Right is what the world's checker says, not a substring. A line's ratio is averaged over its tokens.
-Advantages are normalised once an optimiser step. The critic reads the frozen base and makes its passes first.
+it by one token). PRLCoder's teacher is a model, here it is a list of changes (``sandbox.mutants``). Right is what the
+world's checker says, not a substring. A line's ratio is averaged over its tokens. Advantages are normalised once an
+optimiser step. The critic reads the frozen base and makes its passes first.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _labelled(run: LanguageRun, config: Config, seed: int) -> tuple[list[Row], d
     tasks = drawn(run.env, config.questions, seed)
     if config.labels == "mutants":
         run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")
-        told = labelled_lines(run, tasks)
+        told = labelled_lines(run.env, run.manner.renderer, run.model.decode, tasks)
         return told, {"states": len(told), "right": int(sum(label for _, label in told)), "questions": len(tasks)}
     how = omega.Config(samples=config.samples, rollouts=config.rollouts)
     rows, estimates, bisected, tokens = dict[bytes, Row](), 0, 0, 0

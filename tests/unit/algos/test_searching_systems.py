@@ -3,7 +3,6 @@
 import json
 from importlib import import_module
 from statistics import fmean
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from evolvent.evaluate.pages.report import report
 from evolvent.evaluate.pages.report_search import read_trees
 from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import renderer
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.run import LanguageRun
@@ -94,21 +92,19 @@ def test_a_process_model_learns_from_lines_that_were_changed(writer, tmp_path):
     assert told["states"] == 72 and told["right"] == 36 and told["questions"] == 12 and "tokens" not in told
     model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
     prm = SearchValue.load(model, tmp_path / "run" / "prm")
-    asked = [model.encode(f"Ask: 777\nSay: {said}\n\n") for said in ("a\na\na", "a\nb", "b")]
+    asked = [model.encode(f"Ask: 777\nSay: {said}\n\n") for said in ("a\na\na", "a\na\nb")]
+    asked += [model.encode(f"Ask: 777\nSay: {said}\n") for said in ("a\nb", "b")]
     right, *wrong = prm.judge(asked).tolist()
     assert right > 2 * max(wrong)
 
 
 def test_contexts_of_labelled_lines_end_where_an_answer_is_cut(writer):
     model, env = language.load(writer, dtype="float32"), letters_env.make()
-    run = SimpleNamespace(
-        copies=SimpleNamespace(some=lambda n: [env] * n), manner=Manner(renderer("plain", model)), model=model
-    )
-    rows = labelled_lines(run, env.tasks("train", 2, 0))
+    rows = labelled_lines(env, renderer("plain", model), model.decode, env.tasks("train", 2, 0))
     read = [(model.decode(ids).rpartition("Ask: ")[2], label) for ids, label in rows]
     assert read[:6] == [
-        ("100\nSay: a\n", 1.0), ("100\nSay: a\na\n", 1.0), ("100\nSay: a\na\na", 1.0),
-        ("100\nSay: b\n", 0.0), ("100\nSay: a\nb\n", 0.0), ("100\nSay: a\na\nb", 0.0),
+        ("100\nSay: a\n", 1.0), ("100\nSay: a\na\n", 1.0), ("100\nSay: a\na\na\n\n", 1.0),
+        ("100\nSay: b\n", 0.0), ("100\nSay: a\nb\n", 0.0), ("100\nSay: a\na\nb\n\n", 0.0),
     ]  # fmt: skip
     assert len(read) == 12
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.episode import Episode
-from evolvent.core.protocols import Completion, Task
+from evolvent.core.protocols import Completion, Renderer, Task
 from evolvent.core.seeding import rng
 from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.search.grow import Grower
@@ -66,18 +66,18 @@ def line_ends(ids: np.ndarray, decode: Decode) -> list[int]:
     return [*ends, len(ids)]
 
 
-def labelled_lines(run: LanguageRun, tasks: Sequence[Task]) -> list[Row]:
+def labelled_lines(env: Any, renderer: Renderer, decode: Decode, tasks: Sequence[Task]) -> list[Row]:
     """Labels of lines that the world finds by changing them (``env.line_labels``): what is read up to a line, 0 or 1.
 
-    Tokens are those of the text as the policy would be taught it, cut where an answer is cut; a program that this cuts
-    into other lines is left out.
+    Tokens are those of the text as the policy would be taught it, its stop string behind it, cut where an answer is
+    cut; a program that this cuts into other lines is left out.
     """
-    env, rows = cast("Any", run.copies.some(1)[0]), dict[bytes, Row]()
+    rows = dict[bytes, Row]()
     for task in tasks:
-        prompt = run.manner.renderer.first(env, env.reset(task, task.seed))
+        prompt = np.asarray(renderer.first(env, env.reset(task, task.seed)))
         for text, number, label in env.line_labels(task):
-            ids = run.manner.renderer.command(text)
-            ends = line_ends(ids, run.model.decode)
+            ids = np.asarray(renderer.command(text + "".join(env.stop[:1])))
+            ends = line_ends(ids, decode)
             if len(ends) == sum(bool(line.strip()) for line in text.splitlines()):
                 context = np.concatenate([prompt, ids[: ends[number]]])
                 rows.setdefault(context.tobytes(), (context, float(label)))  # the right program's lines come first
