@@ -170,3 +170,8 @@ def sys_modulus():
     import sys
 
     return sys.hash_info.modulus
+
+
+def test_a_program_that_is_no_unicode_is_wrong_and_nothing_more(sandbox):
+    verdict = judge("def f(x): return '\ud800'", [((1,), 1)], function="f", sandbox=sandbox)
+    assert verdict.valid and not verdict.passed and "SyntaxError" in verdict.feedback()
