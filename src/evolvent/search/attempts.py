@@ -26,9 +26,9 @@ from evolvent.search.tree import Tree
 
 Unit = Literal["answer", "line", "token"]
 Player = Generator[Request, Completion, Episode]
-Start = Callable[[int], Player]
-"""Begins an attempt, the same each time, and may break off the one begun before (one world is enough for a task); the
-number limits its decisions, 0 = not."""
+Start = Callable[..., Player]
+"""``start(limit, ask="")`` begins an attempt, the same each time, and may break off the one begun before (one world is
+enough for a task); ``limit`` limits its decisions, 0 = not, ``ask`` is answered before the first of them."""
 Decode = Callable[[np.ndarray], str]
 
 
@@ -75,6 +75,7 @@ class Attempts:
         self.notes: list[str] = []
         self._places: dict[int, _Place] = {int(root): _Place() for root in tree.roots}
         self._made: dict[int, list[tuple[Completion, int]]] = {}
+        self._asked: dict[int, str] = {}  # by root: what its attempts answer first
         self._live: dict[int, tuple[int, Player]] = {}  # by task: the newest player, and the node where it waits
 
     # ------------------------------------------------------------------------------------------------ the space
@@ -113,6 +114,12 @@ class Attempts:
         self._places[new] = replace(place, seed=seed, tries=0)
         if place.begun == node:
             self._places[new].begun = new
+
+    def ask(self, root: int, text: str) -> None:
+        """Attempts from ``root``, a twin of a task's, begin with one decision more: the answer to ``text``."""
+        self._asked[root] = text
+        player = self._begin(root)
+        self._went(root, player, _next(player, None))
 
     def enter(self, nodes: Sequence[int]) -> list[float | None]:
         """See ``Space``."""
@@ -285,7 +292,7 @@ class Attempts:
         if place.asks is not None:
             return None
         if above < 0:
-            player = self.starts[int(self.tree.task[node])](0)
+            player = self._begin(node)
             return self._went(node, player, _next(player, None))
         origin, said = self._places[above], self.said(node)
         assert origin.asks is not None
@@ -302,7 +309,7 @@ class Attempts:
 
     def _replayed(self, node: int, answers: Sequence[Sequence[Completion]], limit: int = 0) -> tuple[Player, Any]:
         """A player after these answers, and what it asks then, or its episode."""
-        player = self.starts[int(self.tree.task[node])](limit)
+        player = self._begin(self.tree.path(node)[0], limit)
         outcome = _next(player, None)
         for answer in answers:
             if isinstance(outcome, Episode):
@@ -312,6 +319,10 @@ class Attempts:
                 )  # fmt: skip
             outcome = _next(player, self._whole(answer, outcome.stop))
         return player, outcome
+
+    def _begin(self, root: int, limit: int = 0) -> Player:
+        start, ask = self.starts[int(self.tree.task[root])], self._asked.get(root)
+        return start(limit, ask) if ask else start(limit)
 
     def _went(self, node: int, player: Player, outcome: Request | Episode) -> float | None:
         place = self._places[node]

@@ -45,7 +45,12 @@ def draw(search: Search, paths: int, parallel: int) -> None:
 def chains(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[int]:
     """One new sample from each node to the end of its attempt: the ends, -1 where it got stuck or the budget ended."""
     search.enter(nodes)
-    tree, heads = search.tree, search.again(nodes)
+    return onward(search, search.again(nodes), judge=judge)
+
+
+def onward(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[int]:
+    """Each node, without children yet, followed by single moves: the ends as ``chains`` gives them."""
+    tree, heads = search.tree, list(nodes)
     going = list(range(len(heads)))
     while going:
         search.enter(heads[i] for i in going)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evolvent.evaluate.live import count, interval
+from evolvent.evaluate.live import count, interval, percent
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
@@ -88,7 +88,7 @@ def _bars(arms: Sequence[Mapping[str, Any]]) -> str:
 
 def _table(arms: Sequence[Mapping[str, Any]]) -> str:
     rows = [
-        [a["name"], interval(a["rate"], a["ci95"]), a["oracle"], round(a["tokens"], 1), round(a["calls"], 1),
+        [a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), round(a["tokens"], 1), round(a["calls"], 1),
          round(a["paths"], 1), round(a["nodes"], 1), round(a["seconds"], 2), "" if i == 0 else f"{a['p']:.2g}"]
         for i, a in enumerate(arms) if a["n"]
     ]  # fmt: skip

@@ -14,11 +14,11 @@ from evolvent.core.errors import BadInput, closest
 SEARCHES = {
     "greedy": "last_max", "best_of_n": "last_max", "cot_sc": "majority", "cot_sc_tree": "majority", "beam": "last_max",
     "bfs_v": "last_max", "dfs_v": "last_max", "dfsdt": "last_max", "mcts_alpha": "last_max", "mcts_rollout": "last_max",
-    "rap": "last_max", "rstar": "last_vote", "dser": "majority",
+    "rap": "last_max", "rstar": "last_vote", "dser": "majority", "se_agent": "last_max",
 }  # fmt: skip
 """The searches, each with how its answer is chosen where nobody says."""
 DRAWN: dict[str, int] = dict.fromkeys(
-    ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser"), 4096
+    ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
 )
 """Those that go on until the budget is spent, with the paths that are enough."""
 VALUES = ("likelihood", "judge", "flat", "rollouts")
@@ -40,7 +40,7 @@ class SearchConfig:
     """Random seed of tasks and draws."""
     search: tuple[str, ...] = ("mcts_rollout", "cot_sc")
     """Searches, compared at the same budget: greedy, cot_sc (majority), best_of_n, cot_sc_tree, beam, bfs_v, dfs_v,
-    dfsdt, mcts_alpha, mcts_rollout, rap, rstar, dser."""
+    dfsdt, mcts_alpha, mcts_rollout, rap, rstar, dser, se_agent."""
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a

@@ -17,6 +17,7 @@ from evolvent.play.manner import Manner
 from evolvent.play.together import Player
 from evolvent.search.attempts import Attempts, Decode, Start, Unit
 from evolvent.search.budget import Budget
+from evolvent.search.se_agent import planned
 from evolvent.search.search import Path, Search, Value, flat
 from evolvent.search.tree import Tree
 
@@ -70,11 +71,14 @@ class Grower:
         return search, space
 
     def _start(self, env: Env, task: Task, seed: int) -> Start:
-        own = seed_tree(seed, "search", task.id)
+        own, kinds = seed_tree(seed, "search", task.id), dict[str, None]()
 
-        def start(limit: int) -> Player:
+        def start(limit: int, ask: str = "") -> Player:
             limits = replace(self.manner.budget, turns=limit or self.manner.budget.turns)
-            return play(env, task, replace(self.manner, budget=limits), seed=own, group=task.id)
+            world = planned(env, ask, tuple(kinds)) if ask else env
+            episode = yield from play(world, task, replace(self.manner, budget=limits), seed=own, group=task.id)
+            kinds.update(dict.fromkeys(k for k, paid in episode.rewards_by_kind.items() if isinstance(paid, list)))
+            return episode
 
         return start
 
