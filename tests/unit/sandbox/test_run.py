@@ -63,9 +63,6 @@ sys.exit(3)
         ("1 / 0", "failed", 1, None, 'File "main.py", line 1'),
         ("def f(:", "failed", 1, None, "SyntaxError"),
         ("import atexit; atexit.register(print, 'bye')", "ok", 0, None, ""),
-        ("import sys; sys.exit(10**30)", "failed", 255, None, ""),
-        ("import sys; sys.stdout.close()", "ok", 0, None, ""),
-        ("import os\nclass A:\n def __del__(self): os.write(2, b'last words')\na = A()", "ok", 0, None, "last words"),
         ("import os; os._exit(7)", "failed", 7, None, ""),
         ("import os; os.kill(os.getpid(), 11)", "crashed", None, 11, ""),
         ("import os; os.abort()", "crashed", None, 6, ""),
@@ -319,29 +316,3 @@ def test_many_hostile_programs_leave_nothing(sandbox, count=16):
 @pytest.mark.slow
 def test_a_thousand_hostile_programs_leave_nothing(sandbox):
     test_many_hostile_programs_leave_nothing(sandbox, 1000)
-
-
-def test_files_that_a_program_did_not_close_are_written(sandbox):
-    text = """
-import os, sys
-class Holder: pass
-held = Holder(); held.file = open('held', 'w'); held.file.write('held')
-top = open('top', 'w'); top.write('at the top')
-again = os.fdopen(os.dup(1), 'w'); again.write('second'); sys.stdout.write('first ')
-"""
-    for wrap in ("{}", "{}\nsys.exit(1)", "{}\n1 / 0"):
-        result = code(sandbox, wrap.format(text), collect=["held", "top"])
-        assert result.files == {"held": b"held", "top": b"at the top"}, (wrap, result)
-        assert result.stdout == "first second", (wrap, result)
-
-
-def test_text_that_is_no_unicode_goes_in_as_it_is(sandbox):
-    assert "SyntaxError" in code(sandbox, "print('\ud800')").stderr
-    read = "import sys; print(sys.stdin.buffer.read())"
-    assert code(sandbox, read, stdin="\ud800").stdout == "b'\\xed\\xa0\\x80'\n"
-
-
-@pytest.mark.parametrize("env", [{"A": "b\0"}, {"A=B": "1"}, {"": "x"}])
-def test_an_environment_that_cannot_be_is_refused(sandbox, env):
-    with pytest.raises(BadInput, match="environment variable"):
-        code(sandbox, "", env=env)
