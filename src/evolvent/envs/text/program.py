@@ -92,7 +92,7 @@ Value: ['t', 's']
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)(?:```|\Z)", re.S)
+_FENCE = re.compile(r"```[^`\n]*\n(.*?)(?:```|\Z)", re.S)
 _BROKEN = ("SyntaxError", "IndentationError", "TabError")
 _MOST_CHARS = 8000
 
@@ -324,9 +324,10 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
 
 
 def extract(answer: str) -> str:
-    """The program in an answer: what stands in its first code block, or from its first definition or import on."""
-    block = _FENCE.search(answer)
-    text = block.group(1) if block else answer
+    """The program in an answer: its first code block that has one, or from its first definition or import on."""
+    answer = answer.replace("\r\n", "\n").lstrip("\ufeff")
+    blocks = [block for block in _FENCE.findall(answer) if BEGIN.search(block.lstrip())]
+    text = blocks[0] if blocks else answer
     begin = BEGIN.search(text.lstrip())
     return text.lstrip()[begin.start() : _MOST_CHARS].rstrip() if begin else ""
 
