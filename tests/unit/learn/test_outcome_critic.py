@@ -2,6 +2,8 @@
 
 # pyright: reportCallIssue=false
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -83,7 +85,7 @@ def test_a_critic_goes_on_where_it_stopped():
     one, other = critic(seed=1), critic(seed=2)
     for _ in range(2):
         one.learn(one.note(batch), epochs=2, minibatches=1, grad_clip=1.0, generator=torch.Generator().manual_seed(0))
-        other.load_state_dict(one.state_dict())
+        other.load_state_dict(copy.deepcopy(one.state_dict()))
     losses = [
         c.learn(c.note(batch), epochs=2, minibatches=1, grad_clip=1.0, generator=torch.Generator().manual_seed(5))
         for c in (one, other)
