@@ -268,49 +268,6 @@ def test_a_world_that_does_not_repeat_itself_is_refused():
         rap.run(search, rap.Config(paths=8))
 
 
-@pytest.mark.parametrize("run", [
-    lambda s: best_of_n.run(s, best_of_n.Config(paths=6, parallel=3)), lambda s: beam.run(s, beam.Config()),
-    lambda s: bfs_v.run(s, bfs_v.Config(paths=4)), lambda s: dfsdt.run(s, dfsdt.Config(paths=4)),
-    lambda s: mcts_alpha.run(s, mcts_alpha.Config(simulations=12)), lambda s: rstar.run(s, rstar.Config(paths=4)),
-    lambda s: mcts_rollout.run(s, mcts_rollout.Config(paths=4)), lambda s: rap.run(s, rap.Config(paths=4)),
-])  # fmt: skip
-def test_an_attempt_that_the_world_broke_is_left_out(run):
-    class Down(Walk):
-        def step(self, action):
-            turn = super().step(action)
-            if self.path == "rr":
-                raise EnvError("the server is down")
-            return turn
-
-    search, space = of(Down, ["go"], Served(Scripted()), widths=(2,), verifier=values.reward)
-    run(search)
-    found = search.of(0)
-    assert found and all(path.ended for path in found)
-    assert all(space.state(path.leaf).steps[:2] != ("right", "right") for path in found)
-    broken = [n for n in range(len(search.tree)) if search.tree.dead[n]]
-    assert len(broken) == len(space.broken) and all(space.episode(n) is None for n in broken)
-    assert {str(error) for _, error in space.broken} <= {"the server is down"}
-    assert bool(space.broken) == any("broke" in note for note in space.notes)
-
-
-def test_a_task_that_cannot_begin_has_no_attempt():
-    class Closed(Walk):
-        def reset(self, task, seed=0):
-            raise EnvError("no more seats")
-
-    search, space = of(Closed, ["go"], Served(Scripted()), widths=(2,))
-    best_of_n.run(search, best_of_n.Config(paths=3))
-    (path,) = search.of(0)
-    assert not path.ended and space.episode(path.leaf) is None and len(space.broken) == 1
-    assert records(search, space, [path.leaf]) == []
-
-
-def test_samples_are_begun_only_where_calls_are_left_to_end_them():
-    search, _ = of(Walk, ["go"], Served(Scripted()), widths=(2,), budget=Budget(calls=20))
-    best_of_n.run(search, best_of_n.Config(paths=16, parallel=16))
-    assert len(search.of(0)) == 6 and all(path.ended for path in search.of(0))  # three calls each
-
-
 def test_a_verifier_that_raises_is_named_with_what_it_read():
     def broken(question, text):
         return 1 / 0
