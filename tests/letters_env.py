@@ -27,6 +27,10 @@ class Letters(TextEnv):
         self._turn = Turn("", reward=float(right), terminated=True, success=right, info={"action": action})
         return self._turn
 
+    def line_labels(self, task):
+        wrong = ["\n".join("b" if i == at else "a" for i in range(3)) for at in range(3)]
+        return [("a\na\na", at, True) for at in range(3)] + [(wrong[at], at, False) for at in range(3)]
+
     def close(self):
         pass
 

@@ -76,6 +76,17 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
     assert write_report(out).exists()
 
 
+@pytest.mark.parametrize(("value", "ranks"), [((), 0.5), (("--verifier",), 1.0)])
+def test_how_well_the_value_ranks_is_said(tmp_path, value, ranks):
+    command.main([
+        "search", "--model", "none", "--env", "microwave:step_limit=8", "--search", "best_of_n", "--tasks", "4",
+        "--value", "flat", *value, "--paths", "40", "--budget-tokens", "0", "--out", str(tmp_path / "run"), "--plain",
+    ])  # fmt: skip
+    (arm,) = json.loads((tmp_path / "run" / "summary.json").read_text())["arms"]
+    assert arm["oracle"] > 0
+    assert arm["ranks"] == ranks
+
+
 def test_what_a_round_mends_and_spoils_is_said(tmp_path):
     folder = sample_search_run(tmp_path / "run", arms=("cot_sc", "dser"), summary=False)
     rows = RunFolder.open(folder).read_metrics()

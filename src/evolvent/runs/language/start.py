@@ -36,6 +36,8 @@ class Needs:
     """Answers are free text, not commands on a list."""
     kinds: tuple[str, ...] = ()
     """Rewards that the environment pays besides, ``Turn.info["rewards"]``."""
+    labels: bool = False
+    """The environment labels lines of answers, ``line_labels(task)``."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,9 @@ def not_whole() -> BadInput:
 
 def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> None:
     """Check the environment on its first task: by one observation, or by one attempt with random actions."""
+    if needs.labels and not hasattr(env, "line_labels"):
+        raise BadInput("this environment does not label lines", got=config.env, expected="a method line_labels(task)",
+                       where="--env", do="take --env program:repair, or labels by samples (--labels hard)")  # fmt: skip
     by_token = not needs.tokens or config.act == "trie"
     if by_token and not needs.kinds and not needs.words:
         return

@@ -17,7 +17,7 @@ from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, interval, percent
-from evolvent.formulas.statistics import mcnemar, wilson
+from evolvent.formulas.statistics import auc, mcnemar, wilson
 from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
@@ -60,6 +60,8 @@ class Found:
     right_somewhere: bool
     """Whether any path was right: what an oracle would have chosen."""
     n_paths: int
+    pairs: tuple[float, int]
+    """Pairs of a right and a wrong path: in how many the right one has the higher value (ties half), and all."""
 
 
 def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -83,7 +85,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
                         raise Interrupted
     rows = folder.read_metrics()
     summary = summarise(config, seat.name, rows)
-    columns = ["search", "right [95 %]", "an oracle's choice", "tokens a task", "calls", "states", "s a task"]
+    counted = {"tokens": "tokens a task", "calls": "calls", "nodes": "states", "seconds": "s a task"}
+    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values()]
     for arm in summary["arms"]:
         if "mends" in arm:
             mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
@@ -91,8 +94,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
             live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
     live.table(
         "searches at one budget", columns,
-        [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]),
-          *(round(a[key], 1) for key in ("tokens", "calls", "nodes", "seconds"))] for a in summary["arms"]],
+        [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a["ranks"]),
+          *(round(a[key], 1) for key in counted)] for a in summary["arms"]],
     )  # fmt: skip
     return summary
 
@@ -117,7 +120,8 @@ def _batch(
         folder.log(
             step, phase=name, task=one.id, kind=one.kind, question=one.text[:500], success=int(right),
             oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
-            ended=int(found.path.ended), paths=found.n_paths, nodes=len(search.tree.inside(task)),
+            ended=int(found.path.ended), paths=found.n_paths,
+            ranked=found.pairs[0], pairs=found.pairs[1], nodes=len(search.tree.inside(task)),
             tokens=int(meter.tokens[task]), calls=int(meter.calls[task]), judged=int(meter.judged[task]),
             seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
             value_s=round(meter.value_s / len(batch), 3), valid=int(found.episode is None or found.episode.valid),
@@ -169,8 +173,11 @@ def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
     answer = AGGREGATORS[SEARCHES.get(how, how)](answers, steps)
     ranked = [i for i, a in enumerate(answers) if a == answer] or list(range(len(found)))
     best = max(ranked, key=lambda i: found[i].value)
-    right = any(e is not None and bool(e.success) for e in episodes.values())
-    return Found(found[best], answer, episodes[found[best].leaf], right, len(found))
+    ends = [episodes[path.leaf] for path in found]
+    right = np.array([one is not None and bool(one.success) for one in ends], bool)
+    pairs = int(right.sum() * (~right).sum())
+    ranked = auc([path.value for path in found], right) * pairs if pairs else 0.0
+    return Found(found[best], answer, episodes[found[best].leaf], bool(right.any()), len(found), (ranked, pairs))
 
 
 def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -182,12 +189,14 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         won, n = sum(row["success"] for row in mine), len(mine)
         mean = {key: float(np.mean([row[key] for row in mine])) if n else None for key in (
             "oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")}  # fmt: skip
+        pairs = sum(row.get("pairs", 0) for row in mine)  # rows of older runs do not say
         low, high = wilson(won, n) if n else (0.0, 1.0)
         both = [row for row in mine if row["task"] in first]
         a, b = [first[row["task"]] for row in both], [row["success"] for row in both]
         p = mcnemar(a, b) if both else 1.0
         arms.append({
             "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
+            "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
             "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
             "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
             **_two_states([row for row in mine if REVISED[0] in row]),
