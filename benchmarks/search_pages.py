@@ -111,8 +111,8 @@ def _searches(rows: list[dict]) -> list[str]:
     budget = rows[0]["config"]["budget_tokens"]
     lines = [
         "## What the learned value is worth to a search", "",
-        f"By the policy of the last iteration, {budget} tokens a task. *Learned*: TS-LLM's value, LoRA weights of "
-        "its own. *Likelihood*: mean log-probability. *Rollouts*: the mean reward of samples from a "
+        f"By the policy of the last iteration, {budget} tokens a task. *Learned*: TS-LLM's value, a small network on "
+        "the policy's own states. *Likelihood*: mean log-probability. *Rollouts*: the mean reward of samples from a "
         "state, an oracle that pays for its samples. An oracle's choice: a right answer was among those found. "
         "*Ranks*: of the pairs of a right and a wrong answer to one question, in how many the right one has the higher "
         "value.", "",

@@ -68,8 +68,11 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     """Search every task in every way, batch by batch, and return the summary that stands in ``summary.json``."""
     check_value(config)
     with ExitStack() as stack:
-        seat = _seat(config, stack, live)
-        tasks = distinct(seat.worlds[0].tasks("heldout", config.tasks, config.seed))
+        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+        tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
+        if "dser" in config.search:
+            dser.world(worlds[0], dser.Config()).check(tasks[0])
+        seat = _seat(config, worlds, stack, live)
         done = _go_on(folder, config, len(tasks)) if resume else 0
         step = done
         with folder.interrupt as interrupt:
@@ -95,7 +98,7 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     live.table(
         "searches at one budget", columns,
         [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a["ranks"]),
-          *(round(a[key], 1) for key in counted)] for a in summary["arms"]],
+          *("" if a[key] is None else round(a[key], 1) for key in counted)] for a in summary["arms"]],
     )  # fmt: skip
     return summary
 
@@ -112,7 +115,8 @@ def _batch(
     for task, one in enumerate(batch):
         found = chosen(search, space, task, name if config.aggregate == "auto" else config.aggregate)
         right = bool(found.episode and found.episode.success)
-        meter = search.meter
+        broke = not found.path.ended and task in {of for of, _ in space.broken}
+        valid, meter = not broke and (found.episode is None or found.episode.valid), search.meter
         for record in records(search, space, [p.leaf for p in search.of(task)]):
             folder.episode(record, step=step)
         if start + task < TREES:
@@ -124,14 +128,14 @@ def _batch(
             ranked=found.pairs[0], pairs=found.pairs[1], nodes=len(search.tree.inside(task)),
             tokens=int(meter.tokens[task]), calls=int(meter.calls[task]), judged=int(meter.judged[task]),
             seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
-            value_s=round(meter.value_s / len(batch), 3), valid=int(found.episode is None or found.episode.valid),
+            value_s=round(meter.value_s / len(batch), 3), valid=int(valid),
             prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
             **_revised(search, space, task),
         )  # fmt: skip
         note = f"value {found.path.value:.3g}, {len(search.tree.inside(task))} states, {int(meter.tokens[task])} tokens"
         live.task(
-            start + task + 1, total, question=one.text, action=found.answer or "", ok=right, note=note,
-            seconds=spent / len(batch),
+            start + task + 1, total, question=one.text, action=found.answer or "", ok=right,
+            note="broke, not counted" if broke else note, seconds=spent / len(batch),
         )  # fmt: skip
         step += 1
     for text in dict.fromkeys([*search.notes, *space.notes]):
@@ -225,8 +229,7 @@ def _two_states(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return shares | {"right_after_80_rounds": right_after(80, p, q)}
 
 
-def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
-    worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Seat:
     if config.model == "none":
         return Seat("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
     live.status(f"loading {config.model}")
