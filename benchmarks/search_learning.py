@@ -25,11 +25,11 @@ RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
 COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 192, "threads": 1, "dtype": "float32", "lr": 2e-3}
 ITERATIONS = {
-    "updates": 2, "prompts": 384, "group": 4, "value": "lora", "value_lr": 2e-3, "rollouts": 8, "keep": 8,
-    "simulations": 4, "widths": (6, 3), "longest": 12, "epochs": 3, "eval_every": 1,
+    "updates": 3, "prompts": 512, "group": 4, "value": "probe", "rollouts": 8, "keep": 8, "simulations": 4,
+    "widths": (6, 3), "longest": 12, "epochs": 3, "eval_every": 1,
 }  # fmt: skip
 RL = {"how": "grpo", "updates": 48, "prompts": 16, "group": 8, "eval_every": 24}
-LABELS = {"questions": 192, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
+LABELS = {"questions": 96, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
 CELLS = [
     team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
     team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),

@@ -73,6 +73,8 @@ class Attempts:
         self.unit, self.longest = unit, 1 if unit == "token" else longest
         self._decode, self.comparable = decode, comparable
         self.notes: list[str] = []
+        self.broken: list[tuple[int, EnvError]] = []
+        """Tasks of attempts that the world broke, with its errors: nothing is known of where they would have led."""
         self._places: dict[int, _Place] = {int(root): _Place() for root in tree.roots}
         self._made: dict[int, list[tuple[Completion, int]]] = {}
         self._asked: dict[int, str] = {}  # by root: what its attempts answer first
@@ -174,9 +176,10 @@ class Attempts:
         done = self._places[node].episode
         if done is not None:
             return done
-        answers = self.answers(node)
+        answers = [] if self.tree.dead[node] and self._places[node].asks is None else self.answers(node)
         self._live.pop(int(self.tree.task[node]), None)
-        return self._replayed(node, answers, limit=len(answers))[1] if answers else None
+        found = self._replayed(node, answers, limit=len(answers))[1] if answers else None
+        return found if isinstance(found, Episode) else None
 
     # ------------------------------------------------------------------------------------------------ inside
     def _requests(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[tuple[int, list[Request]]]:
@@ -312,6 +315,8 @@ class Attempts:
         player = self._begin(self.tree.path(node)[0], limit)
         outcome = _next(player, None)
         for answer in answers:
+            if isinstance(outcome, EnvError):
+                break
             if isinstance(outcome, Episode):
                 raise EnvError(
                     "the same answers led elsewhere", got="an attempt that ended", where="search",
@@ -324,8 +329,13 @@ class Attempts:
         start, ask = self.starts[int(self.tree.task[root])], self._asked.get(root)
         return start(limit, ask) if ask else start(limit)
 
-    def _went(self, node: int, player: Player, outcome: Request | Episode) -> float | None:
+    def _went(self, node: int, player: Player, outcome: Request | Episode | EnvError) -> float | None:
         place = self._places[node]
+        if isinstance(outcome, EnvError):
+            self.broken.append((int(self.tree.task[node]), outcome))
+            self._note(f"an attempt broke, and is left out: {outcome.what}")
+            self.tree.dead[node], self.tree.value[node] = True, 0.0
+            return 0.0
         if isinstance(outcome, Episode):
             place.episode = outcome
             return outcome.total_reward
@@ -359,11 +369,13 @@ def _size(prompt: Prompt) -> int:
     return -(-len(prompt.encode()) // 4) if isinstance(prompt, str) else len(prompt)
 
 
-def _next(player: Player, said: Completion | None) -> Request | Episode:
+def _next(player: Player, said: Completion | None) -> Request | Episode | EnvError:
     try:
         return next(player) if said is None else player.send(said)
     except StopIteration as done:
         return done.value
+    except EnvError as error:
+        return error
 
 
 def _known(said: Completion) -> bool:

@@ -3,16 +3,19 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, MissingExtra
 from evolvent.envs.text import program, program_sources
+from evolvent.envs.text.program_lines import fails_here, line_labels
+from evolvent.envs.text.program_problems import Problem
 from evolvent.envs.text.program_repair import Kinds
 from evolvent.envs.text.program_sources import Folder
 from evolvent.envs.text.program_tasks import BY_NAME, LONG
-from evolvent.sandbox import NoSandbox
+from evolvent.sandbox import Case, NoSandbox
 from evolvent.sandbox.mutants import normal
 from evolvent.testing.env import check_env
 
@@ -67,8 +70,8 @@ def test_a_loop_without_end_is_a_fault_that_ends():
     source = Kinds(LONG)
     problem = source.found("halvings-5")
     assert problem is not None
-    assert all(source.fails("def halvings(x):\n    while True:\n        x = x * 2", problem))
-    assert not any(source.fails(problem.source, problem))
+    assert all(fails_here("def halvings(x):\n    while True:\n        x = x * 2", problem))
+    assert not any(fails_here(problem.source, problem))
     assert source.found("halvings-999") is None and source.found("late_fee-5") is None
 
 
@@ -204,3 +207,43 @@ def test_the_worked_examples_are_right():
             exec(text, space)
             assert all(eval(line, space) for line in calls.splitlines()[1:]) == fits or "is_short" in text
     assert normal(BY_NAME["halvings"].source(3)).startswith("def halvings(x):\n    steps = 0\n    while x >= 3:")
+
+
+# ------------------------------------------------------------------------------------------------ labels of lines
+def test_lines_are_labelled_by_what_their_change_does():
+    problem = Problem("k", "f", "", tuple(Case((x,), x + 2 if x > 3 else x) for x in range(9)),
+                      "def f(x):\n    if x > 3:\n        x += 2\n    return x")  # fmt: skip
+    rows = line_labels(problem, lambda source: fails_here(source, problem))
+    ends = [(line, text.splitlines()[line].strip(), label) for text, line, label in rows]
+    assert ends == [
+        (0, "def f(x):", True), (1, "if x > 3:", True), (2, "x += 2", True), (3, "return x", True),
+        (1, "if 3 < x:", True), (2, "x = x + 2", True),
+        (1, "if not x > 3:", False), (1, "if x >= 3:", False), (1, "if x < 3:", False), (1, "if x > 4:", False),
+        (1, "if x > 2:", False), (2, "pass", False), (2, "x -= 2", False), (2, "x += 3", False), (2, "x += 1", False),
+        (3, "return None", False),
+    ]  # fmt: skip
+    # whole numbers only: what a change of the bound would do between them is not tested, so it survives
+    gap = replace(problem, cases=tuple(case for case in problem.cases if case.inputs[0] not in (3, 4)))
+    rows = line_labels(gap, lambda source: fails_here(source, gap))
+    found = {text.splitlines()[line].strip(): label for text, line, label in rows}
+    assert [found[f"if x {c}:"] for c in (">= 3", "> 4", "> 2", "< 3")] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("variant", ["house", "easy", "repair"])
+def test_the_labels_of_a_task_are_those_of_the_jail(variant):
+    env = program.make(variant, kinds=3)
+    (task,) = env.tasks("train", 1, 5)
+    problem, rows = env.problem(task), env.line_labels(task)
+    assert {label for *_, label in rows} == {True, False}
+    jailed = line_labels(
+        problem, lambda s: [not o.passed for o in program.judged(s, problem, program._PLACE.enter(env)).outcomes]
+    )
+    assert rows == jailed
+    env.close()
+
+
+def test_values_have_no_lines(tmp_path):
+    env = program.make("predict", folder=str(codeio(tmp_path)))
+    with pytest.raises(BadInput, match="no lines"):
+        env.line_labels(env.tasks("train", 1, 0)[0])
+    env.close()

@@ -22,17 +22,19 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._text import TextEnv, flat, known, playing
+from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, Problem, Problems, call, tests
-from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source
+from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
 from evolvent.envs.text.program_sources import CodeIO, Folder, Opened, codeio_file
 from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
-from evolvent.sandbox import Limits, Sandbox, Verdict, judge
+from evolvent.sandbox import Case, Limits, Sandbox, Verdict, judge
 from evolvent.sandbox.jail.values import same
 from evolvent.sandbox.judge import Outcome
 from evolvent.sandbox.mechanisms import choose
@@ -90,7 +92,7 @@ Value: ['t', 's']
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)(?:```|\Z)", re.S)
+_FENCE = re.compile(r"```[^`\n]*\n(.*?)(?:```|\Z)", re.S)
 _BROKEN = ("SyntaxError", "IndentationError", "TabError")
 _MOST_CHARS = 8000
 
@@ -206,6 +208,15 @@ class Program(TextEnv):
         of, body = self._failed
         return Correction(body, source="tests") if self._reviewer == "tests" and body and of == task.id else None
 
+    def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
+        """Answers to ``task``, a line of each and whether that line is right: found by changing lines and running.
+
+        See ``program_lines.line_labels``. What a process reward model learns from (``openr --labels mutants``).
+        """
+        problem = self.problem(task)
+        tried = _failing(lambda: _PLACE.enter(self))
+        return line_labels(problem, lambda source: tried(source, problem))
+
     def close(self) -> None:
         """Let go of the sandbox."""
         _PLACE.leave(self)
@@ -221,6 +232,10 @@ class Predict(Program):
     """No program is asked for: the value of one call, which is compared; the answer is not run."""
 
     labels, stop, max_tokens, instructions = ("Program", "Value"), ("\n",), 60, PREDICT
+
+    def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
+        """A value has no lines."""
+        raise BadInput("no lines to label: this variant asks for values", where=self.name, do="take program:codeio")
 
     def _read(self, action: str) -> str:
         return action.strip().partition("\n")[0].strip("` ")
@@ -277,8 +292,20 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", fol
         return Folder(path, opened, _LIMITS) if folder else Kinds(some)
 
     if variant == "predict":
-        return Predict(lambda opened: Predicted(source(opened)), reviewer)
-    return Repair(lambda opened: Broken(source(opened)), reviewer)
+        return Predict(lambda opened: Predicted(source(opened), _failing(opened)), reviewer)
+    return Repair(lambda opened: Broken(source(opened), _failing(opened)), reviewer)
+
+
+def _failing(opened: Opened) -> Tried:
+    """Which calls of a problem a changed program fails: tried here where it is ours, else in the sandbox."""
+
+    def tried(source: str, problem: Problem) -> list[bool]:
+        if problem.ours:
+            return fails_here(source, problem)
+        told = replace(problem, cases=tuple(Case(case.inputs, case.expected) for case in problem.cases))
+        return [not outcome.passed for outcome in judged(source, told, opened()).outcomes]
+
+    return tried
 
 
 def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
@@ -297,9 +324,10 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
 
 
 def extract(answer: str) -> str:
-    """The program in an answer: what stands in its first code block, or from its first definition or import on."""
-    block = _FENCE.search(answer)
-    text = block.group(1) if block else answer
+    """The program in an answer: its first code block that has one, or from its first definition or import on."""
+    answer = answer.replace("\r\n", "\n").lstrip("\ufeff")
+    blocks = [block for block in _FENCE.findall(answer) if BEGIN.search(block.lstrip())]
+    text = blocks[0] if blocks else answer
     begin = BEGIN.search(text.lstrip())
     return text.lstrip()[begin.start() : _MOST_CHARS].rstrip() if begin else ""
 

@@ -39,6 +39,8 @@ class Problem:
     """A program that stands in the question: one to repair, or to predict."""
     tolerance: float = 0.0
     """Of floats, × max(1, |expected|)."""
+    ours: bool = False
+    """Written here: it, and what we change in it, may be tried without a jail."""
 
     @property
     def shown(self) -> str:
@@ -103,7 +105,7 @@ class Generated:
 
     def _problem(self, kind: Kind, n: int, wording: int) -> Problem:
         asked = asked_for(kind, n, wording, told=self._told)
-        return Problem(kind.name, kind.name, asked, tests(kind.name, n), kind.source(n))
+        return Problem(kind.name, kind.name, asked, tests(kind.name, n), kind.source(n), ours=True)
 
 
 def asked_for(kind: Kind, n: int, wording: int, *, told: bool) -> str:

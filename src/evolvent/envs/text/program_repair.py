@@ -7,12 +7,10 @@ predict: what does this one return?
 
 from __future__ import annotations
 
-import copy
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task
@@ -20,11 +18,11 @@ from evolvent.envs.text._text import check_request
 from evolvent.envs.text.program_problems import Problem, asked_for, call, split_of, tests
 from evolvent.envs.text.program_tasks import BY_NAME, Kind
 from evolvent.sandbox import Case
-from evolvent.sandbox.jail.values import same
 from evolvent.sandbox.mutants import mutants, normal
 
+Tried = Callable[[str, Problem], list[bool]]
+"""A changed program → which calls of the problem it fails."""
 _BROKEN: dict[str, dict[tuple[str, int], bool]] = {}
-_MOST_LINES = 20_000
 OBVIOUS = ("left out", "nothing returned")
 """Changes that are seen without reading: not asked for."""
 
@@ -46,10 +44,6 @@ class Source(Protocol):
 
     def found(self, name: str) -> Problem | None:
         """One of them, ``given`` a broken one where it comes with one; ``None``: unfit, or no such program."""
-        ...
-
-    def fails(self, source: str, problem: Problem) -> list[bool]:
-        """Which calls of ``problem`` a changed program fails."""
         ...
 
 
@@ -77,20 +71,14 @@ class Kinds:
         if kind is None or not n.isdecimal() or int(n) not in kind.constants:
             return None
         asked = asked_for(kind, int(n), 0, told=True)
-        return Problem(kind.name, kind.name, asked, tests(kind.name, int(n)), kind.source(int(n)))
-
-    def fails(self, source: str, problem: Problem) -> list[bool]:
-        """Tried out here: what was changed is ours, and a loop without end is left after some lines."""
-        space: dict[str, Any] = {}
-        exec(source, space)
-        return [_other(space[problem.function], case) for case in problem.cases]
+        return Problem(kind.name, kind.name, asked, tests(kind.name, int(n)), kind.source(int(n)), ours=True)
 
 
 class Broken:
     """Tasks of a source: repair this program."""
 
-    def __init__(self, source: Source) -> None:
-        self.name, self._source = f"program-{source.name}", source
+    def __init__(self, source: Source, tried: Tried) -> None:
+        self.name, self._source, self._tried = f"program-{source.name}", source, tried
         self._broken = _BROKEN.setdefault(source.key, {})
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -156,7 +144,7 @@ class Broken:
             some = _faults(problem)
             for way in random.Random(f"{name}/{mark}").sample(range(len(some)), len(some)):
                 if (name, way) not in self._broken:
-                    failed = self._source.fails(some[way], problem)
+                    failed = self._tried(some[way], problem)
                     hidden = {case.hidden for case, wrong in zip(problem.cases, failed, strict=True) if wrong}
                     self._broken[name, way] = hidden == {True, False}
                 if self._broken[name, way]:
@@ -166,8 +154,8 @@ class Broken:
 class Predicted(Broken):
     """Tasks of a source: what does this program return?"""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
+    def __init__(self, source: Source, tried: Tried) -> None:
+        super().__init__(source, tried)
         self.name = "program-predict"
 
     def _ways(self, name: str, mark: float) -> Iterator[int]:
@@ -194,24 +182,3 @@ class Predicted(Broken):
 
 def _faults(problem: Problem) -> list[str]:
     return [mutant.source for mutant in mutants(normal(problem.source)) if mutant.what not in OBVIOUS]
-
-
-def _other(function: Callable[..., Any], case: Case) -> bool:
-    """Whether a function of ours does not give the answer, within a number of lines."""
-    left = _MOST_LINES
-
-    def count(_frame: Any, _event: str, _value: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise TimeoutError("too many lines")
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        return not same(function(*copy.deepcopy(case.inputs)), case.expected)
-    except (ArithmeticError, LookupError, TypeError, ValueError, NameError, TimeoutError, AttributeError):
-        return True
-    finally:
-        sys.settrace(before)

@@ -22,7 +22,7 @@ from typing import Any
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.envs.text._text import flat
 from evolvent.envs.text.program_problems import BEGIN, HIDDEN, OPEN, SHOWN, Problem, divided
-from evolvent.sandbox import Case, Guest, GuestError, Limits, Sandbox, judge
+from evolvent.sandbox import Case, Guest, GuestError, Limits, Sandbox
 from evolvent.sandbox.jail.values import same
 from evolvent.sandbox.mutants import normal
 
@@ -66,13 +66,6 @@ class _Jailed:
     def __init__(self, path: Path, opened: Opened, limits: Limits) -> None:
         self._path, self._opened, self._limits, self.key = path, opened, limits, str(path.resolve())
         self._found = _FOUND.setdefault(self.key, {})
-
-    def fails(self, source: str, problem: Problem) -> list[bool]:
-        """Which calls of ``problem`` a changed program fails, run in the sandbox."""
-        cases = [Case(case.inputs, case.expected) for case in problem.cases]
-        verdict = judge(source, cases, function=problem.function, sandbox=self._opened(), limits=self._limits,
-                        tolerance=problem.tolerance)  # fmt: skip
-        return [not outcome.passed for outcome in verdict.outcomes]
 
     def _answered(
         self, files: dict[str, str], function: str, inputs: Callable[[Guest], list[tuple[Any, ...]]]

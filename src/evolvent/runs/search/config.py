@@ -87,7 +87,11 @@ class SearchConfig:
             )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
-        at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0})
+        at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0, "c": 0, "temperature": 0})
+        at_least(self, {"budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
+        for name, counts in (("widths", self.widths), ("keep", self.keep)):
+            if not counts or min(counts) < 1:
+                raise BadInput("a setting is out of bounds", got=counts, expected="numbers >= 1", where=f"--{name}")
         limited = self.budget_tokens or self.budget_calls or self.budget_seconds
         if not limited and not self.paths:
             raise BadInput(

@@ -15,6 +15,7 @@ from evolvent.formulas.returns import lambda_returns
 from evolvent.play.attempt import play
 from evolvent.play.manner import Manner
 from evolvent.play.together import Player
+from evolvent.runs.broken import FEWEST, check_broken
 from evolvent.search.attempts import Attempts, Decode, Start, Unit
 from evolvent.search.budget import Budget
 from evolvent.search.se_agent import planned
@@ -58,6 +59,9 @@ class Grower:
             value: what states are worth.
             seed: of the draws; attempts at one task have the same in all its trees.
             verifier: what attempts that have ended are worth (``Search.verifier``).
+
+        Raises:
+            EnvError: more than half of the attempts broke.
         """
         starts = [self._start(world, task, seed) for world, task in zip(self.worlds, tasks, strict=False)]
         tree = Tree(len(tasks))
@@ -68,6 +72,9 @@ class Grower:
         search = Search(tree, space, value, self.widths, self.budget, verifier)
         with self.keeping():
             by(search)
+        if len(space.broken) >= FEWEST:
+            ends = int(np.count_nonzero(tree.terminal & ~tree.dead))
+            check_broken([error for _, error in space.broken], len(space.broken) + ends, "in a search")
         return search, space
 
     def _start(self, env: Env, task: Task, seed: int) -> Start:
