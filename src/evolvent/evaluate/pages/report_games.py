@@ -92,7 +92,7 @@ def _table(summary: Mapping[str, Any]) -> str:
         for one in summary.get(f"{name}s", []):
             shares = [interval(one[what], one[f"{what}_ci95"]) for what in ("valid", "playable")]
             cells.append([f"{name} {one[name]}", one["n"], *shares, interval(one["realised"], None)])
-    return table(["", "pages", "valid [95 %]", "playable [95 %]", "with the mechanic in it"], cells)
+    return table(["by", "pages", "valid [95 %]", "playable [95 %]", "with the mechanic in it"], cells)
 
 
 def _ideas(ideas: Sequence[Row]) -> str:
