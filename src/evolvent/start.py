@@ -63,8 +63,8 @@ CHOICES = (
         "a model that writes pages, and a browser",
         "lineages of small games, and a memory of ideas, mechanics and failures; the model stays as it is",
         "evolvent run creative_game", "llama", "not measured yet", "no",
-        "a real browser judges, in a sandbox; a 1.5B model writes mechanics of a few lines, templates stand in "
-        "where it cannot; whether the values help has not been measured",
+        "a real browser judges, in a sandbox; a small model is asked for mechanics of a few lines, templates stand in; "
+        "how often its pages play, and whether the values help, has not been measured",
         "algos/creative_game.md", "games",
     ),
     Choice(

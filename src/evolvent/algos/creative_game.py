@@ -17,7 +17,7 @@ Sanity, runtime and the gates are of the page that the *model* wrote last for th
 Remembered are nodes (for their lineage alone), and for all: mechanics that played, failures in words, new ideas. The
 record says who wrote what. ``games/N.html`` are the pages; ``report.html`` shows and plays them.
 
-A small model can write a mechanic of a few lines, not a page. Blocks in a frame that runs are therefore the default;
+A small model is asked for a mechanic of a few lines, not for a page: blocks in a frame that runs are the default;
 ``--write page`` asks for whole pages (a larger model, also ``remote:NAME@URL``), and any model may answer with one.
 
 Controls: ``--select none`` (ideas by chance, no advice, the best parent), ``similar``, ``random``; ``--no-fallback``.

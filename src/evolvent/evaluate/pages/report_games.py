@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evolvent.evaluate.live import interval
+from evolvent.evaluate.live import count, interval
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
@@ -43,7 +43,7 @@ def render(
         top: verdict and links.
     """
     facts = [str(summary.get("model") or manifest["config"].get("model", "")), f"seed {manifest['seed']}"]
-    facts += [f"{len(rows)} versions"]
+    facts.append(count(len(rows), "version"))
     if summary:
         facts.append(f"played in {summary['browser']}" if summary["browser"] else "no browser: judged by their text")
     return page(
@@ -116,7 +116,7 @@ def _lineages(rows: Sequence[Row], pictures: Mapping[int, bytes]) -> str:
         for row in mine:
             below.setdefault(row["parent"], []).append(row)
         inside = "".join(_version(row, below, path, pictures) for row in below.get(None, []))
-        heading = f"{game}: {len(mine)} versions, best reward {best['reward']:.2f}, depth {ends['depth']}"
+        heading = f"{game}: {count(len(mine), 'version')}, best reward {best['reward']:.2f}, depth {ends['depth']}"
         out.append(fold(heading, f'<div class="tree games">{inside}</div>', opened=not out))
     return "".join(out)
 
