@@ -29,6 +29,7 @@ ELSEWHERE = {
     "openr": "[finding the first wrong step](../results/search-first-error.md)",
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "evokernel": "[kernels](../results/kernels.md), few and hard ones",
+    "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
