@@ -28,6 +28,7 @@ ELSEWHERE = {
     "ts_llm": "searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
     "openr": "[finding the first wrong step](../results/search-first-error.md)",
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
+    "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "evokernel": "[kernels](../results/kernels.md), few and hard ones",
     "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
 }

@@ -3,8 +3,9 @@
     python benchmarks/analyst.py --condition wrong0.4 --arms rag memrl memlift --seeds 0 1 2
 
 Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half of the definitions change before the
-third of four passes. Gate and k are those of each system's defaults; "-hybrid" arms have our relevance with the
-published learning rule, "memlift-cosine" has ours with the published relevance.
+third of four passes. "free": wordings by hand, half of them without a word in common. Gate and k are those of each
+system's defaults; "-hybrid" arms have our relevance with the published learning rule, "memlift-cosine" has ours with
+the published relevance.
 """
 
 import grid
@@ -18,6 +19,7 @@ GRID = grid.Grid(
         "wrong0.2": "analyst:kinds=12,reviewer_wrong=0.2",
         "wrong0.4": "analyst:kinds=12,reviewer_wrong=0.4",
         "drift": "analyst:kinds=12,drift=0.5,drift_at=3",
+        "free": "analyst:kinds=12,words=free",
     },
     arms={
         "none": (no_memory, {"passes": 1}),
@@ -37,4 +39,4 @@ GRID = grid.Grid(
 )
 
 if __name__ == "__main__":
-    grid.main(GRID, __doc__)
+    grid.main(GRID, __doc__ or "")

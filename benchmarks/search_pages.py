@@ -113,8 +113,10 @@ def _searches(rows: list[dict]) -> list[str]:
         "## What the learned value is worth to a search", "",
         f"By the policy of the last iteration, {budget} tokens a task. *Learned*: TS-LLM's value, a small network on "
         "the policy's own states. *Likelihood*: mean log-probability. *Rollouts*: the mean reward of samples from a "
-        "state, an oracle that pays for its samples. An oracle's choice: a right answer was among those found.", "",
-        "| value | search | right | an oracle's choice | tokens |", "|---|---|---|---|---|",
+        "state, an oracle that pays for its samples. An oracle's choice: a right answer was among those found. "
+        "*Ranks*: of the pairs of a right and a wrong answer to one question, in how many the right one has the higher "
+        "value.", "",
+        "| value | search | right | an oracle's choice | ranks | tokens |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for value in dict.fromkeys(row["arm"] for row in rows):
         mine = [row for row in rows if row["arm"] == value]
@@ -123,8 +125,9 @@ def _searches(rows: list[dict]) -> list[str]:
             oracle = sum(one["oracle"] * one["n"] for one in told) / sum(one["n"] for one in told)
             right = _pooled([one["successes"] for one in told], [one["n"] for one in told])
             tokens = sum(one["tokens"] for one in told) / len(told)
+            ranks = "–" if told[0]["ranks"] is None else f"{100 * sum(one['ranks'] for one in told) / len(told):.0f}"
             reads = {"greedy": "none", "cot_sc": "none"}.get(arm["name"], value)
-            lines.append(f"| {reads} | {arm['name']} | {right} | {100 * oracle:.0f} | {tokens:.0f} |")
+            lines.append(f"| {reads} | {arm['name']} | {right} | {100 * oracle:.0f} | {ranks} | {tokens:.0f} |")
     return lines
 
 

@@ -27,12 +27,24 @@ class Letters(TextEnv):
         self._turn = Turn("", reward=float(right), terminated=True, success=right, info={"action": action})
         return self._turn
 
+    def line_labels(self, task):
+        wrong = ["\n".join("b" if i == at else "a" for i in range(3)) for at in range(3)]
+        return [("a\na\na", at, True) for at in range(3)] + [(wrong[at], at, False) for at in range(3)]
+
     def close(self):
         pass
 
 
-def teach(folder, seed=0):
-    """Let a tiny model write three lines of ``a`` or ``b`` at random, in a second."""
+def ask(draw):
+    return f"Ask: {draw.randrange(1000)}\nSay:"
+
+
+def said(draw):
+    return "\n".join(draw.choice("ab") for _ in range(3))
+
+
+def teach(folder, seed=0, asked=ask):
+    """Let a tiny model write three lines of ``a`` or ``b`` at random, in a second; ``asked`` draws what it reads."""
     import random
 
     import torch
@@ -43,8 +55,8 @@ def teach(folder, seed=0):
     model, draw = language.load(folder, lora_rank=0, dtype="float32"), random.Random(seed)
     optimizer = torch.optim.AdamW(model.trainable(), lr=1e-2)
     for _ in range(60):
-        said = [" " + "\n".join(draw.choice("ab") for _ in range(3)) + "\n\n" for _ in range(16)]
-        rows = [Row(model.encode(f"Ask: {draw.randrange(1000)}\nSay:"), model.encode(text)) for text in said]
+        texts = [f" {said(draw)}\n\n" for _ in range(16)]
+        rows = [Row(model.encode(asked(draw)), model.encode(text)) for text in texts]
         loss = -model.logprobs(rows).logp_K.mean()
         loss.backward()
         optimizer.step()

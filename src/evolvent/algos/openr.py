@@ -10,6 +10,9 @@ Paper: Wang et al. 2024, OpenR: An Open Source Framework for Advanced Reasoning 
            grpo  no critic: rewards normalised over the group, summed to go (DeepSeekMath, process supervision)
            grpo_coded  no critic: rewards normalised over the batch, a line is paid for itself alone (as released)
 
+``--labels mutants`` (PRLCoder): a line of a right program is changed, the program is run, and the label of the line is
+whether it still passes; for worlds that can do it (``line_labels``: ``program``). It costs no samples of the policy.
+
 ``outcome`` adds the world's own reward at the end; with it ``process`` 0 is RL by the outcome alone, the control, which
 labels nothing. The model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it:
 ``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``.
@@ -18,8 +21,9 @@ Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
 
 Deviations: the label stands at the state behind the line's last token, where it is read (the released trainer shifts
-it by one token). Right is what the world's checker says, not a substring. A line's ratio is averaged over its tokens.
-Advantages are normalised once an optimiser step. The critic reads the frozen base and makes its passes first.
+it by one token). PRLCoder's teacher is a model, here it is a list of changes (``sandbox.mutants``). Right is what the
+world's checker says, not a substring. A line's ratio is averaged over its tokens. Advantages are normalised once an
+optimiser step. The critic reads the frozen base and makes its passes first.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import LanguageRun, open_language
-from evolvent.runs.language.searching import Row, behind_lines, lines, trees
+from evolvent.runs.language.searching import Row, behind_lines, labelled_lines, lines, trees
 from evolvent.runs.language.start import CRITIC, Needs
 from evolvent.runs.language.tasks import drawn
 from evolvent.search import omega
@@ -79,8 +83,8 @@ class Config(LanguageConfig):
     """Samples behind a state that is estimated."""
     rollouts: int = 200
     """Samples of a question after which no further bisection begins."""
-    labels: Literal["hard", "soft"] = "hard"
-    """What the model learns: whether more than half of the samples come right, or their share."""
+    labels: Literal["hard", "soft", "mutants"] = "hard"
+    """What the model learns: whether more than half of the samples come right, their share, or PRLCoder's labels."""
     prm_lr: float = 1e-4
     """Learning rate of the process reward model."""
     process: float = 1.0
@@ -97,7 +101,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = Objective(
         ratio="turn" if of_lines else "token", clip_low=CLIP, clip_high=CLIP, normalise="minibatch", entropy=ENTROPY
     )
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
+    needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         prm = _process_model(run, config, folder) if config.process else None
 
         def collect(update: int) -> tuple[list[Episode], dict[str, float]]:
@@ -135,6 +140,10 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder) -> Searc
 def _labelled(run: LanguageRun, config: Config, seed: int) -> tuple[list[Row], dict[str, Any]]:
     """OmegaPRM over some training tasks: what was read and its label, equal states once; what it cost."""
     tasks = drawn(run.env, config.questions, seed)
+    if config.labels == "mutants":
+        run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")
+        told = labelled_lines(run.env, run.manner.renderer, run.model.decode, tasks)
+        return told, {"states": len(told), "right": int(sum(label for _, label in told)), "questions": len(tasks)}
     how = omega.Config(samples=config.samples, rollouts=config.rollouts)
     rows, estimates, bisected, tokens = dict[bytes, Row](), 0, 0, 0
     run.live.status(f"labelling the steps of {len(tasks)} questions")

@@ -180,7 +180,8 @@ class Completion:
     temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error";
     ``stopped`` the stop string that ended it, "" where none did (its end token, a limit), ``None`` where nobody says.
     ``notes`` are further numbers a token, for ``Episode.note``. Of a choice, ``choice`` is its index and ``scores_N``
-    the log-probability of each allowed action, float64 ``[N]``, where the engine knows them.
+    the log-probability of each allowed action, float64 ``[N]``, where the engine knows them. What a model says is data:
+    zero bytes and lone surrogates of ``text``, which no file and no store can hold, become U+FFFD.
     """
 
     text: str
@@ -194,6 +195,11 @@ class Completion:
     choice: int = -1
     scores_N: np.ndarray | None = None
     notes: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+
+    def __post_init__(self) -> None:
+        if not self.text.isascii() or "\0" in self.text:
+            text = self.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+            object.__setattr__(self, "text", text)
 
 
 def cut(text: str, stop: Sequence[str]) -> tuple[str, str]:

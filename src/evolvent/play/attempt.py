@@ -39,6 +39,7 @@ def play(
     Raises:
         EnvError: the environment broke, or not even the first answer fits the budget.
     """
+    env = manner.world(env)
     turn = env.reset(task, task.seed if world is None else world)
     record = Recorder(env, task, turn, seed=seed, group=group)
     episode, team = record.episode, manner.team.speaking

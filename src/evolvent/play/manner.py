@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evolvent.core.errors import BadInput
-from evolvent.core.protocols import Renderer
+from evolvent.core.protocols import Env, Renderer
 from evolvent.play.workflow import SOLO, Workflow
 
 
@@ -48,6 +48,11 @@ class Budget:
         return self.tokens - tokens if self.tokens else free, self.context - context if self.context else free
 
 
+def as_it_is(env: Env) -> Env:
+    """The world itself."""
+    return env
+
+
 @dataclass(frozen=True)
 class Manner:
     """How attempts go: what prompts look like, who decides, and the limits."""
@@ -60,3 +65,5 @@ class Manner:
     """Limits of an attempt."""
     transcript: bool = False
     """Agents also see what was shown and said in earlier turns; always so where the environment is a conversation."""
+    world: Callable[[Env], Env] = as_it_is
+    """What the agents meet in place of an environment, such as one that asks for better answers."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from evolvent.core.errors import EnvError
 
+FEWEST = 3
+"""Broken attempts below which a share of them says nothing yet."""
 MOST_BROKEN = 0.5
 """Share of broken attempts above which a run ends: the remaining ones would be a biased sample."""
 

@@ -71,14 +71,17 @@ class Verdict:
         return not any(outcome.status == "harness" for outcome in self.outcomes)
 
     def feedback(self, most: int = 3) -> str:
-        """What may be told to whoever wrote the program: the first failures among the shown cases."""
+        """What may be told to whoever wrote the program: the first failures among the shown cases.
+
+        What the program chose stands in it, so that characters that do not print are written as escapes.
+        """
         lines = []
         for outcome in self.outcomes:
             if not outcome.passed and not outcome.case.hidden and len(lines) < most:
                 told = f"got {_short(outcome.got)}" if outcome.status == "wrong" else outcome.status
                 wanted = "" if callable(outcome.case.expected) else f", expected {_short(outcome.case.expected)}"
                 lines.append(f"input {_short(outcome.case.inputs)}: {told}{wanted} {outcome.detail[-_SHOWN:]}".rstrip())
-        return "\n".join(lines)
+        return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in "\n".join(lines))
 
 
 def judge(

@@ -251,8 +251,14 @@ class _Order:
                 "collect is a text", got=collect, expected='patterns, e.g. ("out.txt",)', where="Sandbox.run"
             )
         self.files, self.limits, self.collect = files, limits, list(collect)
-        self.stdin = stdin.encode() if isinstance(stdin, str) else bytes(stdin)
+        self.stdin = _bytes(stdin)
         self.env = {str(name): str(value) for name, value in (env or {}).items()}
+        for name, value in self.env.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise BadInput(
+                    "no usable environment variable", got=f"{name!r}: {value!r}",
+                    expected="a name without =, and text without \\0", where="Sandbox.run",
+                )  # fmt: skip
         self.kind, self.argv, self.code = _command(words, sandbox.profile, unsafe=not sandbox.mechanism.confines)
         self.program: Program | None = None
         self.cancelled = False
@@ -299,7 +305,7 @@ def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, byte
             raise BadInput(
                 "no usable content", got=type(value).__name__, expected="text or bytes", where=f"files[{name!r}]"
             )
-        content[name] = value.encode() if isinstance(value, str) else value
+        content[name] = _bytes(value)
     total = sum(len(value) for value in content.values())
     if total > limits.disk or len(content) > limits.inodes:
         raise BadInput(
@@ -309,6 +315,11 @@ def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, byte
             where="files",
         )
     return content
+
+
+def _bytes(text: str | bytes) -> bytes:
+    """Text as UTF-8; a lone surrogate, which a model may write, stays what it is: no UTF-8, as Python will say."""
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
 
 
 def collected(program: Program, patterns: Sequence[str], limits: Limits) -> tuple[dict[str, bytes], list[str]]:

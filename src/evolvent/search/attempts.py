@@ -26,9 +26,9 @@ from evolvent.search.tree import Tree
 
 Unit = Literal["answer", "line", "token"]
 Player = Generator[Request, Completion, Episode]
-Start = Callable[[int], Player]
-"""Begins an attempt, the same each time, and may break off the one begun before (one world is enough for a task); the
-number limits its decisions, 0 = not."""
+Start = Callable[..., Player]
+"""``start(limit, ask="")`` begins an attempt, the same each time, and may break off the one begun before (one world is
+enough for a task); ``limit`` limits its decisions, 0 = not, ``ask`` is answered before the first of them."""
 Decode = Callable[[np.ndarray], str]
 
 
@@ -73,8 +73,11 @@ class Attempts:
         self.unit, self.longest = unit, 1 if unit == "token" else longest
         self._decode, self.comparable = decode, comparable
         self.notes: list[str] = []
+        self.broken: list[tuple[int, EnvError]] = []
+        """Tasks of attempts that the world broke, with its errors: nothing is known of where they would have led."""
         self._places: dict[int, _Place] = {int(root): _Place() for root in tree.roots}
         self._made: dict[int, list[tuple[Completion, int]]] = {}
+        self._asked: dict[int, str] = {}  # by root: what its attempts answer first
         self._live: dict[int, tuple[int, Player]] = {}  # by task: the newest player, and the node where it waits
 
     # ------------------------------------------------------------------------------------------------ the space
@@ -113,6 +116,12 @@ class Attempts:
         self._places[new] = replace(place, seed=seed, tries=0)
         if place.begun == node:
             self._places[new].begun = new
+
+    def ask(self, root: int, text: str) -> None:
+        """Attempts from ``root``, a twin of a task's, begin with one decision more: the answer to ``text``."""
+        self._asked[root] = text
+        player = self._begin(root)
+        self._went(root, player, _next(player, None))
 
     def enter(self, nodes: Sequence[int]) -> list[float | None]:
         """See ``Space``."""
@@ -167,9 +176,10 @@ class Attempts:
         done = self._places[node].episode
         if done is not None:
             return done
-        answers = self.answers(node)
+        answers = [] if self.tree.dead[node] and self._places[node].asks is None else self.answers(node)
         self._live.pop(int(self.tree.task[node]), None)
-        return self._replayed(node, answers, limit=len(answers))[1] if answers else None
+        found = self._replayed(node, answers, limit=len(answers))[1] if answers else None
+        return found if isinstance(found, Episode) else None
 
     # ------------------------------------------------------------------------------------------------ inside
     def _requests(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[tuple[int, list[Request]]]:
@@ -285,7 +295,7 @@ class Attempts:
         if place.asks is not None:
             return None
         if above < 0:
-            player = self.starts[int(self.tree.task[node])](0)
+            player = self._begin(node)
             return self._went(node, player, _next(player, None))
         origin, said = self._places[above], self.said(node)
         assert origin.asks is not None
@@ -302,9 +312,11 @@ class Attempts:
 
     def _replayed(self, node: int, answers: Sequence[Sequence[Completion]], limit: int = 0) -> tuple[Player, Any]:
         """A player after these answers, and what it asks then, or its episode."""
-        player = self.starts[int(self.tree.task[node])](limit)
+        player = self._begin(self.tree.path(node)[0], limit)
         outcome = _next(player, None)
         for answer in answers:
+            if isinstance(outcome, EnvError):
+                break
             if isinstance(outcome, Episode):
                 raise EnvError(
                     "the same answers led elsewhere", got="an attempt that ended", where="search",
@@ -313,8 +325,17 @@ class Attempts:
             outcome = _next(player, self._whole(answer, outcome.stop))
         return player, outcome
 
-    def _went(self, node: int, player: Player, outcome: Request | Episode) -> float | None:
+    def _begin(self, root: int, limit: int = 0) -> Player:
+        start, ask = self.starts[int(self.tree.task[root])], self._asked.get(root)
+        return start(limit, ask) if ask else start(limit)
+
+    def _went(self, node: int, player: Player, outcome: Request | Episode | EnvError) -> float | None:
         place = self._places[node]
+        if isinstance(outcome, EnvError):
+            self.broken.append((int(self.tree.task[node]), outcome))
+            self._note(f"an attempt broke, and is left out: {outcome.what}")
+            self.tree.dead[node], self.tree.value[node] = True, 0.0
+            return 0.0
         if isinstance(outcome, Episode):
             place.episode = outcome
             return outcome.total_reward
@@ -348,11 +369,13 @@ def _size(prompt: Prompt) -> int:
     return -(-len(prompt.encode()) // 4) if isinstance(prompt, str) else len(prompt)
 
 
-def _next(player: Player, said: Completion | None) -> Request | Episode:
+def _next(player: Player, said: Completion | None) -> Request | Episode | EnvError:
     try:
         return next(player) if said is None else player.send(said)
     except StopIteration as done:
         return done.value
+    except EnvError as error:
+        return error
 
 
 def _known(said: Completion) -> bool:

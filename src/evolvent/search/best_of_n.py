@@ -45,11 +45,17 @@ def draw(search: Search, paths: int, parallel: int) -> None:
 def chains(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[int]:
     """One new sample from each node to the end of its attempt: the ends, -1 where it got stuck or the budget ended."""
     search.enter(nodes)
-    tree, heads = search.tree, search.again(nodes)
+    return onward(search, search.again(nodes), judge=judge)
+
+
+def onward(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[int]:
+    """Each node, without children yet, followed by single moves: the ends as ``chains`` gives them."""
+    tree, heads = search.tree, list(nodes)
     going = list(range(len(heads)))
     while going:
         search.enter(heads[i] for i in going)
-        going = [i for i in going if not tree.terminal[heads[i]]]
+        heads = [-1 if head >= 0 and tree.dead[head] else head for head in heads]
+        going = [i for i in going if heads[i] >= 0 and not tree.terminal[heads[i]]]
         search.expand((heads[i] for i in going), 1, judge=judge)
         for i in going:
             children = tree.children(heads[i])
@@ -61,7 +67,8 @@ def chains(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[
 def _fits(search: Search, task: int, wanted: int) -> int:
     """Samples that the rest of the budget is likely to finish, at least one."""
     done = sum(path.task == task for path in search.paths)
-    left, _ = search.meter.room(task)
+    tokens, calls = search.meter.room(task)
     if not done:  # nobody knows how long they are
-        return min(wanted, 4) if search.budget.tokens else wanted
-    return max(1, min(wanted, left * done // max(1, int(search.meter.tokens[task]))))
+        return min(wanted, 4) if search.budget.tokens or search.budget.calls else wanted
+    spent = max(1, int(search.meter.tokens[task])), max(1, int(search.meter.calls[task]))
+    return max(1, min(wanted, tokens * done // spent[0], calls * done // spent[1]))

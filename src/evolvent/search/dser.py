@@ -48,7 +48,7 @@ def run(search: Search, config: Config = Config()) -> None:
     draw(search, config.paths, config.parallel)
 
 
-def world(env: Env, config: Config) -> Env:
+def world(env: Env, config: Config) -> Rounds:
     """A world whose answers are reviewed and written again; the last one counts."""
     return Rounds(env, config.rounds)
 
@@ -57,7 +57,7 @@ class Rounds:
     """An environment of one answer, as one of an answer and ``rounds`` times a review and another answer.
 
     Raises:
-        BadInput: no rounds, or (on the first step) a world that lists commands or goes on after an answer.
+        BadInput: no rounds, or a world that lists commands (``check``) or goes on after an answer (the first step).
     """
 
     def __init__(self, env: Env, rounds: int) -> None:
@@ -77,6 +77,11 @@ class Rounds:
         self._shown = self._env.reset(task, seed)
         return self._shown
 
+    def check(self, task: Task) -> None:
+        """Refuse a world that lists commands, before anything is searched."""
+        if self.reset(task).admissible is not None:
+            raise self._unfit()
+
     def step(self, action: str) -> Turn:
         """Take an answer, or a review of the one before it."""
         question = self._shown.observation
@@ -87,15 +92,18 @@ class Rounds:
             return Turn(said, info=self._told({}))
         turn = self._env.step(action)
         if not turn.done or self._shown.admissible is not None:
-            raise BadInput(
-                "DSER revises whole answers in words", got=f"{self.name}, which goes on or lists commands",
-                expected="a world of one free answer", where="--search dser",
-            )  # fmt: skip
+            raise self._unfit()
         self._answer, self._right = action, turn.success
         if not self._left:
             return replace(turn, info=self._told(turn.info))
         self._left, self._reviewing = self._left - 1, True
         return Turn(REVIEW.format(question=question, answer=action), info=self._told({}))
+
+    def _unfit(self) -> BadInput:
+        return BadInput(
+            "DSER revises whole answers in words", got=f"{self.name}, which goes on or lists commands",
+            expected="a world of one free answer", where="--search dser",
+        )  # fmt: skip
 
     def _told(self, info: Mapping[str, Any]) -> dict[str, Any]:
         return {**info, "rewards": {RIGHT: float(self._right)}}

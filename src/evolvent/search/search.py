@@ -148,7 +148,7 @@ class Search:
             self.entered.add(node)
             if reward is not None:
                 self.tree.terminal[node], self.tree.reward[node] = True, reward
-        ended = [n for n in new if self.tree.terminal[n]]
+        ended = [n for n in new if self.tree.terminal[n] and not self.tree.dead[n]]
         if ended and self.verifier:
             self._judge(np.array(ended), self.verifier)
         for node in new:
@@ -191,7 +191,8 @@ class Search:
         for node, other in zip(nodes, new, strict=True):
             self.space.twin(node, other)
             self.entered.add(other)
-            self.tree.terminal[other], self.tree.reward[other] = self.tree.terminal[node], self.tree.reward[node]
+            for column in (self.tree.terminal, self.tree.reward, self.tree.dead):
+                column[other] = column[node]
         return new
 
     def reach(self, node: int) -> None:

@@ -20,9 +20,10 @@ from evolvent.evaluate.pages.report import report
 from evolvent.evaluate.pages.report_search import read_trees
 from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
+from evolvent.play.renderers import renderer
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.run import LanguageRun
-from evolvent.runs.language.searching import ValueRows, behind_lines, lines
+from evolvent.runs.language.searching import ValueRows, behind_lines, labelled_lines, lines
 from evolvent.search.record import divided
 from run_folders import Killed, begin, stable
 
@@ -82,6 +83,36 @@ def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
     assert right > 2 * max(wrong)
     rows = [row for row in stable(tmp_path / "run") if "update" in row]
     assert fmean(row["success_mean"] for row in rows[-3:]) > 2 * fmean(row["success_mean"] for row in rows[:3])
+
+
+def test_a_process_model_learns_from_lines_that_were_changed(writer, tmp_path):
+    config = settings("openr", writer, how="tppo", labels="mutants", updates=1)
+    start("openr", config, tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
+    assert told["states"] == 72 and told["right"] == 36 and told["questions"] == 12 and "tokens" not in told
+    model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
+    prm = SearchValue.load(model, tmp_path / "run" / "prm")
+    asked = [model.encode(f"Ask: 777\nSay: {said}\n\n") for said in ("a\na\na", "a\na\nb")]
+    asked += [model.encode(f"Ask: 777\nSay: {said}\n") for said in ("a\nb", "b")]
+    right, *wrong = prm.judge(asked).tolist()
+    assert right > 2 * max(wrong)
+
+
+def test_contexts_of_labelled_lines_end_where_an_answer_is_cut(writer):
+    model, env = language.load(writer, dtype="float32"), letters_env.make()
+    rows = labelled_lines(env, renderer("plain", model), model.decode, env.tasks("train", 2, 0))
+    read = [(model.decode(ids).rpartition("Ask: ")[2], label) for ids, label in rows]
+    assert read[:6] == [
+        ("100\nSay: a\n", 1.0), ("100\nSay: a\na\n", 1.0), ("100\nSay: a\na\na\n\n", 1.0),
+        ("100\nSay: b\n", 0.0), ("100\nSay: a\nb\n", 0.0), ("100\nSay: a\na\nb\n\n", 0.0),
+    ]  # fmt: skip
+    assert len(read) == 12
+
+
+def test_a_world_that_labels_no_lines_is_refused_before_a_model_is_loaded(tmp_path):
+    config = settings("openr", "train:no-such-model", env="microwave:step_limit=4", labels="mutants")
+    with pytest.raises(BadInput, match="does not label lines"):
+        start("openr", config, tmp_path / "run")
 
 
 def test_nothing_to_learn_labels_from_is_said(folder, tmp_path):

@@ -12,8 +12,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Task
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_test_weighted
-from evolvent.envs.text import program
-from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE
+from evolvent.envs.text import program, program_problems
+from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
 from evolvent.evaluate.live import Live
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
@@ -49,12 +49,12 @@ def tried(world, task, answer):
 
 
 # ------------------------------------------------------------------------------------------------ tasks and tests
-@pytest.mark.parametrize("kind", [*HOUSE, *EASY], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [*HOUSE, *EASY, *LONG], ids=lambda kind: kind.name)
 def test_cases_are_those_of_the_house_and_what_is_shown_does_not_give_its_rule_away(kind):
-    splits = [program.split_of(kind, n) for n in kind.constants]
+    splits = [program_problems.split_of(kind, n) for n in kind.constants]
     assert min(splits.count("train"), splits.count("heldout")) >= 2
     for n in kind.constants:
-        cases = program.tests(kind.name, n)
+        cases = program_problems.tests(kind.name, n)
         assert [case.hidden for case in cases] == [False] * 5 + [True] * 8
         assert len({repr(case.inputs) for case in cases}) == 13
         house, plain = kind.function(n), kind.function(n, plain=True)
@@ -64,16 +64,16 @@ def test_cases_are_those_of_the_house_and_what_is_shown_does_not_give_its_rule_a
         assert counts == ([0, 2, 4] if kind.house else [0, 0, 0]) and bool(kind.house) == bool(kind.rule)
 
 
-@pytest.mark.parametrize("variant", program.VARIANTS)
+@pytest.mark.parametrize("variant", ["house", "told", "easy"])
 def test_the_world_keeps_its_promises_and_judges_each_kind(variant):
-    env = program.make(variant)
+    env, kinds = program.make(variant), EASY if variant == "easy" else HOUSE
     check_env(env)
     train, heldout = ({t.id.partition("#")[0] for t in env.tasks(s, 900, 1)} for s in ("train", "heldout"))
     assert not train & heldout and len(train) > 300 and len(heldout) > 150
     parts = [{(t.kind, t.meta["n"]) for t in env.tasks(s, 900, 2)} for s in ("train", "heldout")]
     assert not parts[0] & parts[1], "a function is asked for in both splits in other words"
-    tasks = env.tasks("heldout", len(env.kinds), 0)
-    assert {task.kind for task in tasks} == {kind.name for kind in env.kinds}
+    tasks = env.tasks("heldout", len(kinds), 0)
+    assert {task.kind for task in tasks} == {kind.name for kind in kinds}
     for task in tasks:
         kind, n = BY_NAME[task.kind], task.meta["n"]
         right = tried(env, task, f" {kind.source(n)}\n")
@@ -110,6 +110,9 @@ def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions(
         ("Sure:\n```python\nimport math\n\ndef f(x):\n    return 1\n```\nIt returns 1.", "import math\n\ndef f(x):\n    return 1"),
         ("```\ndef f(x):\n    return 1", "def f(x):\n    return 1"),
         ("Here it is.\ndef f(x):\n    return 1\n", "def f(x):\n    return 1"),
+        ("```bash\npip install x\n```\nthen\n```Python3 \ndef f(x):\n    return 1\n```\n", "def f(x):\n    return 1"),
+        ("```python\r\ndef f(x):\r\n    return 1\r\n```\r\nDone.", "def f(x):\n    return 1"),
+        ("\ufeffdef f(x):\n\treturn 1", "def f(x):\n\treturn 1"),
         ("I would add them up.", ""),
         ("", ""),
     ],
@@ -135,7 +138,7 @@ OUTCOMES = {
 def test_an_outcome_has_words_and_kinds_of_reward(world, case):
     answer, compiles, runs, words = OUTCOMES[case]
     task = square(world)
-    cases = program.tests("square_plus", task.meta["n"])
+    cases = program_problems.tests("square_plus", task.meta["n"])
     known = {name: {c.inputs[0]: c.expected for c in cases[:k]} for name, k in (("shown", 2), ("told", 5))}
     for name, value in {**known, "n": task.meta["n"]}.items():
         answer = answer.replace(f"{{{name}}}", str(value))
@@ -209,7 +212,18 @@ def test_worlds_share_a_sandbox_until_the_last_is_closed(monkeypatch):
     assert program._PLACE._sandbox is None
 
 
-@pytest.mark.parametrize("spec", ["program:hard", "program:kinds=99", "program:reviewer=me", "program:colour=red"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "program:hard",
+        "program:kinds=99",
+        "program:easy,folder=/tmp",
+        "program:repair,folder=/no/such",
+        "program:predict,folder=/no/such",
+        "program:reviewer=me",
+        "program:colour=red",
+    ],
+)
 def test_unknown_options_are_refused(spec):
     with pytest.raises(BadInput):
         envs.load(spec)

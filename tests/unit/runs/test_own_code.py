@@ -212,6 +212,13 @@ def test_an_agent_whose_server_fails_says_so_too(here):
     assert ran(out="run")["broken"] == 2
 
 
+def test_a_reply_that_no_store_can_hold_is_an_answer_like_any_other(here):
+    """A zero byte or half of a character, once in a night, is what a model said: not a mistake of its owner."""
+    (here / "my.py").write_text(WORLD.replace('else "Paris"', 'else "\\0 Paris \\ud83d"'))
+    assert ran(out="run")["broken"] == 0
+    assert "\ufffd Paris \ufffd" in (here / "run/episodes.jsonl").read_text()
+
+
 def test_an_evaluation_does_not_count_it_either(here, capsys):
     (here / "my.py").write_text(broken_at("Cuba"))
     ran(out="run")

@@ -7,7 +7,7 @@ import pytest
 import tiny_language
 from evolvent.cli import run as command
 from evolvent.core.codec import load_episodes
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.pages import report_search
 from evolvent.evaluate.pages.report import write_report
@@ -76,6 +76,17 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
     assert write_report(out).exists()
 
 
+@pytest.mark.parametrize(("value", "ranks"), [((), 0.5), (("--verifier",), 1.0)])
+def test_how_well_the_value_ranks_is_said(tmp_path, value, ranks):
+    command.main([
+        "search", "--model", "none", "--env", "microwave:step_limit=8", "--search", "best_of_n", "--tasks", "4",
+        "--value", "flat", *value, "--paths", "40", "--budget-tokens", "0", "--out", str(tmp_path / "run"), "--plain",
+    ])  # fmt: skip
+    (arm,) = json.loads((tmp_path / "run" / "summary.json").read_text())["arms"]
+    assert arm["oracle"] > 0
+    assert arm["ranks"] == ranks
+
+
 def test_what_a_round_mends_and_spoils_is_said(tmp_path):
     folder = sample_search_run(tmp_path / "run", arms=("cot_sc", "dser"), summary=False)
     rows = RunFolder.open(folder).read_metrics()
@@ -116,3 +127,76 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
         SearchConfig(value=str(tmp_path / "value"), model="smollm2-135m")
     with pytest.raises(BadInput, match="no such value"):
         check_value(SearchConfig(model="train:smollm2-135m", value="nonsense"))
+
+
+LIFT = """
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.protocols import Task, Turn
+
+class Lift:
+    name, instructions, labels, stop, max_tokens, reward_range = "lift", "", ("At", "Go"), ("\\n",), 4, (0.0, 1.0)
+
+    def tasks(self, split, n, seed):
+        if split not in ("train", "heldout"):
+            raise BadInput("unknown split", got=split)
+        return [Task(f"{split}{i}", f"floor {i}", split=split, seed=i) for i in range(n)]
+
+    def reset(self, task, seed=0):
+        self.task, self.path = task, ""
+        return Turn(task.text, ("up", "down"))
+
+    def step(self, action):
+        self.path += action[0]
+        if self.task.seed in STUCK:
+            raise EnvError("it is stuck")
+        done = len(self.path) == 2
+        return Turn("on", ("up", "down"), float(self.path == "uu"), terminated=done, success=self.path == "uu")
+
+    def review(self, task, seed=0):
+        return None
+
+    def advance(self, pass_number):
+        pass
+
+    def close(self):
+        pass
+
+def make():
+    return Lift()
+"""
+
+
+def searched(folder, stuck, *more):
+    (folder / "lift.py").write_text(LIFT + f"STUCK = {stuck}\n")
+    out = folder / "run"
+    command.main([
+        "search", "--model", "none", "--env", str(folder / "lift.py"), "--search", "best_of_n", "rap", "--tasks", "4",
+        "--value", "flat", "--budget-tokens", "0", "--budget-calls", "12", "--out", str(out), "--plain", *more,
+    ])  # fmt: skip
+    return out
+
+
+def test_a_task_whose_attempts_all_broke_does_not_count(tmp_path, capsys):
+    out = searched(tmp_path, (1,))
+    rows = lines(out)
+    assert [(row["valid"], row["success"]) for row in rows if row["task"] == "heldout1"] == [(0, 0), (0, 0)]
+    assert sum(row["valid"] for row in rows) == 6 and (out / "report.html").exists()
+    assert [arm["n"] for arm in json.loads((out / "summary.json").read_text())["arms"]] == [3, 3]
+    said = capsys.readouterr().out
+    assert "broke, not counted" in said and "an attempt broke, and is left out: it is stuck" in said
+
+
+def test_a_search_in_a_world_that_mostly_breaks_ends(tmp_path):
+    with pytest.raises(EnvError, match=r"attempts in a search broke: it is stuck(.|\n)*lift\.py"):
+        searched(tmp_path, (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--widths", "0"), ("--keep", "0"), ("--c", "nan"), ("--temperature", "nan"), ("--budget-tokens", "-1"),
+     ("--budget-seconds", "nan"), ("--search", "greedy", "dser")],
+)  # fmt: skip
+def test_what_cannot_be_searched_is_said_before_anything_is(tmp_path, flags):
+    with pytest.raises((BadInput, SystemExit)):
+        searched(tmp_path, (), *flags)
+    assert not (tmp_path / "run" / "metrics.jsonl").exists() or not lines(tmp_path / "run")

@@ -7,7 +7,9 @@ compared out here, hidden inputs go to a process of their own, the program knows
 ``house``: what the questions mean is the house's own convention ("late" begins on day four *here*). No model can know
 it, and the calls that are shown do not give it away; what failed tells it, a case at a time, and a memory can keep it.
 ``told`` says the convention in the question: what is left is the model's own ability. ``easy``: functions of a line
-that mean what they say, for a model that is trained.
+that mean what they say, for a model that is trained. ``repair``: a program in which one line is wrong, of the generated
+ones or of QuixBugs or Exercism in a folder of yours; ``codeio``: the same of CodeI/O's programs (reasoning-gym);
+``predict``: what does such a program return for this call?
 
 Reward 1 for a right program, else 0. Kinds of reward (``core.reward_kinds``): ``compiles``, ``runs`` (every call that
 was made gave a value), ``correct``, ``share`` of the tests passed, and ``test:0`` … for each of them.
@@ -15,25 +17,29 @@ was made gave a value), ``correct``, ``share`` of the tests passed, and ``test:0
 
 from __future__ import annotations
 
-import random
+import ast
 import re
 import threading
 import weakref
-import zlib
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, flat, known, playing
-from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, Kind
+from evolvent.envs.text._text import TextEnv, flat, known, playing
+from evolvent.envs.text.program_lines import fails_here, line_labels
+from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, Problem, Problems, call, tests
+from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
+from evolvent.envs.text.program_sources import CodeIO, Folder, Opened, codeio_file
+from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
 from evolvent.sandbox import Case, Limits, Sandbox, Verdict, judge
+from evolvent.sandbox.jail.values import same
+from evolvent.sandbox.judge import Outcome
 from evolvent.sandbox.mechanisms import choose
 
-VARIANTS = ("house", "told", "easy")
-SHOWN, OPEN, HIDDEN = 2, 3, 8
-"""Calls in the question, further ones that are told when they fail, and ones that are never told."""
+VARIANTS = ("house", "told", "easy", "repair", "codeio", "predict")
 INSTRUCTIONS = """Write short Python functions.
 
 Task: double(x): twice x
@@ -49,11 +55,44 @@ Program: def is_short(text):
     return len(text) <= 5
 
 """
+REPAIR = """Repair short Python programs. One line is wrong.
+
+Task: double(x): twice x
+double(4) == 8
+double(-1) == -2
+Broken program:
+def double(x):
+    return 3 * x
+Program: def double(x):
+    return 2 * x
+
+Task: is_short(text): whether the text has at most 5 letters
+is_short('tree') == True
+is_short('cherries') == False
+Broken program:
+def is_short(text):
+    return len(text) < 5
+Program: def is_short(text):
+    return len(text) <= 5
+
+"""
+PREDICT = """What does the call return? Answer with the value alone, as Python writes it.
+
+Program: def double(x):
+    return 2 * x
+Call: double(4)
+Value: 8
+
+Program: def first(words):
+    return [word[0] for word in words]
+Call: first(['tree', 'sun'])
+Value: ['t', 's']
+
+"""
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_BEGIN = re.compile(r"^(def |import |from |class |@)", re.M)
-_FENCE = re.compile(r"```[a-zA-Z]*\n(.*?)(?:```|\Z)", re.S)
+_FENCE = re.compile(r"```[^`\n]*\n(.*?)(?:```|\Z)", re.S)
 _BROKEN = ("SyntaxError", "IndentationError", "TabError")
 _MOST_CHARS = 8000
 
@@ -90,57 +129,41 @@ class Program(TextEnv):
     name, labels, stop, max_tokens = "program", ("Task", "Program"), ("\n\n", "\nTask:"), 120
     instructions = INSTRUCTIONS
 
-    def __init__(self, variant: str, kinds: Sequence[Kind], reviewer: str) -> None:
-        self.name = f"program-{variant}"
-        if variant == "easy":
+    def __init__(self, problems: Callable[[Opened], Problems], reviewer: str) -> None:
+        self.problems, self._reviewer = problems(lambda: _PLACE.enter(self)), reviewer
+        self.name = self.problems.name
+        if self.name == "program-easy":
             self.instructions = _worked(WORKED)
-        self.kinds, self._variant, self._reviewer = tuple(kinds), variant, reviewer
         self._turn: Turn | None = None
         self._failed = ("", "")
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` functions: every kind once in shuffled order, then again with other constants; used up, they repeat.
+        """``n`` programs to write: every kind once in shuffled order, then others of it; used up, they repeat.
 
-        A kind with a constant is in one split for ever, in all wordings.
+        What they compute is in one split for ever, in all wordings and with all faults.
         """
-        check_request(split, n, "program.tasks")
-        draw = random.Random(f"program/{self._variant}/{split}/{seed}")
-        rows = [self._row(kind, split, draw) for kind in self.kinds]
-        found = [row[i] for i in range(max(map(len, rows))) for row in draw.sample(rows, len(rows)) if i < len(row)]
-        tasks: list[Task] = []
-        for number in range(n):
-            again, at = divmod(number, len(found))
-            kind, constant, wording = found[at]
-            first = f"{self.name}/{kind.name}-{constant}-{wording}"
-            text = f"{self._asked(kind, constant, wording)}\n{_examples(kind, constant)}"
-            mark, meta = (f"#{again + 1}" if again else ""), {"n": constant, "wording": wording}
-            tasks.append(Task(first + mark, text, kind.name, split, seed, meta, repeats=first if mark else ""))
-        return tasks
-
-    def _row(self, kind: Kind, split: str, draw: random.Random) -> list[tuple[Kind, int, int]]:
-        """Constants of a kind in a split in a drawn order, each in one of its wordings; then in the next one."""
-        mine = [n for n in kind.constants if split_of(kind, n) == split]
-        draw.shuffle(mine)
-        first = [draw.randrange(len(kind.asks)) for _ in mine]
-        ways = range(len(kind.asks))
-        return [(kind, n, (at + way) % len(ways)) for way in ways for n, at in zip(mine, first, strict=True)]
-
-    def _asked(self, kind: Kind, n: int, wording: int) -> str:
-        rule = f" ({kind.rule})" if self._variant == "told" else ""
-        return f"{kind.head}: {kind.asks[wording].replace('{n}', str(n))}{rule}"
+        return self.problems.tasks(split, n, seed)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Ask for the function; its key for a memory is the question without the calls. ``seed`` changes nothing.
+        """Ask for the program; its key for a memory is the question without the calls. ``seed`` changes nothing.
 
         Raises:
             BadInput: a task of another environment.
         """
-        kind = next((kind for kind in self.kinds if kind.name == task.kind), None)
-        if kind is None or not {"n", "wording"} <= set(task.meta):
-            raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
-        self._task, self._kind, self._n = task, kind, int(task.meta["n"])
-        self._turn = Turn(task.text, key=self._asked(kind, self._n, int(task.meta["wording"])))
+        self._task, self._problem = task, self.problem(task)
+        self._turn = Turn(task.text, key=self._problem.asked)
         return self._turn
+
+    def problem(self, task: Task) -> Problem:
+        """What ``task`` asks for: tests and a right program; for scripted experts, never for an agent.
+
+        Raises:
+            BadInput: a task of another environment.
+        """
+        problem = self.problems.problem(task)
+        if problem is None:
+            raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
+        return problem
 
     def step(self, action: str) -> Turn:
         """Run the program that stands in ``action``. ``info``: ``action`` (as it was run), ``words``, ``rewards``.
@@ -149,134 +172,175 @@ class Program(TextEnv):
             EnvError: there was no reset, or the attempt is over.
             NoSandbox: nothing here confines a program.
         """
-        key = playing(self._turn, self.name).key
-        source = extract(action)
-        verdict = self._judged(source) if source else None
-        n_tests = SHOWN + OPEN + HIDDEN
+        key, problem = playing(self._turn, self.name).key, self._problem
+        source = self._read(action)
+        verdict = self._judged(source, problem) if source else None
+        n_tests = len(problem.cases)
         passed = [outcome.passed for outcome in verdict.outcomes] if verdict else []
         right, broken = len(passed) == n_tests and all(passed), verdict is None or _broken(verdict)
         runs = verdict is not None and all(outcome.status in ("right", "wrong") for outcome in verdict.outcomes)
-        words = "right" if right else _words(verdict)
+        words = "right" if right else self._words(verdict)
         rewards = {"compiles": float(not broken), "runs": float(runs), "correct": float(right)}
         rewards["share"] = sum(passed) / n_tests
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
-        self._failed = self._task.id, "" if right or verdict is None else _told(verdict, self._kind.name)
+        self._failed = self._task.id, "" if right or verdict is None else _told(verdict, problem.function)
         self._turn = Turn(
             words, reward=float(right), terminated=True, success=right, valid=verdict is None or verdict.valid, key=key,
             info={"action": source, "words": words, "rewards": rewards},
         )  # fmt: skip
         return self._turn
 
-    def _judged(self, source: str) -> Verdict:
-        """The verdict on all cases; the hidden ones are left out where a limit has ended the program before."""
-        cases, place = tests(self._kind.name, self._n), _PLACE.enter(self)
-        found = judge(
-            source, [c for c in cases if not c.hidden], function=self._kind.name, sandbox=place, limits=_LIMITS
-        )
-        if not all(outcome.status in ("right", "wrong", "raised", "value") for outcome in found.outcomes):
-            return found
-        rest = judge(source, [c for c in cases if c.hidden], function=self._kind.name, sandbox=place, limits=_LIMITS)
-        return Verdict(found.outcomes + rest.outcomes, found.mechanism)
+    def _read(self, action: str) -> str:
+        return extract(action)
+
+    def _judged(self, source: str, problem: Problem) -> Verdict:
+        return judged(source, problem, _PLACE.enter(self))
+
+    def _words(self, verdict: Verdict | None) -> str:
+        if verdict is None:
+            return "there is no program in the answer"
+        return flat(verdict.feedback(1)) or "the calls that may be told are right, a hidden one is not"
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """After a failure at ``task``: calls that went wrong with their answers, or the right program."""
         if self._reviewer == "house":
-            return Correction(BY_NAME[task.kind].source(int(task.meta["n"])))
+            return Correction(self.problem(task).source)
         of, body = self._failed
         return Correction(body, source="tests") if self._reviewer == "tests" and body and of == task.id else None
+
+    def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
+        """Answers to ``task``, a line of each and whether that line is right: found by changing lines and running.
+
+        See ``program_lines.line_labels``. What a process reward model learns from (``openr --labels mutants``).
+        """
+        problem = self.problem(task)
+        tried = _failing(lambda: _PLACE.enter(self))
+        return line_labels(problem, lambda source: tried(source, problem))
 
     def close(self) -> None:
         """Let go of the sandbox."""
         _PLACE.leave(self)
 
 
-def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests") -> Program:
-    """Small Python functions to write, judged by hidden tests.
+class Repair(Program):
+    """The same question with a program that is nearly right. Answers may hold empty lines."""
+
+    instructions, stop, max_tokens = REPAIR, ("\n\n\n", "\nTask:"), 300
+
+
+class Predict(Program):
+    """No program is asked for: the value of one call, which is compared; the answer is not run."""
+
+    labels, stop, max_tokens, instructions = ("Program", "Value"), ("\n",), 60, PREDICT
+
+    def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
+        """A value has no lines."""
+        raise BadInput("no lines to label: this variant asks for values", where=self.name, do="take program:codeio")
+
+    def _read(self, action: str) -> str:
+        return action.strip().partition("\n")[0].strip("` ")
+
+    def _judged(self, source: str, problem: Problem) -> Verdict:
+        (case,) = problem.cases
+        try:
+            value = ast.literal_eval(source[:_MOST_CHARS])
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return Verdict((Outcome(case, False, "raised", detail="SyntaxError"),), "not run")
+        right = same(value, case.expected, problem.tolerance)
+        return Verdict((Outcome(case, right, "right" if right else "wrong", value),), "not run")
+
+    def _words(self, verdict: Verdict | None) -> str:
+        return "there is no value in the answer" if verdict is None or _broken(verdict) else "another value"
+
+
+def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", folder: str = "") -> Program:
+    """Small Python functions to write, to repair or to predict, judged by hidden tests.
 
     Args:
-        variant: "house", "told" or "easy".
-        kinds: so many kinds of function, the first ones; 0 = all.
+        variant: "house", "told", "easy", "repair", "codeio" or "predict".
+        kinds: so many kinds of generated function, the first ones; 0 = all.
         reviewer: what is handed over after a failure: "tests" calls that went wrong with their right answers, "house"
             the right program, "none" nothing.
+        folder: of "repair", a clone of QuixBugs or of Exercism's Python track; of "codeio" and "predict", where
+            ``codeio.jsonl.gz`` lies (default: the installed reasoning-gym).
 
     Raises:
-        BadInput: no such variant or reviewer, or more kinds than there are.
+        BadInput: no such variant or reviewer, more kinds than there are, or nothing fit in the folder.
+        MissingExtra: reasoning-gym is missing.
         NoSandbox: nothing on this machine confines a program.
     """
     where = "envs.program.make"
     known(variant, VARIANTS, "variant", where)
     known(reviewer, ("tests", "house", "none"), "reviewer", where)
-    all_ = EASY if variant == "easy" else HOUSE
+    generated = {"house": HOUSE, "told": HOUSE, "easy": EASY, "repair": (*LONG, *HOUSE)}
+    of_others = variant not in generated or bool(folder)
+    if folder and variant in ("house", "told", "easy"):
+        raise BadInput("this variant reads no folder", got=folder, expected="repair, codeio, predict", where=where)
+    all_ = () if of_others else generated[variant]
     if not 0 <= kinds <= len(all_):
         raise BadInput("not a number of kinds", got=kinds, expected=f"0 to {len(all_)}", where=where)
     choose("auto", "python")
-    return Program(variant, all_[: kinds or len(all_)], reviewer)
+    some = all_[: kinds or len(all_)]
+    if variant in ("house", "told", "easy"):
+        return Program(lambda _: Generated(variant, some, told=variant == "told"), reviewer)
+
+    path = codeio_file(folder) if variant != "repair" else Path(folder).expanduser()
+
+    def source(opened: Opened) -> Source:
+        if variant != "repair":
+            return CodeIO(path, opened, _LIMITS)
+        return Folder(path, opened, _LIMITS) if folder else Kinds(some)
+
+    if variant == "predict":
+        return Predict(lambda opened: Predicted(source(opened), _failing(opened)), reviewer)
+    return Repair(lambda opened: Broken(source(opened), _failing(opened)), reviewer)
 
 
-def split_of(kind: Kind, n: int) -> str:
-    """The split of a kind with a constant: "heldout" for one in three, by the place of the constant."""
-    at = list(kind.constants).index(n) + zlib.crc32(kind.name.encode())
-    return "heldout" if at % 3 == 0 else "train"
+def _failing(opened: Opened) -> Tried:
+    """Which calls of a problem a changed program fails: tried here where it is ours, else in the sandbox."""
+
+    def tried(source: str, problem: Problem) -> list[bool]:
+        if problem.ours:
+            return fails_here(source, problem)
+        told = replace(problem, cases=tuple(Case(case.inputs, case.expected) for case in problem.cases))
+        return [not outcome.passed for outcome in judged(source, told, opened()).outcomes]
+
+    return tried
 
 
-@cache
-def tests(name: str, n: int) -> tuple[Case, ...]:
-    """The cases of a function, shown ones first, then open, then hidden ones; always the same.
+def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
+    """The verdict on all cases; the hidden ones are left out where a limit has ended the program before."""
 
-    What the house means is not to be seen in the shown ones; two of the open and half of the hidden ones turn on it.
-    """
-    kind, draw = BY_NAME[name], random.Random(f"program/tests/{name}/{n}")
-    house, plain = kind.function(n), kind.function(n, plain=True)
-    alike: list[Case] = []
-    apart: list[Case] = []
-    seen = set[str]()
-    for _ in range(20_000):
-        inputs = kind.draw(draw)
-        if repr(inputs) not in seen:
-            seen.add(repr(inputs))
-            answer = house(*inputs)
-            (alike if answer == plain(*inputs) else apart).append(Case(inputs, answer))
-        turns = 2 + HIDDEN // 2 if kind.house else 0
-        if len(apart) >= turns and len(alike) >= SHOWN + OPEN + HIDDEN - turns and _varied(alike[:SHOWN]):
-            break
-        if len(alike) >= SHOWN and not _varied(alike[:SHOWN]):
-            alike.append(alike.pop(0))
-    turns = 2 if kind.house else 0
-    shown, rest = alike[:SHOWN], alike[SHOWN:]
-    open_ = apart[:turns] + rest[: OPEN - turns]
-    hidden = apart[turns : turns + (HIDDEN // 2 if kind.house else 0)]
-    hidden += rest[OPEN - turns : OPEN - turns + HIDDEN - len(hidden)]
-    return (*shown, *open_, *(Case(case.inputs, case.expected, hidden=True) for case in hidden))
+    def asked(*, hidden: bool) -> Verdict:
+        some = [case for case in problem.cases if case.hidden == hidden]
+        return judge(
+            source, some, function=problem.function, sandbox=place, limits=_LIMITS, tolerance=problem.tolerance
+        )  # fmt: skip
+
+    found = asked(hidden=False)
+    if not all(outcome.status in ("right", "wrong", "raised", "value") for outcome in found.outcomes):
+        return found
+    return Verdict(found.outcomes + asked(hidden=True).outcomes, found.mechanism)
 
 
 def extract(answer: str) -> str:
-    """The program in an answer: what stands in its first code block, or from its first definition or import on."""
-    block = _FENCE.search(answer)
-    text = block.group(1) if block else answer
-    begin = _BEGIN.search(text.lstrip())
+    """The program in an answer: its first code block that has one, or from its first definition or import on."""
+    answer = answer.replace("\r\n", "\n").lstrip("\ufeff")
+    blocks = [block for block in _FENCE.findall(answer) if BEGIN.search(block.lstrip())]
+    text = blocks[0] if blocks else answer
+    begin = BEGIN.search(text.lstrip())
     return text.lstrip()[begin.start() : _MOST_CHARS].rstrip() if begin else ""
 
 
 def _worked(names: Sequence[str]) -> str:
     """Worked examples in place of those of ``INSTRUCTIONS``."""
     asked = {name: f"{BY_NAME[name].head}: {BY_NAME[name].asks[0].replace('{n}', '1')}" for name in names}
-    shown = [
-        f"Task: {asked[name]}\n{_examples(BY_NAME[name], 1)}\nProgram: {BY_NAME[name].source(1)}\n\n" for name in names
-    ]
+    shown = [f"Task: {asked[name]}\n{_examples(name)}\nProgram: {BY_NAME[name].source(1)}\n\n" for name in names]
     return INSTRUCTIONS.partition("Task:")[0] + "".join(shown)
 
 
-def _varied(cases: Sequence[Case]) -> bool:
-    """Whether the answers of the shown cases differ."""
-    return len({repr(case.expected) for case in cases}) == len(cases)
-
-
-def _examples(kind: Kind, n: int) -> str:
-    return "\n".join(_call(kind.name, case) for case in tests(kind.name, n)[:SHOWN])
-
-
-def _call(name: str, case: Case) -> str:
-    return f"{name}({', '.join(map(repr, case.inputs))}) == {case.expected!r}"
+def _examples(name: str) -> str:
+    return "\n".join(call(name, case) for case in tests(name, 1)[:SHOWN])
 
 
 def _broken(verdict: Verdict) -> bool:
@@ -290,11 +354,6 @@ def _told(verdict: Verdict, name: str) -> str:
 
     The failed program is not among it: a small model copies it, comments and all.
     """
-    outcomes = [*verdict.outcomes[SHOWN : SHOWN + OPEN], *verdict.outcomes[:SHOWN]]
-    return "\n".join(f"# {_call(name, one.case)}" for one in [o for o in outcomes if not o.passed][:OPEN])
-
-
-def _words(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return "there is no program in the answer"
-    return flat(verdict.feedback(1)) or "the calls that may be told are right, a hidden one is not"
+    open_ = [outcome for outcome in verdict.outcomes if not outcome.case.hidden]
+    failed = [outcome for outcome in (*open_[SHOWN:], *open_[:SHOWN]) if not outcome.passed]
+    return "\n".join(f"# {call(name, outcome.case)}" for outcome in failed[:OPEN])

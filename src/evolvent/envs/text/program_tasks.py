@@ -1,7 +1,7 @@
 """Small functions to write: how they are asked for, what they compute, and the house's own rules.
 
 A rule of the house cannot be known from the question: the usual reading of it (``plain``) is right on some inputs only.
-``rule`` says it in words. Functions without a rule (``EASY``) mean what they say.
+``rule`` says it in words. Functions without a rule (``EASY``; ``LONG`` of several lines) mean what they say.
 """
 
 from __future__ import annotations
@@ -222,4 +222,99 @@ EASY = (
     Kind("only_above", "numbers", ("a list of the numbers greater than {n}", "those of the numbers that are above {n}"),
          range(2, 20), "return [x for x in numbers if x > {n}]", _numbers(0, 20)),
 )  # fmt: skip
-BY_NAME = {kind.name: kind for kind in (*HOUSE, *EASY)}
+LONG = (
+    Kind("digits_times", "x", ("the sum of the digits of x, each of them times {n}",), range(2, 12), """
+         total = 0
+         for digit in str(x):
+             total += int(digit) * {n}
+         return total""", _number(0, 99999)),
+    Kind("before_first", "numbers", ("how many numbers stand before the first that is {n} or more; all if none is",),
+         range(12, 20), """
+         count = 0
+         for number in numbers:
+             if number >= {n}:
+                 break
+             count += 1
+         return count""", _numbers(0, 20, 4, 9)),
+    Kind("longest_run", "numbers", ("the length of the longest run of neighbours of {n} or more",), range(3, 9), """
+         best = run = 0
+         for number in numbers:
+             if number >= {n}:
+                 run += 1
+                 best = max(best, run)
+             else:
+                 run = 0
+         return best""", _numbers(0, 10, 6, 12)),
+    Kind("shifted", "text", ("the text with each letter moved on by {n} in the alphabet; after z comes a",),
+         range(2, 14), """
+         out = ''
+         for letter in text:
+             place = (ord(letter) - 97 + {n}) % 26
+             out += chr(place + 97)
+         return out""", _word),
+    Kind("some_twice", "numbers",
+         ("the sum of the numbers, where those whose place is a multiple of {n}, from 1 on, count twice",),
+         range(2, 8), """
+         total = 0
+         for place, number in enumerate(numbers, start=1):
+             if place % {n} == 0:
+                 number = number * 2
+             total += number
+         return total""", _numbers(0, 20, 5, 10)),
+    Kind("loaded", "weights",
+         ("how many weights are loaded in order, where one that would bring the load above {n} is left behind",),
+         range(20, 40, 2), """
+         load = 0
+         taken = 0
+         for weight in weights:
+             if load + weight > {n}:
+                 continue
+             load += weight
+             taken += 1
+         return taken""", _numbers(1, 18, 4, 9)),
+    Kind("lowest_balance", "changes",
+         ("the lowest balance when one starts with {n} and the changes come in order; the start counts, too",),
+         range(5, 40, 3), """
+         balance = {n}
+         lowest = balance
+         for change in changes:
+             balance += change
+             if balance < lowest:
+                 lowest = balance
+         return lowest""", _numbers(-20, 15, 3, 8)),
+    Kind("in_base", "x", ("the digits of x in base {n} as a list, the lowest first",), range(2, 10), """
+         digits = []
+         while x >= {n}:
+             digits.append(x % {n})
+             x = x // {n}
+         digits.append(x)
+         return digits""", _number(0, 500)),
+    Kind("group_sums", "numbers", ("sums of the numbers in groups of {n}; the last group may be smaller",),
+         range(2, 8), """
+         sums = []
+         for start in range(0, len(numbers), {n}):
+             group = numbers[start:start + {n}]
+             sums.append(sum(group))
+         return sums""", _numbers(0, 20, 5, 10)),
+    Kind("wide_gaps", "numbers", ("how many neighbours in a list are more than {n} apart",), range(3, 12), """
+         count = 0
+         for i in range(1, len(numbers)):
+             gap = numbers[i] - numbers[i - 1]
+             if abs(gap) > {n}:
+                 count += 1
+         return count""", _numbers(0, 20, 5, 10)),
+    Kind("long_joined", "text", ("the words of the text that have {n} letters or more, joined by a hyphen",),
+         range(3, 9), """
+         words = []
+         for word in text.split():
+             if len(word) >= {n}:
+                 words.append(word)
+         return '-'.join(words)""", _sentence),
+    Kind("halvings", "x", ("how often x must be halved, rounded down, until it is below {n}",), range(3, 20), """
+         steps = 0
+         while x >= {n}:
+             x = x // 2
+             steps += 1
+         return steps""", _number(0, 5000)),
+)  # fmt: skip
+BY_NAME = {kind.name: kind for kind in (*HOUSE, *EASY, *LONG)}

@@ -13,14 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evolvent.evaluate.live import count, interval
+from evolvent.evaluate.live import count, interval, percent
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
 
 _READING = (
-    "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Tokens are "
-    "those that the model wrote; p is of an exact McNemar test against the first search, on the same tasks."
+    "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Value ranks: "
+    "of all pairs of a right and a wrong path of one task, in how many the right one has the higher value (50 %: by "
+    "chance). Tokens are those that the model wrote; p is of an exact McNemar test against the first search, on the "
+    "same tasks."
 )
 
 
@@ -88,12 +90,13 @@ def _bars(arms: Sequence[Mapping[str, Any]]) -> str:
 
 def _table(arms: Sequence[Mapping[str, Any]]) -> str:
     rows = [
-        [a["name"], interval(a["rate"], a["ci95"]), a["oracle"], round(a["tokens"], 1), round(a["calls"], 1),
-         round(a["paths"], 1), round(a["nodes"], 1), round(a["seconds"], 2), "" if i == 0 else f"{a['p']:.2g}"]
+        [a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a.get("ranks")),
+         *(round(a[key], 1) for key in ("tokens", "calls", "paths", "nodes")), round(a["seconds"], 2),
+         "" if i == 0 else f"{a['p']:.2g}"]
         for i, a in enumerate(arms) if a["n"]
     ]  # fmt: skip
-    names = ["search", "right [95 %]", "an oracle's choice", "tokens", "calls", "paths", "states", "seconds", "p"]
-    return table(names, rows)
+    names = "search|right [95 %]|an oracle's choice|value ranks|tokens|calls|paths|states|seconds|p"
+    return table(names.split("|"), rows)
 
 
 def _tree(tree: Mapping[str, Any]) -> str:

@@ -146,10 +146,11 @@ class CriticConfig(ClippedConfig):
 _POSITIVE = (
     "updates", "prompts", "group", "epochs", "minibatches", "eval_tasks", "save_every", "micro_tokens", "draws",
     "passes", "capacity", "memories", "progress_passes", "replay_size", "stale", "limit", "length",
+    "rounds", "shown",
 )  # fmt: skip
 _COUNTS = (
     "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",
-    "critic_epochs", "warmup", "whole", "interval", "reward_updates",
+    "critic_epochs", "warmup", "whole", "interval", "reward_updates", "imitate",
 )  # fmt: skip
 LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
 """The least value of settings that count something, by their names in all algorithms."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.episode import Episode
-from evolvent.core.protocols import Completion, Task
+from evolvent.core.protocols import Completion, Renderer, Task
 from evolvent.core.seeding import rng
 from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.search.grow import Grower
@@ -50,15 +50,38 @@ def lines(episode: Episode, decode: Decode) -> list[list[Completion]]:
     """The lines of each answer of an attempt, cut behind the tokens that hold a line break, as a search cuts them."""
     out, logp = list[list[Completion]](), np.split(episode.logp, np.cumsum(episode.tokens_per_step_T)[:-1])
     for t in range(episode.n_steps):
-        ids, pieces, start = episode.step_tokens(t), list[Completion](), 0
-        for end in [i + 1 for i in range(len(ids)) if "\n" in decode(ids[i : i + 1])] + [len(ids)]:
-            text = decode(ids[start:end])
-            if text.strip() and decode(ids[end:]).strip():
-                pieces.append(Completion(text.rstrip("\n"), ids[start:end], logp[t][start:end]))
-                start = end
-        pieces.append(Completion(decode(ids[start:]).rstrip("\n"), ids[start:], logp[t][start:]))
-        out.append(pieces)
+        ids = episode.step_tokens(t)
+        spans = [slice(a, b) for a, b in itertools.pairwise([0, *line_ends(ids, decode)])]
+        out.append([Completion(decode(ids[span]).rstrip("\n"), ids[span], logp[t][span]) for span in spans])
     return out
+
+
+def line_ends(ids: np.ndarray, decode: Decode) -> list[int]:
+    """Where the lines of an answer end, behind the tokens that hold a line break; empty lines are parts of others."""
+    ends, start = list[int](), 0
+    for end in [i + 1 for i in range(len(ids)) if "\n" in decode(ids[i : i + 1])]:
+        if decode(ids[start:end]).strip() and decode(ids[end:]).strip():
+            ends.append(end)
+            start = end
+    return [*ends, len(ids)]
+
+
+def labelled_lines(env: Any, renderer: Renderer, decode: Decode, tasks: Sequence[Task]) -> list[Row]:
+    """Labels of lines that the world finds by changing them (``env.line_labels``): what is read up to a line, 0 or 1.
+
+    Tokens are those of the text as the policy would be taught it, its stop string behind it, cut where an answer is
+    cut; a program that this cuts into other lines is left out.
+    """
+    rows = dict[bytes, Row]()
+    for task in tasks:
+        prompt = np.asarray(renderer.first(env, env.reset(task, task.seed)))
+        for text, number, label in env.line_labels(task):
+            ids = np.asarray(renderer.command(text + "".join(env.stop[:1])))
+            ends = line_ends(ids, decode)
+            if len(ends) == sum(bool(line.strip()) for line in text.splitlines()):
+                context = np.concatenate([prompt, ids[: ends[number]]])
+                rows.setdefault(context.tobytes(), (context, float(label)))  # the right program's lines come first
+    return list(rows.values())
 
 
 def behind_lines(episode: Episode, answers: Sequence[Sequence[Completion]]) -> list[np.ndarray]:

@@ -32,8 +32,12 @@ class Needs:
     """Allowed actions are chosen as wholes."""
     tokens: bool = False
     """Allowed actions are sampled token by token: each token has a log-probability and an entropy of its own."""
+    words: bool = False
+    """Answers are free text, not commands on a list."""
     kinds: tuple[str, ...] = ()
     """Rewards that the environment pays besides, ``Turn.info["rewards"]``."""
+    labels: bool = False
+    """The environment labels lines of answers, ``line_labels(task)``."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +101,22 @@ def not_whole() -> BadInput:
 
 def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> None:
     """Check the environment on its first task: by one observation, or by one attempt with random actions."""
+    if needs.labels and not hasattr(env, "line_labels"):
+        raise BadInput("this environment does not label lines", got=config.env, expected="a method line_labels(task)",
+                       where="--env", do="take --env program:repair, or labels by samples (--labels hard)")  # fmt: skip
     by_token = not needs.tokens or config.act == "trie"
-    if by_token and not needs.kinds:
+    if by_token and not needs.kinds and not needs.words:
         return
     turn, draws, paid = env.reset(task, task.seed), rng(config.seed, "look"), dict[str, None]()
     if not by_token and turn.admissible is not None:
         raise BadInput(
             "the log-probability and entropy of every token are needed", got=f"--act {config.act}", where="--act",
             expected="trie, where commands are listed",
+        )  # fmt: skip
+    if needs.words and turn.admissible is not None:
+        raise BadInput(
+            "answers in words are needed", got=f"{config.env}, which lists commands", where="--env",
+            expected="a world of free text, such as game24, chain or arithmetic:addition",
         )  # fmt: skip
     listed = True
     while needs.kinds and not turn.done:

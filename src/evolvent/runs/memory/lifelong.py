@@ -26,12 +26,12 @@ from evolvent.envs.promises import check_splits
 from evolvent.evaluate.live import Live, one_line
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import forget, newest_receipt
-from evolvent.runs.broken import check_broken
+from evolvent.runs.broken import FEWEST, check_broken
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
 from evolvent.runs.shell import Shell
 
-LATELY, FEWEST = 10, 3
+LATELY = 10
 """Of so many steps more than half, and at least three, end a run where the world broke them."""
 
 

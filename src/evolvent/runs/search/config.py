@@ -14,11 +14,11 @@ from evolvent.core.errors import BadInput, closest
 SEARCHES = {
     "greedy": "last_max", "best_of_n": "last_max", "cot_sc": "majority", "cot_sc_tree": "majority", "beam": "last_max",
     "bfs_v": "last_max", "dfs_v": "last_max", "dfsdt": "last_max", "mcts_alpha": "last_max", "mcts_rollout": "last_max",
-    "rap": "last_max", "rstar": "last_vote", "dser": "majority",
+    "rap": "last_max", "rstar": "last_vote", "dser": "majority", "se_agent": "last_max",
 }  # fmt: skip
 """The searches, each with how its answer is chosen where nobody says."""
 DRAWN: dict[str, int] = dict.fromkeys(
-    ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser"), 4096
+    ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
 )
 """Those that go on until the budget is spent, with the paths that are enough."""
 VALUES = ("likelihood", "judge", "flat", "rollouts")
@@ -40,7 +40,7 @@ class SearchConfig:
     """Random seed of tasks and draws."""
     search: tuple[str, ...] = ("mcts_rollout", "cot_sc")
     """Searches, compared at the same budget: greedy, cot_sc (majority), best_of_n, cot_sc_tree, beam, bfs_v, dfs_v,
-    dfsdt, mcts_alpha, mcts_rollout, rap, rstar, dser."""
+    dfsdt, mcts_alpha, mcts_rollout, rap, rstar, dser, se_agent."""
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
@@ -87,7 +87,11 @@ class SearchConfig:
             )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
-        at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0})
+        at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0, "c": 0, "temperature": 0})
+        at_least(self, {"budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
+        for name, counts in (("widths", self.widths), ("keep", self.keep)):
+            if not counts or min(counts) < 1:
+                raise BadInput("a setting is out of bounds", got=counts, expected="numbers >= 1", where=f"--{name}")
         limited = self.budget_tokens or self.budget_calls or self.budget_seconds
         if not limited and not self.paths:
             raise BadInput(

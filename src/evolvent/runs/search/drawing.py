@@ -69,5 +69,6 @@ def _first_wrong(space: Attempts, end: int, path: Sequence[int]) -> int:
     episode = space.episode(end) if space.unit == "line" else None
     if episode is None or episode.success or LINES not in reward_kinds(episode):
         return -1
-    behind = int(reward_total(episode, LINES)) + 1
+    before = sum(len(pieces) for pieces in space.answers(end)[:-1])  # what was said ahead of the answer, such as a plan
+    behind = before + int(reward_total(episode, LINES)) + 1
     return path[behind] if behind < len(path) else -1

@@ -15,8 +15,10 @@ from evolvent.formulas.returns import lambda_returns
 from evolvent.play.attempt import play
 from evolvent.play.manner import Manner
 from evolvent.play.together import Player
+from evolvent.runs.broken import FEWEST, check_broken
 from evolvent.search.attempts import Attempts, Decode, Start, Unit
 from evolvent.search.budget import Budget
+from evolvent.search.se_agent import planned
 from evolvent.search.search import Path, Search, Value, flat
 from evolvent.search.tree import Tree
 
@@ -57,6 +59,9 @@ class Grower:
             value: what states are worth.
             seed: of the draws; attempts at one task have the same in all its trees.
             verifier: what attempts that have ended are worth (``Search.verifier``).
+
+        Raises:
+            EnvError: more than half of the attempts broke.
         """
         starts = [self._start(world, task, seed) for world, task in zip(self.worlds, tasks, strict=False)]
         tree = Tree(len(tasks))
@@ -67,14 +72,20 @@ class Grower:
         search = Search(tree, space, value, self.widths, self.budget, verifier)
         with self.keeping():
             by(search)
+        if len(space.broken) >= FEWEST:
+            ends = int(np.count_nonzero(tree.terminal & ~tree.dead))
+            check_broken([error for _, error in space.broken], len(space.broken) + ends, "in a search")
         return search, space
 
     def _start(self, env: Env, task: Task, seed: int) -> Start:
-        own = seed_tree(seed, "search", task.id)
+        own, kinds = seed_tree(seed, "search", task.id), dict[str, None]()
 
-        def start(limit: int) -> Player:
+        def start(limit: int, ask: str = "") -> Player:
             limits = replace(self.manner.budget, turns=limit or self.manner.budget.turns)
-            return play(env, task, replace(self.manner, budget=limits), seed=own, group=task.id)
+            world = planned(env, ask, tuple(kinds)) if ask else env
+            episode = yield from play(world, task, replace(self.manner, budget=limits), seed=own, group=task.id)
+            kinds.update(dict.fromkeys(k for k, paid in episode.rewards_by_kind.items() if isinstance(paid, list)))
+            return episode
 
         return start
 

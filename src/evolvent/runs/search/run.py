@@ -17,7 +17,7 @@ from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, interval, percent
-from evolvent.formulas.statistics import mcnemar, wilson
+from evolvent.formulas.statistics import auc, mcnemar, wilson
 from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
@@ -60,14 +60,19 @@ class Found:
     right_somewhere: bool
     """Whether any path was right: what an oracle would have chosen."""
     n_paths: int
+    pairs: tuple[float, int]
+    """Pairs of a right and a wrong path: in how many the right one has the higher value (ties half), and all."""
 
 
 def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Search every task in every way, batch by batch, and return the summary that stands in ``summary.json``."""
     check_value(config)
     with ExitStack() as stack:
-        seat = _seat(config, stack, live)
-        tasks = distinct(seat.worlds[0].tasks("heldout", config.tasks, config.seed))
+        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+        tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
+        if "dser" in config.search:
+            dser.world(worlds[0], dser.Config()).check(tasks[0])
+        seat = _seat(config, worlds, stack, live)
         done = _go_on(folder, config, len(tasks)) if resume else 0
         step = done
         with folder.interrupt as interrupt:
@@ -83,7 +88,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
                         raise Interrupted
     rows = folder.read_metrics()
     summary = summarise(config, seat.name, rows)
-    columns = ["search", "right [95 %]", "an oracle's choice", "tokens a task", "calls", "states", "s a task"]
+    counted = {"tokens": "tokens a task", "calls": "calls", "nodes": "states", "seconds": "s a task"}
+    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values()]
     for arm in summary["arms"]:
         if "mends" in arm:
             mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
@@ -91,8 +97,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
             live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
     live.table(
         "searches at one budget", columns,
-        [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]),
-          *(round(a[key], 1) for key in ("tokens", "calls", "nodes", "seconds"))] for a in summary["arms"]],
+        [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a["ranks"]),
+          *("" if a[key] is None else round(a[key], 1) for key in counted)] for a in summary["arms"]],
     )  # fmt: skip
     return summary
 
@@ -109,7 +115,8 @@ def _batch(
     for task, one in enumerate(batch):
         found = chosen(search, space, task, name if config.aggregate == "auto" else config.aggregate)
         right = bool(found.episode and found.episode.success)
-        meter = search.meter
+        broke = not found.path.ended and task in {of for of, _ in space.broken}
+        valid, meter = not broke and (found.episode is None or found.episode.valid), search.meter
         for record in records(search, space, [p.leaf for p in search.of(task)]):
             folder.episode(record, step=step)
         if start + task < TREES:
@@ -117,17 +124,18 @@ def _batch(
         folder.log(
             step, phase=name, task=one.id, kind=one.kind, question=one.text[:500], success=int(right),
             oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
-            ended=int(found.path.ended), paths=found.n_paths, nodes=len(search.tree.inside(task)),
+            ended=int(found.path.ended), paths=found.n_paths,
+            ranked=found.pairs[0], pairs=found.pairs[1], nodes=len(search.tree.inside(task)),
             tokens=int(meter.tokens[task]), calls=int(meter.calls[task]), judged=int(meter.judged[task]),
             seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
-            value_s=round(meter.value_s / len(batch), 3), valid=int(found.episode is None or found.episode.valid),
+            value_s=round(meter.value_s / len(batch), 3), valid=int(valid),
             prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
             **_revised(search, space, task),
         )  # fmt: skip
         note = f"value {found.path.value:.3g}, {len(search.tree.inside(task))} states, {int(meter.tokens[task])} tokens"
         live.task(
-            start + task + 1, total, question=one.text, action=found.answer or "", ok=right, note=note,
-            seconds=spent / len(batch),
+            start + task + 1, total, question=one.text, action=found.answer or "", ok=right,
+            note="broke, not counted" if broke else note, seconds=spent / len(batch),
         )  # fmt: skip
         step += 1
     for text in dict.fromkeys([*search.notes, *space.notes]):
@@ -169,8 +177,11 @@ def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
     answer = AGGREGATORS[SEARCHES.get(how, how)](answers, steps)
     ranked = [i for i, a in enumerate(answers) if a == answer] or list(range(len(found)))
     best = max(ranked, key=lambda i: found[i].value)
-    right = any(e is not None and bool(e.success) for e in episodes.values())
-    return Found(found[best], answer, episodes[found[best].leaf], right, len(found))
+    ends = [episodes[path.leaf] for path in found]
+    right = np.array([one is not None and bool(one.success) for one in ends], bool)
+    pairs = int(right.sum() * (~right).sum())
+    ranked = auc([path.value for path in found], right) * pairs if pairs else 0.0
+    return Found(found[best], answer, episodes[found[best].leaf], bool(right.any()), len(found), (ranked, pairs))
 
 
 def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -182,12 +193,14 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         won, n = sum(row["success"] for row in mine), len(mine)
         mean = {key: float(np.mean([row[key] for row in mine])) if n else None for key in (
             "oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")}  # fmt: skip
+        pairs = sum(row.get("pairs", 0) for row in mine)  # rows of older runs do not say
         low, high = wilson(won, n) if n else (0.0, 1.0)
         both = [row for row in mine if row["task"] in first]
         a, b = [first[row["task"]] for row in both], [row["success"] for row in both]
         p = mcnemar(a, b) if both else 1.0
         arms.append({
             "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
+            "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
             "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
             "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
             **_two_states([row for row in mine if REVISED[0] in row]),
@@ -216,8 +229,7 @@ def _two_states(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return shares | {"right_after_80_rounds": right_after(80, p, q)}
 
 
-def _seat(config: SearchConfig, stack: ExitStack, live: Live) -> Seat:
-    worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Seat:
     if config.model == "none":
         return Seat("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
     live.status(f"loading {config.model}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _sitebuiltins
 import atexit
 import builtins
+import gc
 import importlib
 import os
 import signal
@@ -24,7 +25,7 @@ def start(config: dict[str, Any]) -> None:
     """Run what ``config`` says; never returns."""
     os.environ.clear()
     os.environ.update(config["env"])
-    code = 1
+    code, ours = 1, set(sys.modules)
     try:
         if config["kind"] == "exec":
             _exec(config["argv"])
@@ -48,12 +49,26 @@ def start(config: dict[str, Any]) -> None:
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        _finalize(ours)
     except BaseException as error:  # noqa: BLE001
         _show(error)
         code = code or 1
     os._exit(code)
+
+
+def _finalize(ours: set[str]) -> None:
+    """What Python does at its end, and ``os._exit`` does not: objects of the program go, and write what they hold."""
+    _flush()
+    for name in sys.modules.keys() - ours | {"__main__"}:
+        sys.modules.pop(name, None)
+    gc.collect()  # what the fork server had is frozen: this looks at the program's own alone
+    _flush()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not getattr(stream, "closed", False):
+            stream.flush()
 
 
 def _main(code: types.CodeType, path: str | None) -> None:
@@ -75,7 +90,8 @@ def _exec(argv: list[str]) -> None:
 
 def _exit_code(error: SystemExit) -> int:
     if error.code is None or isinstance(error.code, int):
-        return (error.code or 0) & 0xFF
+        code = error.code or 0
+        return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 0xFF  # as Python does
     sys.stderr.write(f"{error.code}\n")
     return 1
 
