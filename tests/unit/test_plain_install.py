@@ -22,7 +22,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE an
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
 MEMORY = {"memento", "memlift", "memp", "memq", "memrl", "no_memory", "rag"}
-FROZEN = {*MEMORY, "search", "evokernel"}  # with any model, also one that needs nothing installed
+FROZEN = {*MEMORY, "search", "evokernel", "creative_game"}  # with any model, also one that needs nothing installed
 DRIVER = """
 import contextlib, io, json, sys, traceback
 

@@ -8,9 +8,9 @@ Paper: Williams 1992; Sutton et al. 2000, Policy Gradient Methods for Reinforcem
 
 ``--rule`` is a file of ``credit/`` for tokens, steps or agents that speak in turn, or ``file.py:assign``; its settings
 are ``--rule-options key=value …``. ``--objective`` is that of a published system, or ``file.py:NAME`` with an object of
-your own (``learn.tokens.units.Loss``). A rule that reads a critic gets one. What a rule reads besides and no part of
-this system makes (a model of rewards, soft values, budgets) is refused with the name of the system that makes it. With
-``--agents`` several agents speak in turn, each with weights of its own.
+your own (``learn.tokens.units.Loss``). A rule that reads a critic, of values or of outcomes, gets one. What a rule
+reads besides and no part of this system makes (a model of rewards, soft values, budgets) is refused with the name of
+the system that makes it. With ``--agents`` several agents speak in turn, each with weights of its own.
 
 Defaults: leave-one-out with rewards to go, and no ratio: unbiased, with one optimiser step an update.
 
@@ -19,27 +19,37 @@ Deviations: LoRA instead of all weights, and a learning rate that suits it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from evolvent import catalogue
 from evolvent.core.credit_rule import CreditRule
+from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
+from evolvent.learn.critics.outcome import OutcomeCritic
 from evolvent.learn.tokens.objectives_of_papers import objective_named
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
+from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import CRITIC, REFERENCE, Needs
 
 PAPER = "Williams 1992"
 LEVELS = ("token", "step", "agent")
 STATUS = "lightly tested"
-MADE = ("value", "entropy", "answer", "embedder")  # what a rule may need that this system brings, or any world
+MADE = (
+    "value",
+    "entropy",
+    "outcome_p",
+    "answer",
+    "embedder",
+)  # what a rule may need that this system brings, or any world
 
 
 @dataclass(frozen=True)
@@ -71,12 +81,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = objective_named(config.objective, config.objective_options)
     rule = Rule.of(found, found.name, found.summary, _with_embedder(settings) if "embedder" in asked else settings)
     team = workflow(config.agents) if config.agents else None
-    with_critic = config.critic == "always" or "value" in asked
+    with_critic, foresees = config.critic == "always" or "value" in asked, "outcome_p" in asked
     if with_critic:
         check_stages(config.updates, config.plan.warmup, "--warmup")
     usual = found.Config is None or settings == found.Config()
     needs = Needs(
-        base=CRITIC if with_critic else REFERENCE if objective.needs_reference else "",
+        base=CRITIC if with_critic or foresees else REFERENCE if objective.needs_reference else "",
         tokens=rule.level == "token",
         kinds=tuple(need.removeprefix("kind:") for need in asked if need.startswith("kind:")) if usual else (),
     )  # fmt: skip
@@ -87,8 +97,27 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run.manner = replace(run.manner, team=team)
         critic = run.critic(config.critic_lr, 0.2) if with_critic else None
         return learn(
-            run, "policy_gradient", rule, objective, critic=critic, unit=unit, grad_clip=config.grad_clip
+            run, "policy_gradient", rule, objective, critic=critic, unit=unit, grad_clip=config.grad_clip,
+            before=_foreseen(run, config) if foresees else None,
         )  # fmt: skip
+
+
+def _foreseen(run: LanguageRun, config: Config) -> Callable[[list[Episode]], dict[str, float]]:
+    """A critic of outcomes, which judges an update's attempts and then learns from them."""
+    model, seed = run.model, seed_tree(config.seed, "outcomes") % 2**31
+    critic = OutcomeCritic(
+        model.states, model.width, context=model.context, lr=config.critic_lr, seed=seed, device=model.device
+    )
+    run.keep(outcomes=critic)
+
+    def judge(episodes: list[Episode]) -> dict[str, float]:
+        seen = critic.note(episodes)
+        return critic.learn(
+            seen, epochs=config.plan.critic_epochs or config.epochs, minibatches=config.minibatches,
+            grad_clip=config.grad_clip, generator=run.generator,
+        )  # fmt: skip
+
+    return judge
 
 
 def needs_of(rule: CreditRule) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ The kinds ``compiles`` and ``runs`` say how far it came, ``correct`` whether all
 the last decision where each has one. The group is the episodes with one ``group`` (or task).
 
 Deviations: the baseline is the mean grade of the other attempts, not the grade of a greedy one: it costs no attempt and
-is unbiased too. The weights of tokens by a critic of outcomes are not here.
+is unbiased too. With the weights of the critic it is ``token_outcome_critic``.
 """
 
 from __future__ import annotations

@@ -8,11 +8,16 @@ GRADES = (-1.0, -0.6, -0.3, 1.0)
 """CodeRL: it does not compile, it ends with an error, a test fails, all pass."""
 
 
+def outcome_class(compiles: bool, runs: bool, correct: bool) -> int:
+    """The outcome as CodeRL counts it, a place in ``GRADES``: that of the first stage that was not passed."""
+    return 3 if correct else 0 if not compiles else 2 if runs else 1
+
+
 def graded_outcome(
     compiles: bool, runs: bool, correct: bool, grades: tuple[float, float, float, float] = GRADES
 ) -> float:
-    """The grade of an outcome (Le et al. 2022, arXiv 2207.01780): that of the first stage that was not passed."""
-    return grades[3] if correct else grades[0] if not compiles else grades[2] if runs else grades[1]
+    """The grade of an outcome (Le et al. 2022, arXiv 2207.01780)."""
+    return grades[outcome_class(compiles, runs, correct)]
 
 
 def efficiency_reward(compiles: bool, correct: bool, ratio: float = 1.0) -> float:

@@ -30,7 +30,7 @@ from evolvent.testing._kinds import embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
 TOLERANCE = 1e-9
-NOTES = ("value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2", "guide")
+NOTES = ("value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2", "guide", "outcome_p")
 
 
 FORCED = -1

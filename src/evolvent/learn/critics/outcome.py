@@ -1,0 +1,147 @@
+"""A critic that foresees how a program ends: does not compile, ends with an error, fails a test, passes all (CodeRL).
+
+Paper: Le et al. 2022, CodeRL (arXiv 2207.01780).
+
+    p_k = softmax(f(h_k)) over the four outcomes,  h_k the state behind token k
+    L   = - mean over tokens of log p_k(outcome of its attempt)
+
+The states are those of the frozen base, so a batch of attempts is read once and passes over it cost little. It notes
+``outcome_p``: the probability of the outcome that came, for every token (``credit.token_outcome_critic``).
+
+Deviations: the published critic is a language model of its own, trained for ten passes on the programs of a data set
+before the policy; here it is a head that learns beside the policy, from each update's attempts after it judged them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import ModelError
+from evolvent.core.reward_kinds import last_reward
+from evolvent.formulas.execution_rewards import GRADES, outcome_class
+from evolvent.learn.critics.token import Features, token_rows
+from evolvent.models.language.model import Row
+
+WIDTH = 256
+NOTE = "outcome_p"
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Features ``[K, D]`` behind all tokens of some attempts, and the outcome of each token's attempt, int64 ``[K]``.
+
+    The outcome is -1 where the attempt is not valid.
+    """
+
+    features_KD: Tensor
+    outcome_K: Tensor
+
+
+class OutcomeCritic:
+    """The classifier and its optimizer; part of a run's checkpoints.
+
+    Args:
+        features: the frozen base, ``models.language.model.LanguageModel.states``.
+        width: D of the features.
+        context: most tokens of a row; what is longer loses its beginning.
+        lr: step size of Adam.
+        seed: of the first weights.
+        device: where it lives.
+    """
+
+    def __init__(
+        self, features: Features, width: int, *, context: int, lr: float, seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:  # fmt: skip
+        self._features, self._context = features, context
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, len(GRADES))).to(device)
+        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+
+    def note(self, episodes: Sequence[Episode]) -> Judged:
+        """Note the probability of the outcome that came at every token, by the weights of now.
+
+        Raises:
+            BadInput: a valid attempt that lacks ``compiles``, ``runs`` or ``correct``.
+        """
+        rows: list[Row] = []
+        for episode in episodes:
+            for t, ids in enumerate(token_rows(episode)):
+                # one token more, whichever: the state that would predict it is the one behind the last
+                room = max(0, self._context - len(ids) - 1)
+                before = episode.context_ids(t)
+                rows.append(Row(before[max(0, len(before) - room) :], np.append(ids, np.int32(0))))
+        states = self._features(rows).float()
+        behind = torch.ones(len(states), dtype=torch.bool, device=states.device)
+        starts = np.cumsum([0, *(len(row.tokens) for row in rows[:-1])]) if rows else []
+        behind[torch.as_tensor(np.asarray(starts, np.int64), device=states.device)] = False
+        features = states[behind]
+        outcome = np.concatenate([np.zeros(0, np.int64), *(np.full(e.n_tokens, outcome_of(e)) for e in episodes)])
+        outcome_K = torch.as_tensor(outcome, device=features.device)
+        with torch.no_grad():
+            p_K4 = self.head(features).softmax(-1)
+            came = p_K4.gather(1, outcome_K.clamp(min=0)[:, None])[:, 0].cpu().numpy()
+        at = 0
+        for episode in episodes:
+            episode.note(NOTE, came[at : at + episode.n_tokens])
+            at += episode.n_tokens
+        return Judged(features, outcome_K)
+
+    def learn(
+        self, seen: Judged, *, epochs: int, minibatches: int, grad_clip: float, generator: torch.Generator
+    ) -> dict[str, float]:
+        """Fit the outcomes; loss of the last pass, and the share of tokens whose outcome was foreseen before it.
+
+        Raises:
+            ModelError: the loss is not finite.
+        """
+        known = torch.nonzero(seen.outcome_K >= 0).squeeze(-1)
+        with torch.no_grad():
+            right = (self.head(seen.features_KD[known]).argmax(-1) == seen.outcome_K[known]).float()
+        losses: list[float] = []
+        for _ in range(epochs if len(known) else 0):
+            losses = []
+            order = known[torch.randperm(len(known), generator=generator).to(known.device)]
+            for rows in order.chunk(min(minibatches, max(len(order), 1))):
+                loss = F.cross_entropy(self.head(seen.features_KD[rows]), seen.outcome_K[rows])
+                self.optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(self.head.parameters(), grad_clip)
+                self.optimizer.step()
+                losses.append(loss.item())
+        mean = float(np.mean(losses)) if losses else 0.0
+        if not np.isfinite(mean):
+            raise ModelError(
+                "the critic of outcomes diverged", got=mean, expected="a finite loss", do="lower critic_lr"
+            )
+        return {"outcome_loss": mean, "outcome_right": right.mean().item() if len(right) else 0.0}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state_dict``."""
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def outcome_of(episode: Episode) -> int:
+    """The class of an attempt's outcome; -1 where it is not valid.
+
+    Raises:
+        BadInput: it is valid and lacks a kind of reward.
+    """
+    if not episode.valid:
+        return -1
+    compiles, runs, correct = (last_reward(episode, kind) > 0.0 for kind in ("compiles", "runs", "correct"))
+    return outcome_class(compiles, runs, correct)
