@@ -46,6 +46,7 @@ KINDS = {
     "team": "team: agents in environments",
     "search": "search: a frozen model looks ahead",
     "programs": "programs: a frozen model writes programs that are run",
+    "games": "games: a frozen model makes games that a browser plays",
     "": "of your own",
 }
 """What a system learns with, by the ``KIND`` of its ``Config``, in words; lists and docs go by it."""

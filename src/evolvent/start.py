@@ -60,6 +60,14 @@ CHOICES = (
         "kernels.md", "programs",
     ),
     Choice(
+        "a model that writes pages, and a browser",
+        "lineages of small games, and a memory of ideas, mechanics and failures; the model stays as it is",
+        "evolvent run creative_game", "llama", "not measured yet", "no",
+        "a real browser judges, in a sandbox; a 1.5B model writes mechanics of a few lines, templates stand in "
+        "where it cannot; whether the values help has not been measured",
+        "algos/creative_game.md", "games",
+    ),
+    Choice(
         "a team of controlled bodies",
         "a joint policy, or one for each agent",
         "evolvent run mat --env spread:n=3 --steps 200000", "marl", "8 min for 500,000 steps of simple_spread", "no",

@@ -16,6 +16,7 @@ from evolvent.evaluate.pages.audit_page import render
 from evolvent.evaluate.pages.report import write_report
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from sample_games_run import sample_games_run
 from sample_language_run import sample_language_run
 from sample_programs_run import sample_programs_run
 from sample_run import sample_run
@@ -34,6 +35,7 @@ def pages(folder: Path) -> dict[str, Path]:
         "team": sample_team_run(runs / "mat-0"),
         "team-many": sample_team_run(runs / "mat-many", agents=12, name="a-long-agent-name-{}", skill=-4),
         "search": sample_search_run(runs / "search-0"),
+        "games": sample_games_run(runs / "creative-0"),
         "one-pass": sample_run(runs / "memlift-2", seed=2, passes=1, tasks=450),
         "going-on": sample_language_run(runs / "poad-1", summary=False, credit=False, seed=1),
         "awkward": sample_run(runs / "memlift-1", seed=1, skill=0.02, nasty=f" {LONG} <b>&"),

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.browser
 KINDS = (
     "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "index", "audit", "credit",
     "compare-memory", "compare-team", "compare-language", "compare-seeds", "programs",
+    "games",
 )  # fmt: skip
 WIDTHS = WIDE, NARROW = 1280, 390
 # what sticks out to the right of the page, but for what scrolls in a part of its own
@@ -143,6 +144,40 @@ def test_parts_open_by_keyboard_and_without_script(kind, everywhere, opened):
     handle.focus()
     page.keyboard.press("Enter")
     assert page.locator("details[open]").count()
+
+
+# ------------------------------------------------------------------------------------------------ games of a run
+@pytest.mark.parametrize("served", [False, True])
+def test_a_version_is_played_in_a_frame_that_reaches_nothing(served, everywhere, opened, shots):
+    def look(where):
+        page, _ = opened(where)
+        frames = page.locator("iframe")
+        assert not [frame for frame in page.frames if "/games/" in frame.url], "no game runs before it is asked for"
+        page.locator(".tree details:has(> iframe) > summary:visible").first.click()
+        page.get_by_role("link", name="Start").first.click()
+        inside = frames.first.content_frame
+        inside.locator("canvas").wait_for()
+        assert frames.first.get_attribute("sandbox") == "allow-scripts"
+        inside.locator("canvas").click()
+        (frame,) = (frame for frame in page.frames if "/games/" in frame.url)
+        before = frame.evaluate("() => s.player.x")
+        page.keyboard.down("ArrowRight")
+        frame.wait_for_function("(x) => s.player.x > x", arg=before)
+        page.keyboard.up("ArrowRight")
+        assert frame.evaluate("() => fetch('/').then(() => 'reached', () => 'refused')") == "refused"
+        assert frame.evaluate("() => { try { return parent.document.title } catch { return 'refused' } }") == "refused"
+        page.screenshot(path=shots / f"game-played-{'served' if served else 'file'}.png", full_page=True)
+
+    file = everywhere["games"]
+    if not served:
+        look(file)
+        return
+    with server(file.parents[1], 0) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        try:
+            look(f"http://127.0.0.1:{listening.server_port}/run/{file.parent.name}/")
+        finally:
+            listening.shutdown()
 
 
 # ------------------------------------------------------------------------------------------------ the index of runs

@@ -22,7 +22,6 @@ from evolvent.evaluate.live import Live
 from evolvent.sandbox.result import Limits
 
 _COMPILERS = ("cc", "gcc", "clang", "tcc")
-_BROWSERS = ("chromium", "chromium-headless-shell", "google-chrome")
 
 
 def check(*, attempts: bool = False, json: Path | None = None, plain: bool = False) -> None:
@@ -34,6 +33,7 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
         plain: plain text output even on a terminal.
     """
     from evolvent.sandbox import NoSandbox, Sandbox
+    from evolvent.sandbox.browser import NAMES as BROWSERS
     from evolvent.sandbox.mechanisms import NAMES, candidates, problem
     from evolvent.sandbox.settings import PROFILES
 
@@ -45,12 +45,12 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
                 rows.append([mechanism.name, profile, problem(mechanism, profile) or "works"])
         if not found:
             rows = [[name, "", f"no: {platform.system()} {platform.machine()}"] for name in NAMES]
-        for name, programs, install in (
-            ("compiler", _COMPILERS, "apt install gcc"),
-            ("browser", _BROWSERS, "apt install chromium-headless-shell"),
+        for name, profile, programs, install in (
+            ("compiler", "tools", _COMPILERS, "apt install gcc"),
+            ("browser", "browser", BROWSERS, "apt install chromium-headless-shell"),
         ):
             rows.append(
-                [name, "tools", next(filter(None, map(shutil.which, programs)), f"none; to have one: {install}")]
+                [name, profile, next(filter(None, map(shutil.which, programs)), f"none; to have one: {install}")]
             )
         live.table("sandbox", ["", "profile", ""], rows)
         result: dict[str, Any] = {"found": rows}

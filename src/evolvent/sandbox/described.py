@@ -28,7 +28,8 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
     facts["user"] = "another one for each run" if root else "this user, without any privilege"
     covered = [
         "files: only the work folder, the standard library, system libraries and what was named can be opened",
-        "no network and no local sockets; no messages, shared memory, keys or signals to other programs",
+        f"no network and no {'connections to ' if profile == 'browser' else ''}local sockets; no messages, shared "
+        "memory, keys or signals to other programs",
         "system calls: a list of those that are allowed; every other one is refused, of new kernels as well",
         "no privilege, no way to gain one (no_new_privs), no capability",
         "limits of Limits, kept by the kernel or by a watcher outside; the harness may be busy, stopped or dead",
@@ -39,10 +40,16 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
         covered.append(
             "namespaces of its own for processes, mounts, network, messages; files in memory, limited exactly"
         )
+    if profile == "browser":
+        covered.append("pages: loaded from memory, of nobody's origin, every request refused; see sandbox/browser.py")
     missing = [
         "defects of the kernel itself; side channels of the processor; the load that it puts on processor and memory",
         "memory is limited by process at once, in sum by looking every 20 ms: many processes pass it for a moment",
     ]
+    if profile == "browser":
+        missing.append(
+            "memory of the browser by looking every 250 ms alone; Chromium's own sandbox is off inside this one"
+        )
     if not inside:
         missing += [
             "whether a file exists, its size and times, and where a link points: stat and readlink are not refused",

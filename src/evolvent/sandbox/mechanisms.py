@@ -32,7 +32,7 @@ attempts = {
     "writes a file outside": lambda: open(CANARY, "a"),
     "makes a file outside": lambda: open(CANARY + ".new", "w"),
     "opens an internet socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
-    "opens a local socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM),
+    "opens a local socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if BROWSER else socket.SOCK_STREAM),
     "makes a namespace": lambda: check(kernel.unshare(0x10000000)),
     "makes a session": os.setsid,
     "opens memory without a name": lambda: os.memfd_create("x"),
@@ -89,7 +89,8 @@ def problem(mechanism: Mechanism, profile: str) -> str:
             "CANARY": canary,
             "HARNESS": os.getpid(),
             "NAMESPACES": mechanism.namespaces,
-            "TOOLS": profile == "tools",
+            "BROWSER": profile == "browser",
+            "TOOLS": profile != "python",
         }
         code = "".join(f"{name} = {value!r}\n" for name, value in given.items()) + _PROBE
         os.environ["EVOLVENT_PROBE"] = "1"

@@ -28,7 +28,8 @@ class Sandbox:
     """A place where programs run that nobody has read.
 
     ``profile`` ``"python"``: Python programs, which start no other programs; ``"tools"``: any program of /usr, e.g. a
-    compiler, with processes. ``mechanism``: ``"auto"`` takes the strongest that works here (``own+ns``, then ``own``).
+    compiler, with processes; ``"browser"``: what Chromium needs beside that (``sandbox/browser.py``). ``mechanism``:
+    ``"auto"`` takes the strongest that works here (``own+ns``, then ``own``).
     A sandbox keeps a fork server and ``warm`` places made ready; use it for many runs, and ``close`` it (or ``with``).
 
     Args:

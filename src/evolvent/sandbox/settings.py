@@ -22,7 +22,7 @@ from evolvent.sandbox.jail.landlock import abi
 from evolvent.sandbox.result import Limits, NoSandbox
 
 HERE = Path(__file__).parent
-PROFILES = ("python", "tools")
+PROFILES = ("python", "tools", "browser")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib64", f"/usr/lib/{kernel.MACHINE}-linux-gnu")
 _DATA = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
@@ -60,7 +60,7 @@ def settings(
     uids = _other_users() if os.geteuid() == 0 else None
     sites, package_paths = _packages(packages)
     python = list(_python_path())
-    libraries = [*(_TOOLS if profile == "tools" else _LIBRARIES), *_DATA]
+    libraries = [*(_LIBRARIES if profile == "python" else _TOOLS), *_DATA]
     for path in read:
         if not os.path.exists(path):
             raise BadInput("no such path", got=path, expected="a file or folder that programs may read", where="read=")

@@ -10,12 +10,19 @@ from evolvent.cli import main
 
 def test_every_system_stands_under_one_kind():
     groups = catalogue.by_kind()
-    assert [title.partition(":")[0] for title in groups] == ["memory", "language", "team", "search", "programs"]
+    assert [title.partition(":")[0] for title in groups] == [
+        "memory",
+        "language",
+        "team",
+        "search",
+        "programs",
+        "games",
+    ]
     names = [entry.name for group in groups.values() for entry in group]
     assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
-    memory, language, team, search, programs = ({entry.name for entry in group} for group in groups.values())
+    memory, language, team, search, programs, games = ({entry.name for entry in group} for group in groups.values())
     assert "memlift" in memory and {"grpo", "marft"} <= language and {"mat", "coma"} <= team
-    assert "search" in search and programs == {"evokernel"}
+    assert "search" in search and programs == {"evokernel"} and games == {"creative_game"}
 
 
 def test_the_kind_of_a_system_in_a_file_is_its_own(monkeypatch):

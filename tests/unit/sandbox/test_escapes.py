@@ -46,10 +46,14 @@ def test_nothing_gets_out(world, kind, sandbox, group):
     assert not escaped(world, kind, attempts, lambda a: sandbox("tools" if a.tools else "python"))
 
 
+@pytest.mark.parametrize("profile", ["tools", "browser"])
 @pytest.mark.parametrize("group", ["files", "network", "kernel"])
-def test_nothing_gets_out_of_the_profile_that_starts_programs(world, kind, sandbox, group):
+def test_nothing_gets_out_of_the_profiles_that_start_programs(world, kind, sandbox, group, profile):
     attempts = [a for a in ATTEMPTS if a.group == group]
-    assert not escaped(world, kind, attempts, lambda _: sandbox("tools"))
+    if profile == "browser":  # it has pairs of packets, which no address leads out of, and a local socket that connects
+        has = ("sequenced pair", "Bluetooth, crypto, other families")  # to nothing: other attempts try to use one
+        attempts = [a for a in attempts if a.name not in has]
+    assert not escaped(world, kind, attempts, lambda _: sandbox(profile))
 
 
 def test_what_is_said_not_to_be_covered_is_not(world, kind, sandbox):

@@ -19,11 +19,16 @@ _SECURITY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(
-    title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",), scripts: Sequence[str] = ()
-) -> str:
-    """The whole document, with style sheets of this package and, at its end, scripts of it; no other script runs."""
+    title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",), scripts: Sequence[str] = (),
+    frames: bool = False,
+) -> str:  # fmt: skip
+    """The whole document, with style sheets of this package and, at its end, scripts of it; no other script runs.
+
+    ``frames``: pages beside it may be shown in frames, which have to confine them.
+    """
     style = "".join(_own(name) for name in styles)
     security = f"{_SECURITY}; script-src{''.join(map(_permit, scripts))}" if scripts else _SECURITY
+    security += "; frame-src 'self'" if frames else ""
     code = "".join(f"<script>{_own(name)}</script>\n" for name in scripts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -14,7 +14,14 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import series
 from evolvent.evaluate.learning import learning
 from evolvent.evaluate.live import interval
-from evolvent.evaluate.pages import credit_book, report_language, report_programs, report_search, report_team
+from evolvent.evaluate.pages import (
+    credit_book,
+    report_games,
+    report_language,
+    report_programs,
+    report_search,
+    report_team,
+)  # fmt: skip
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import (
     configuration,
@@ -84,6 +91,8 @@ def report(folder: Path) -> str:
         return report_search.render(manifest, summary, rows, trees, top)
     if opened.kind == "programs":
         return report_programs.render(manifest, summary, rows, top)
+    if opened.kind == "games":
+        return report_games.render(manifest, summary, rows, report_games.read_pictures(path.parent), top)
     if opened.kind != "memory":
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""

@@ -41,24 +41,28 @@ def grants(settings: dict[str, Any], rules: list[Rule], work: int) -> Ruleset | 
         root = os.open("/", os.O_PATH | os.O_CLOEXEC)
         ruleset.allow(root, "l", folder=True)
         os.close(root)
-    ruleset.allow(work, "rwx" if settings["profile"] == "tools" else "rw", folder=True)
+    ruleset.allow(work, "rw" if settings["profile"] == "python" else "rwx", folder=True)
     return ruleset
 
 
-def limit(limits: dict[str, Any], tasks: int, *, tools: bool) -> None:
-    """The kernel's limits of one process; ``tasks`` of the user that exist already are allowed on top."""
+def limit(limits: dict[str, Any], tasks: int, profile: str) -> None:
+    """The kernel's limits of one process; ``tasks`` of the user that exist already are allowed on top.
+
+    A browser reserves far more addresses than it fills: its memory is what the slot sees.
+    """
+    tools, browser = profile != "python", profile == "browser"
     cpu = max(1, math.ceil(limits["cpu"]))
     for name, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_FSIZE, limits["file"], limits["file"]),
-        (resource.RLIMIT_NOFILE, 256 if tools else 64, 256 if tools else 64),
+        (resource.RLIMIT_NOFILE, files := 1024 if browser else 256 if tools else 64, files),
         (resource.RLIMIT_CPU, cpu, cpu + 1),
         (resource.RLIMIT_MEMLOCK, 0, 0),
         (resource.RLIMIT_STACK, 8 << 20, 8 << 20),
         (resource.RLIMIT_MSGQUEUE, 0, 0),
         (resource.RLIMIT_RTPRIO, 0, 0),
         (resource.RLIMIT_NICE, 0, 0),
-        (resource.RLIMIT_AS, limits["memory"], limits["memory"]),
+        *(() if browser else ((resource.RLIMIT_AS, limits["memory"], limits["memory"]),)),
     ):
         _lower(name, soft, hard)
     threads = limits["threads"] + (limits["processes"] if tools else 1)
@@ -80,7 +84,7 @@ def confine(settings: dict[str, Any], limits: dict[str, Any], ruleset: Ruleset |
     Raises:
         OSError: the kernel refused a step; nothing may be run then.
     """
-    tools, uid = settings["profile"] == "tools", given["uid"]
+    uid = given["uid"]
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -88,7 +92,7 @@ def confine(settings: dict[str, Any], limits: dict[str, Any], ruleset: Ruleset |
     if settings["confined"]:
         kernel.LIBC.syscall(kernel.NUMBERS["keyctl"], 1, None, 0, 0, 0)  # an empty keyring
         kernel.drop_capabilities()
-    limit(limits, given["tasks"], tools=tools)
+    limit(limits, given["tasks"], settings["profile"])
     prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which undoes it
     if os.getppid() != given["parent"]:
         raise JailError(errno.ESRCH, "the slot is gone")
@@ -109,7 +113,8 @@ def filters(settings: dict[str, Any], uid: int | None) -> dict[bool, bytes]:
     """The system call filters with and without a listener."""
     inside = bool(settings["namespaces"])
     kind = {
-        "tools": settings["profile"] == "tools",
+        "tools": settings["profile"] != "python",
+        "browser": settings["profile"] == "browser",
         "scoped": inside or settings["abi"] >= 6,
         "truncation": inside or settings["abi"] >= 3,
         "owner": not inside and uid is None,

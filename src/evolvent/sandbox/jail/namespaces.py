@@ -52,8 +52,12 @@ def _harden(path: str, attributes: int, *, recursive: bool) -> None:
     syscall("mount_setattr", _AT_FDCWD, path.encode(), _RECURSIVE if recursive else 0, wanted, len(wanted))
 
 
-def build(place: str, visible: Iterable[str], hidden: Iterable[str], size: int, inodes: int) -> tuple[int, int, int]:
+def build(
+    place: str, visible: Iterable[str], hidden: Iterable[str], size: int, inodes: int, *, proc_stays: bool = False
+) -> tuple[int, int, int]:
     """A root of ``visible`` paths, read-only, over the empty folder ``place``; ``hidden`` folders in them look empty.
+
+    ``proc_stays``: the program sees the /proc of its own processes, whose links it can read, and no file.
 
     Returns:
         Three open folders: the work folder, a /proc of these processes only (the machine's where the kernel refuses a
@@ -86,9 +90,10 @@ def build(place: str, visible: Iterable[str], hidden: Iterable[str], size: int, 
         pass  # a container that masks its /proc: the outer one serves, which knows more processes
     else:
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        if LIBC.umount2(b"/proc", _DETACH) != 0:
+        if not proc_stays and LIBC.umount2(b"/proc", _DETACH) != 0:
             raise JailError(ctypes.get_errno(), "/proc stays mounted")
-    os.rmdir("/proc")
+    if not proc_stays:
+        os.rmdir("/proc")
     _harden("/", _RDONLY | _NOSUID | _NODEV, recursive=False)
     LIBC.sethostname(b"sandbox", ctypes.c_size_t(7))
     os.chdir(WORK)

@@ -33,6 +33,8 @@ getrlimit setrlimit arch_prctl getrandom restart_syscall rseq membarrier close_r
 fallocate statfs fstatfs getcpu recvfrom recvmsg sendto shutdown getsockopt getsockname getpeername
 """)
 _TOOLS = ("fork", "vfork", "execve")
+_BROWSER = _names("sendmsg setpriority bind listen")
+"""Its processes hand each other memory and open files, over pairs of sockets that lead nowhere else."""
 _OWNER = ("chmod", "fchmod", "fchmodat", "utimensat")
 """Landlock does not cover these: real where the program owns nothing outside, else they pretend, for ld and shutil."""
 _XATTR = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr")
@@ -62,6 +64,7 @@ class Filter(NamedTuple):
     """What depends on how else a program is confined."""
 
     tools: bool  # may start processes and programs
+    browser: bool  # also what Chromium needs
     scoped: bool  # the kernel keeps signals inside: Landlock ABI 6 or a process namespace
     truncation: bool  # the kernel keeps truncation inside: Landlock ABI 3 or read-only mounts
     owner: bool  # files outside may belong to the program's user: chmod only pretends
@@ -120,7 +123,7 @@ def build(f: Filter) -> bytes:
     p.steps += [_step(_LD, 4), _step(_JEQ, _AUDIT_ARCH[MACHINE], 1, 0), _step(_RET, _KILL), _step(_LD, 0)]
     if MACHINE == "x86_64":  # the x32 numbers
         p.steps += [_step(_JGE, 0x40000000, 0, 1), _step(_RET, _KILL)]
-    allowed = [*_BASE, *(_TOOLS if f.tools else ()), *(() if f.owner else _OWNER)]
+    allowed = [*_BASE, *(_TOOLS if f.tools else ()), *(_BROWSER if f.browser else ()), *(() if f.owner else _OWNER)]
     if not f.truncation:
         allowed = [name for name in allowed if name not in ("truncate", "open", "openat")]
         p.answer("truncate", no)
@@ -135,7 +138,7 @@ def build(f: Filter) -> bytes:
     p.answer("clone3", _ERR | errno.ENOSYS)  # its flags cannot be read here; glibc falls back to clone
     _arguments(p, f, no)
     for name in _REFUSED:
-        if name not in allowed:
+        if name not in allowed and not (name in ("socket", "setsockopt") and f.browser):
             p.answer(name, no)
     p.steps.append(_step(_RET, unknown))
     return b"".join(p.steps)
@@ -157,10 +160,14 @@ def _arguments(p: _Program, f: Filter, no: int) -> None:
         p.only_if("tgkill", [[(0, None, _MAGIC)]], no)
     p.only_if("prlimit64", own, no)
     p.only_if("sched_setaffinity", own, no)
+    if f.browser:  # SO_PASSCRED and the sizes of buffers
+        p.only_if("socket", [[(0, None, 1), (1, 0xF, 1)]], no)  # its lock; nothing connects
+        p.only_if("setsockopt", [[(1, None, 1), (2, None, option)] for option in (7, 8, 16)], no)
     p.only_if("prctl", [[(0, None, option)] for option in _PRCTLS], _ERR | errno.EINVAL)
     p.only_if("ioctl", [[(1, None, request)] for request in _IOCTLS], _ERR | errno.ENOTTY)
     p.never("fcntl", 1, 0xFFFFFFFF, _F_OWN, no)
-    p.only_if("socketpair", [[(0, None, 1), (1, 0xF, 1)]], no)  # stream only: a datagram pair can send to any address
+    kinds = (1, 5) if f.browser else (1,)  # streams and packets; never datagrams, which can be sent to any address
+    p.only_if("socketpair", [[(0, None, 1), (1, 0xF, kind)] for kind in kinds], no)
 
 
 def install(program: bytes, pid: int, *, notify: bool) -> int:

@@ -21,7 +21,7 @@ from .confine import Rule, confine, filters, grants, user_tasks
 from .kernel import PR_SET_CHILD_SUBREAPER, JailError, prctl, syscall
 from .watch import Watch, descendants
 
-TICK_S, TICK_SCAN_S = 0.02, 0.05
+TICK_S, TICK_SCAN_S, TICK_BROWSER_S = 0.02, 0.05, 0.25
 KILL_S = 10.0
 _HIGH = 100
 
@@ -31,7 +31,7 @@ class Slot:
 
     def __init__(self, link: socket.socket, settings: dict[str, Any], rules: list[Rule], keep: list[int]) -> None:
         self.link, self.settings, self.rules, self.keep = link, settings, rules, keep
-        self.tools = settings["profile"] == "tools"
+        self.tools = settings["profile"] != "python"
         self.inside = bool(settings["namespaces"])
         self.uid = _some_uid(settings["uids"])
         self.refused: dict[str, int] = {}
@@ -45,7 +45,9 @@ class Slot:
         s = self.settings
         if self.inside:
             size, inodes = s["limits"]["disk"], s["limits"]["inodes"]
-            self.work, self.proc, self.outer = namespaces.build(s["root"], s["visible"], s["hidden"], size, inodes)
+            self.work, self.proc, self.outer = namespaces.build(
+                s["root"], s["visible"], s["hidden"], size, inodes, proc_stays=s["profile"] == "browser"
+            )
         else:
             self.folder = os.path.join(s["base"], os.urandom(8).hex())
             os.mkdir(self.folder, 0o700)
@@ -170,6 +172,8 @@ class Slot:
         for fd in (pidfd, self.link.fileno(), *([listener] if listener >= 0 else [])):
             poll.register(fd, select.POLLIN)
         tick = TICK_SCAN_S if self.tools and not self.inside else TICK_S
+        if self.settings["profile"] == "browser":  # no page has its files, and its maps are long
+            tick = TICK_BROWSER_S
         looked = 0.0
         while True:
             events = dict(poll.poll(1000 * tick))

@@ -1,0 +1,176 @@
+"""What a run over games works with: the world, the model, the memory, and the nodes of each lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from evolvent import envs, models
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import write_atomic
+from evolvent.core.protocols import Completion, Engine, Model, Request, Turn
+from evolvent.envs.text.games import base
+from evolvent.envs.text.games_mechanics import GAMES, MECHANICS, Mechanic
+from evolvent.envs.text.games_page import assemble, blocks_of, real
+from evolvent.evaluate.live import Live
+from evolvent.memory.items import Recall, Recalled
+from evolvent.memory.memory import Memory
+from evolvent.memory.recall import newest_receipt
+from evolvent.models.served.acting import Served
+
+REWARDS = (-1.0, 1.0)
+UNTRIED = 0.6
+"""Where the value of an idea begins: above what a failure earns, so that others are tried before it again."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A version of a game."""
+
+    step: int
+    depth: int
+    page: str
+    reward: float
+    memory: str
+    """That holds it."""
+
+    @property
+    def core(self) -> frozenset[str]:
+        """Mechanics that change the rules."""
+        return frozenset(name for name, code in blocks_of(self.page).items() if real(code))
+
+
+@dataclass
+class Lineage:
+    """One game and its versions."""
+
+    game: str
+    nodes: list[Node] = field(default_factory=list[Node])
+
+    @property
+    def best(self) -> Node:
+        """Of the highest reward, of equal ones the newest."""
+        return max(self.nodes, key=lambda node: (node.reward, node.step))
+
+
+@dataclass
+class Written:
+    """One call of the model: what was recalled for it; the part of ``play`` that notes it."""
+
+    recalls: list[tuple[Recall, tuple[str, ...]]]
+    shown: list[Recalled]
+    last: Turn | None = None
+
+    def recall(self, turn: Turn, key: str, seed: int) -> str:
+        """What was recalled stands in the task already."""
+        return ""
+
+    def choose(self, turn: Turn, answer: Completion, seed: int, episode: Any) -> tuple[str, Completion]:
+        """Any text is an answer; the record says which memories it was written with."""
+        for recall, ids in self.recalls:
+            odds = {item.id: item.propensity for item in recall if item.id in ids and item.propensity > 0.0}
+            episode.recall(recall.id, ids, omitted=[], propensity=odds)
+        return answer.text.strip(), answer
+
+    def stopped(self) -> None:
+        """A call is one decision."""
+
+    def ended(self, turn: Turn) -> None:
+        """What came of it."""
+        self.last = turn
+
+
+@dataclass
+class Seat:
+    """What a run works with."""
+
+    env: Any
+    engine: Engine
+    model: str
+    memory: Memory
+    folder: RunFolder
+    lineages: list[Lineage]
+    prompt_tokens: int = 0
+
+    def ask(self, requests: Sequence[Request]) -> list[Completion]:
+        """The engine, its prompts counted."""
+        answers = self.engine(requests)
+        self.prompt_tokens += sum(answer.prompt_tokens for answer in answers)
+        return answers
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Of all lineages: the archive of games."""
+        return [node for lineage in self.lineages for node in lineage.nodes]
+
+    def keep(self, step: int, page: str, picture: bytes) -> None:
+        """A page, and how it looked, beside the report."""
+        place = self.folder.path / "games"
+        place.mkdir(exist_ok=True)
+        write_atomic(place / f"{step}.html", page)
+        if picture:
+            (place / f"{step}.jpg").write_bytes(picture)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """A node that has been made, also from a row of the log, where a run goes on."""
+        page = (self.folder.path / "games" / f"{row['step']}.html").read_text(encoding="utf-8")
+        node = Node(row["step"], row["depth"], page, row["reward"], row["memory"])
+        self.lineages[(row["step"] - 1) % len(self.lineages)].nodes.append(node)
+
+
+@contextmanager
+def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+    """Everything that a run needs; the browser is started before the model is loaded.
+
+    Raises:
+        BadInput: another world, or more lineages than games.
+        EnvError, NoBrowser, NoSandbox: pages cannot be opened here.
+    """
+    with ExitStack() as stack:
+        env: Any = stack.enter_context(closing(envs.load(config.env)))
+        if not hasattr(env, "mechanics"):
+            raise BadInput("this system makes games", got=config.env, expected="games", where="--env")
+        if config.lineages > len(GAMES):
+            raise BadInput("more lineages than games", got=config.lineages, expected=len(GAMES), where="--lineages")
+        browser = env.start().browser
+        live.note(
+            f"pages are opened in {browser.start()}" if browser else "! no browser: pages are judged by their text"
+        )
+        memory = stack.enter_context(
+            closing(Memory(folder.path / "memory.db", policy="memrl", seed=config.seed, reward_range=REWARDS,
+                           sync="normal"))
+        )  # fmt: skip
+        if not resume:
+            _begin(memory)
+        if model is None:
+            live.status(f"loading {config.model}")
+            model = stack.enter_context(closing(models.load(config.model)))
+        lineages = [Lineage(game) for game in list(GAMES)[: config.lineages]]
+        yield Seat(env, Served(model, config.temperature), model.name, memory, folder, lineages)
+
+
+def _begin(memory: Memory) -> None:
+    """What the archive knows at first: every mechanic of the world, in words."""
+    rows = [
+        {"key": m.words, "body": told(m), "kind": "mechanic", "source": "seed", "value": UNTRIED,
+         "metadata": {"name": m.name, "lineage": ""}}
+        for m in MECHANICS if not m.look and m.name != "walk"
+    ]  # fmt: skip
+    with memory.transaction():
+        memory.remember_many(rows)
+        memory.meta_set("cursor", 0)
+        memory.meta_set("receipt", newest_receipt(memory.bank))
+
+
+def told(mechanic: Mechanic) -> str:
+    """A mechanic in a line."""
+    return f"{mechanic.name}: {mechanic.words}"
+
+
+def first_page(game: str, *, skeleton: bool) -> str:
+    """What a lineage begins with; ``skeleton``: walking alone, for its point is to be written."""
+    page = base(game)
+    return assemble(game, {"walk": blocks_of(page)["walk"]}) if skeleton else page
