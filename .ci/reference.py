@@ -39,6 +39,7 @@ TEAMS = {
     "ippo": "spread:n=3", "coma": "mpe:simple_spread,n=3",
 }  # fmt: skip
 MEMORIES = ("memlift", "memrl", "memq", "memp", "memento", "rag", "no_memory")
+TRAD = "--model scripted:{script} --env household:food,swap=true --no-same-kind --train 2 --heldout 2 --embedder hash"
 CLOCK = re.compile(r"^(t|seconds|started|finished|path|command|versions|machine|commit)$|_s$|^seconds|per_second")
 
 
@@ -46,6 +47,8 @@ def words_of(name: str, files: dict[str, str]) -> list[str]:
     """The command line of a system."""
     if name in MEMORIES:
         return MEMORY.format(**files).split()
+    if name == "trad":
+        return TRAD.format(**files).split()
     if name == "search":
         return SEARCH.format(**files).split()
     if name in TEAMS:

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "evokernel": "[kernels](../results/kernels.md), few and hard ones",
+    "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"

@@ -33,7 +33,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from evolvent.core.config import at_least
 from evolvent.core.folder import RunFolder
@@ -212,7 +212,7 @@ def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, 
         text += f"\n{seat.env.advice(item.kind, item.key, item.body)}"
     task = Task(f"games/{mechanic.name}#{seed}", text, mechanic.name, meta={"page": page})
     manner = Manner(Text(), budget=Budget(answer=config.tokens))
-    player = play(seat.env, task, manner, seed=seed, group=mechanic.name, experience=cast("Any", one))
+    player = play(seat.env, task, manner, seed=seed, group=mechanic.name, experience=one)
     (episode,) = run_players([player], seat.ask)
     if isinstance(episode, Exception):
         raise episode

@@ -29,8 +29,9 @@ normalised, -1 does, too; sd below 1e-6 gives 0; rhat is cut at 10. Their budget
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Model, Task, Turn
@@ -92,7 +93,7 @@ class Context:
     shown: list[Recalled]
     last: Turn | None = None
 
-    def recall(self, turn: Turn, key: str, seed: int) -> str:
+    def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
         """What was recalled stands in the task already."""
         return ""
 
@@ -199,7 +200,7 @@ def _attempt(config: Config, seat: Seat, work: Work, context: Context, number: i
     seed = seed_tree(config.seed, "attempt", number)
     manner = Manner(Text(), budget=Budget(answer=config.tokens))
     player = play(env, Task(f"{work.name}#{number}", text, work.name), manner, seed=seed, group=work.name, world=seed,
-                  experience=cast("Any", context))  # fmt: skip
+                  experience=context)  # fmt: skip
     started = time.perf_counter()
     (episode,) = run_players([player], seat.ask)
     if isinstance(episode, Exception):

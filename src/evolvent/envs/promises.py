@@ -7,6 +7,7 @@ runs.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ _TURN = {
     "observation": str, "terminated": bool, "truncated": bool, "success": bool, "valid": bool, "key": str,
     "follows": bool,
 }  # fmt: skip
+
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class Promise:
@@ -40,6 +43,15 @@ class Promise:
             raise BadInput(
                 f"the environment breaks its protocol: {what}", got=told, expected=expected, where=place, do=do
             )
+
+    def text(self, name: str, text: str, where: str) -> None:
+        """No zero byte and no lone surrogate: files and stores refuse them, hours later."""
+        odd = _NO_TEXT.search(text)
+        self.holds(
+            odd is None, f"{name} holds {'a zero byte' if odd and odd[0] == chr(0) else 'half a character'}",
+            ascii(text[max(0, odd.start() - 20) : odd.start() + 20]) if odd else "", "text that UTF-8 can hold", where,
+            "bytes.decode(errors='replace'), and replace('\\0', '')",
+        )  # fmt: skip
 
     def called(self, call: str, function: Callable[[], T]) -> T:
         """What the environment's ``function`` returns; what it raises is told with its line."""
@@ -100,6 +112,7 @@ def check_tasks(tasks: Any, split: str, n: int, where: str, promise: Promise) ->
     for task in tasks:
         fits = task.split == split and isinstance(task.text, str) and bool(task.text)
         promise.holds(fits, "a task without its split or text", task, f"split={split!r} and a text", where)
+        promise.text("the text of a task", task.text, where)
 
 
 def check_splits(env: Env, train: Sequence[Task], heldout: Sequence[Task]) -> None:
@@ -141,6 +154,8 @@ def check_turn(turn: Any, where: str, promise: Promise) -> None:
         not turn.success or turn.done, "success of an attempt that goes on", turn, "success at the end", where,
         "set terminated=True too",
     )  # fmt: skip
+    for name in ("observation", "key"):
+        promise.text(f"{name} of a turn", getattr(turn, name), where)
     commands = turn.admissible
     fits = commands is None or (isinstance(commands, tuple) and all(isinstance(c, str) and c for c in commands))
     promise.holds(fits, "admissible is no tuple of texts", repr(commands), "a tuple of texts, or None", where)
@@ -194,6 +209,8 @@ def check_correction(answer: Any, where: str, promise: Promise) -> None:
         answer is None or (isinstance(answer.body, str) and bool(answer.body.strip())), "a correction without body",
         answer, "a text, or None instead of a correction", where,
     )  # fmt: skip
+    if answer is not None:
+        promise.text("a correction", answer.body, where)
 
 
 def is_number(value: object) -> bool:

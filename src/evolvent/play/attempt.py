@@ -11,7 +11,7 @@ from itertools import pairwise
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task
 from evolvent.core.seeding import seed_tree
-from evolvent.play.experience import Experience
+from evolvent.play.experience import Recalls
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.recorder import Recorder
 from evolvent.play.sight import Sight
@@ -20,7 +20,7 @@ from evolvent.play.together import Player
 
 def play(
     env: Env, task: Task, manner: Manner, *, seed: int, group: str = "", world: int | None = None,
-    experience: Experience | None = None,
+    experience: Recalls | None = None,
 ) -> Player:  # fmt: skip
     """One attempt, as a coroutine that returns its episode.
 
@@ -34,7 +34,7 @@ def play(
         seed: of the draws.
         group: attempts that are compared with one another.
         world: seed of the environment; the task's own by default.
-        experience: what the agent that acts recalls, and how it uses it.
+        experience: what is recalled, and how it is used.
 
     Raises:
         EnvError: the environment broke, or not even the first answer fits the budget.
@@ -48,8 +48,7 @@ def play(
         said: dict[str, str] = {}
         for member in team:
             acts, draws = member is team[-1], seed_tree(seed, episode.n_steps)
-            recalls = experience if acts else None
-            examples = recalls.recall(turn, sight.key(turn), draws) if recalls else ""
+            examples = experience.recall(turn, sight.key(turn), draws, said if acts else None) if experience else ""
             prompt = sight.prompt(member, turn, said, examples)
             choices = allowed(manner.renderer, turn.admissible or ()) if acts else ()
             room, stop = _room(record, manner.budget, prompt, choices)
@@ -57,8 +56,8 @@ def play(
                 break
             answer = yield Request(prompt, draws, room, env.stop, choices, member.weights)  # ACT
             action = turn.admissible[answer.choice] if choices and turn.admissible else answer.text.strip()
-            if recalls:
-                action, answer = recalls.choose(turn, answer, draws, episode)
+            if experience and acts:
+                action, answer = experience.choose(turn, answer, draws, episode)
             said[member.name] = action
             record.decision(member.name, action, answer, choices)
             sight.said(answer)
@@ -98,7 +97,7 @@ def _room(record: Recorder, budget: Budget, prompt: Prompt, choices: Sequence[Pr
         EnvError: a limit before anything was said.
     """
     n_tokens, seen = record.episode.n_tokens, 0 if isinstance(prompt, str) else len(prompt)
-    stop = budget.spent(record.n_turns, n_tokens)
+    stop = budget.spent(record.actions, n_tokens)
     tokens = [0 if isinstance(ids, str) else len(ids) for ids in choices]
     wanted = max(tokens, default=budget.answer or record.env.max_tokens)
     room = min(wanted, *budget.left(n_tokens, seen))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -53,6 +53,33 @@ class Use:
             raise BadInput("no such kind of lesson", got=", ".join(wrong), expected=expected, where="--lessons")
 
 
+class Recalls(Protocol):
+    """The part of an attempt that recalls: ``Experience``, ``Aligned``, or a system's own."""
+
+    def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
+        """What a member is shown before its situation.
+
+        Args:
+            turn: what is seen.
+            key: the situation, in words.
+            seed: of the draws.
+            said: what the others said of it, to the one that acts; ``None`` = a member that does not act.
+        """
+        ...
+
+    def choose(self, turn: Turn, answer: Completion, seed: int, episode: Episode) -> tuple[str, Completion]:
+        """The action, and the completion that it came from; what was shown goes on record."""
+        ...
+
+    def stopped(self) -> None:
+        """The last recall led to no decision."""
+        ...
+
+    def ended(self, turn: Turn) -> None:
+        """Where the attempt ended."""
+        ...
+
+
 @dataclass
 class _Step:
     key: str
@@ -91,8 +118,10 @@ class Experience:
     _last: Turn | None = None
 
     # ------------------------------------------------------------------------------------------- while it goes on
-    def recall(self, turn: Turn, key: str, seed: int) -> str:
-        """The memories of a situation as worked examples; "" where values use them, or there are none."""
+    def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
+        """To the one that acts memories as worked examples; "" where values use them, or there are none."""
+        if said is None:
+            return ""
         if self.use.how == "auto":
             self.use = replace(self.use, how="context" if turn.admissible is None else "values")
         step = _Step(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evolvent.core.errors import BadInput
@@ -22,17 +22,25 @@ class Budget:
     """Tokens of context and answer together; 0 = no limit."""
     answer: int = 0
     """Tokens of one free answer; 0 = what the environment asks for."""
+    repeats: int = 0
+    """The same action so often in a row, or two in turn so often, and nothing more will come of it; 0 = no limit."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value < 0:
                 raise BadInput("a setting is too small", got=value, expected=">= 0", where=f"--{name}")
 
-    def spent(self, turns: int, tokens: int) -> str:
-        """The limit that is reached, or nothing."""
-        if self.turns and turns >= self.turns:
+    def spent(self, actions: Sequence[str], tokens: int) -> str:
+        """The limit that is reached by the actions so far and their tokens, or nothing."""
+        if self.turns and len(actions) >= self.turns:
             return "turns"
+        if self.repeats and any(self._repeats(actions, period) for period in (1, 2)):
+            return "repeats"
         return "tokens" if self.tokens and tokens >= self.tokens else ""
+
+    def _repeats(self, actions: Sequence[str], period: int) -> bool:
+        last = actions[-period * self.repeats :]
+        return len(last) == period * self.repeats and all(a == b for a, b in zip(last, last[period:], strict=False))
 
     def left(self, tokens: int, context: int) -> tuple[int, int]:
         """Tokens that an answer may have, by the budget of tokens and by that of the context."""

@@ -22,7 +22,7 @@ class Recorder:
     """
 
     def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
-        self.env, self.n_turns = env, 0
+        self.env, self.actions = env, list[str]()
         self.episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind})
         self._answer: str | None = None
         self._notes: list[tuple[int, Mapping[str, np.ndarray]]] = []
@@ -32,7 +32,7 @@ class Recorder:
     def decision(self, agent: str, text: str, answer: Completion, choices: Sequence[Prompt]) -> None:
         """What an agent said; allowed actions are kept as tokens where there are such."""
         tokens = [ids for ids in choices if not isinstance(ids, str)] if len(answer.token_ids) else []
-        self.episode.turn = self.n_turns
+        self.episode.turn = len(self.actions)
         self.episode.act(
             text, agent=agent, token_ids=answer.token_ids, logp=answer.logp, choices=tokens, finish=answer.finish
         )
@@ -44,7 +44,7 @@ class Recorder:
         self.episode.add_reward(turn.reward)
         self._answer = str(turn.info.get("action", action))
         self._paid.append((self.episode.n_steps - 1, turn.info.get("rewards", {})))
-        self.n_turns += 1
+        self.actions.append(action)
 
     def ends(self, turn: Turn, stop: str, choices: Sequence[Prompt]) -> Episode:
         """Close the record.

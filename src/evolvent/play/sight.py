@@ -68,7 +68,8 @@ class Sight:
         situation = turn.key or turn.observation if self._recalls else turn.observation
         shown = replace(turn, observation=self._past + _lines(situation, heard))
         head = f"{member.profile}\n\n" if member.profile else ""
-        seat = cast("Env", _Seat(self._env, head + self._env.instructions))
+        question, answer = self._env.labels
+        seat = cast("Env", _Seat(self._env, head + self._env.instructions, (question, member.label or answer)))
         prompt = self._manner.renderer.first(seat, shown, examples)
         self._observe(shown.observation, member, prompt, -1)
         return prompt
@@ -93,6 +94,7 @@ class _Seat:
 
     env: Env
     instructions: str
+    labels: tuple[str, str]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.env, name)

@@ -25,13 +25,15 @@ PROFILES = {
 class Member:
     """An agent: its name, the agents whose output of this turn it reads, its prompt, and the adapter that it uses.
 
-    ``adapter`` "" is the one of its name; ``None`` is the frozen base.
+    ``adapter`` "" is the one of its name; ``None`` is the frozen base. ``label`` is what its answers are called in its
+    prompts; "" = as the environment calls them.
     """
 
     name: str
     reads: tuple[str, ...] = ()
     profile: str = ""
     adapter: str | None = ""
+    label: str = ""
 
     @property
     def weights(self) -> str | None:

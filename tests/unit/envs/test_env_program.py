@@ -200,7 +200,7 @@ def test_no_cheat_of_the_suite_is_believed(world, cheat):
 
 
 def test_worlds_share_a_sandbox_until_the_last_is_closed(monkeypatch):
-    monkeypatch.setattr(program, "_PLACE", program._Place())
+    monkeypatch.setattr(program, "_PLACE", program.Place(program.Sandbox))
     one, other = program.make("easy"), program.make("easy")
     task = square(one)
     answer = BY_NAME["square_plus"].source(task.meta["n"])

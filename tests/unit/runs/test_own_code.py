@@ -94,6 +94,11 @@ MISTAKES = {
     "seen, renamed": ('[4:]\n        return [Task(name', '[:4]\n        return [Task(split + name', "share tasks",
                       "heldoutFrance", False),
     "no reply": ('else "Paris"', "else None", "the agent's reply is not a text", "Capital of Peru?", False),
+    "a zero byte": ('f"Capital of', 'f"Capital\\0 of', "the text of a task holds a zero byte", "tasks('train'", False),
+    "half a character": ('Turn("Right" if right else "Wrong"', 'Turn("\\ud83d"', "of a turn holds half a character",
+                         "step 1 of task Peru", False),
+    "half a review": ("Correction(CAPITALS[task.id])", 'Correction("\\ud83d")', "a correction holds half a character",
+                      "review of task Italy", True),
     "agent raises": ("    before, _", "    prompt.nothing\n    before, _", "the agent my.py:answer failed",
                      "in answer: prompt.nothing; asked 'Name the capital.", False),
 }  # fmt: skip

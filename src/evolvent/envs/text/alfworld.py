@@ -16,6 +16,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
 from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._alfworld_expert import walk
 from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
 
 KINDS = {
@@ -111,7 +112,7 @@ class AlfWorld(TextEnv):
         made = _problem(task.meta["kind"], task.meta["split"], task.seed)
         if made is None:
             raise BadInput("this seed gives no such task", got=task.id, where="alfworld.reset", do="use tasks()")
-        problem, goal = made
+        problem, goal, _ = made
         root = _root()
         grammar = (root / "data" / "alfred.twl2").read_text().replace("UNKNOWN GOAL", goal)
         rules = (root / "data" / "alfred.pddl").read_text()
@@ -140,6 +141,16 @@ class AlfWorld(TextEnv):
         elif state.feedback.startswith("You move "):
             self._holding = "nothing"
         return self._show(state, state.feedback)
+
+    def expert(self, task: Task) -> tuple[str, ...]:
+        """The commands of one who looks for things where they may be, and knows no more than is seen."""
+        turn = self.reset(task)
+        made = _problem(task.meta["kind"], task.meta["split"], task.seed)
+        assert made is not None
+        constants, goal = _tables()[0], made[2]
+        doors, holds = constants["OPENABLE_CLASS_SET"], constants["VAL_RECEPTACLE_OBJECTS"]
+        likely = sorted((place for place, things in holds.items() if goal["obj"] in things), key=doors.__contains__)
+        return walk(self, turn, task.meta["kind"], goal, (likely, list(_LAMP_STANDS)))
 
     def close(self) -> None:
         """Let go of the game being played."""
@@ -221,8 +232,8 @@ def _plan(number: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     return names, movable
 
 
-def _problem(kind: str, split: str, seed: int) -> tuple[str, str] | None:
-    """The PDDL problem and the goal in words, or ``None`` where this floor plan offers no such task."""
+def _problem(kind: str, split: str, seed: int) -> tuple[str, str, dict[str, str]] | None:
+    """The PDDL problem, the goal in words and by its parts, or ``None`` where this floor plan offers no such task."""
     draw = random.Random(f"alfworld/{kind}/{seed}")
     constants, goals = _tables()
     scenes = constants["TRAIN_SCENE_NUMBERS" if split == "train" else "TEST_SCENE_NUMBERS"]
@@ -240,7 +251,7 @@ def _problem(kind: str, split: str, seed: int) -> tuple[str, str] | None:
         return None
     words = draw.choice(goals[KINDS[kind]]["templates"]).format(**{k: v.lower() for k, v in goal.items()})
     target = goals[KINDS[kind]]["pddl"].format(**goal).replace("#", "-")
-    return _pddl(fixed, things, target), words
+    return _pddl(fixed, things, target), words, goal
 
 
 def _choose_goal(

@@ -46,8 +46,8 @@ class ReadOnlyDatabase:
     else runs), ``MAX_ROWS`` rows, ``MAX_SQL_CHARS`` characters. Results are remembered by the query's text.
     """
 
-    def __init__(self, path: Path, time_limit_s: float) -> None:
-        self._time_limit_s = time_limit_s
+    def __init__(self, path: Path, time_limit_s: float, tables: frozenset[str] = TABLES) -> None:
+        self._time_limit_s, self._tables = time_limit_s, tables
         self._cache: dict[str, Result] = {}
         self._denied = self._stopped = ""
         uri = path.resolve().as_uri() + "?mode=ro&immutable=1"
@@ -119,7 +119,7 @@ class ReadOnlyDatabase:
         if self._stopped == "machine":
             return Result(error="the machine was too busy to run the query", valid=False)
         if self._denied:
-            return Result(error=f"not allowed: {self._denied}; only SELECT over {', '.join(sorted(TABLES))}")
+            return Result(error=f"not allowed: {self._denied}; only SELECT over {', '.join(sorted(self._tables))}")
         if text == "interrupted":  # sqlite3 swallows what is raised inside the handler: this was Ctrl-C
             raise KeyboardInterrupt
         if "disk i/o" in text.lower() or "malformed" in text or "unable to open" in text:
@@ -132,7 +132,7 @@ class ReadOnlyDatabase:
         allowed = (
             action == sqlite3.SQLITE_SELECT
             # An empty column means "counts rows only"; there the name may be that of a subquery.
-            or (action == sqlite3.SQLITE_READ and (not second or first in TABLES))
+            or (action == sqlite3.SQLITE_READ and (not second or first in self._tables))
             or (action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FUNCTIONS)
         )
         if allowed:

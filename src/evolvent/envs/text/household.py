@@ -8,7 +8,10 @@ released rules leave commands out in some situations, so that whoever sits down 
 
 from __future__ import annotations
 
-from evolvent.core.errors import BadInput
+import copy
+from collections import deque
+
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._house import ROOMS, Heating, Leisure, World
 from evolvent.envs.text._text import TextEnv, check_limit, check_request, known, playing
@@ -143,6 +146,22 @@ class Household(TextEnv):
         if move is not None:
             self._world.make(move)
         return self._show()
+
+    def expert(self, task: Task) -> tuple[str, ...]:
+        """The fewest commands that reach the goal, of equally few the first that are offered."""
+        ways: deque[tuple[World, tuple[str, ...]]] = deque([(_world(task.meta["item"], self._rooms), ())])
+        known = {repr(ways[0][0])}
+        while ways:
+            world, said = ways.popleft()
+            for move in world.moves():
+                after, words = copy.deepcopy(world), (*said, self._phrases[move[0]].format(*move[1:]))
+                after.make(move)
+                if after.solved():
+                    return words
+                if repr(after) not in known:
+                    known.add(repr(after))
+                    ways.append((after, words))
+        raise EnvError("no way to the goal", got=task.id, where=f"{self.name}.expert")
 
     def _show(self) -> Turn:
         world = self._world

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.envs.text._places import Place
 from evolvent.envs.text._text import TextEnv, flat, known, playing
 from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, Problem, Problems, call, tests
@@ -97,30 +96,7 @@ _BROKEN = ("SyntaxError", "IndentationError", "TabError")
 _MOST_CHARS = 8000
 
 
-class _Place:
-    """The sandbox that all worlds of this process share, closed when the last of them is."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users: weakref.WeakSet[Program] = weakref.WeakSet()
-        self._sandbox: Sandbox | None = None
-
-    def enter(self, user: Program) -> Sandbox:
-        with self._lock:
-            self._users.add(user)
-            if self._sandbox is None:
-                self._sandbox = Sandbox()
-            return self._sandbox
-
-    def leave(self, user: Program) -> None:
-        with self._lock:
-            self._users.discard(user)
-            if not self._users and self._sandbox is not None:
-                self._sandbox.close()
-                self._sandbox = None
-
-
-_PLACE = _Place()
+_PLACE = Place(Sandbox)
 
 
 class Program(TextEnv):

@@ -61,6 +61,7 @@ class SQLite(Store):
         self._depth = 0
         self._indexes: list[Any] = []
         self._turn = Turn(f"{self.path}-wal")
+        self._at, self._file = os.path.abspath(self.path), None
         fixed = self._fixed()
         with self.translated("opening"):
             self.db = sqlite3.connect(
@@ -70,6 +71,7 @@ class SQLite(Store):
             try:
                 self._configure(sync, fixed)
                 self._check_schema(fixed)
+                self._file = self._identity()
             except BaseException:
                 self._turn.close()
                 self.db.close()
@@ -143,6 +145,28 @@ class SQLite(Store):
 
     def _pragma(self, name: str) -> int:
         return int(self.db.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file stands at the path; ``None`` for a memory without one."""
+        if self.path == ":memory:":
+            return None
+        try:
+            found = os.stat(self._at)
+        except FileNotFoundError:
+            return (-1, -1)
+        return found.st_dev, found.st_ino
+
+    def _in_place(self) -> None:
+        """A file that was removed or replaced still takes what is written, and nobody would ever read it.
+
+        Raises:
+            StoreError: it was.
+        """
+        if self._file is not None and self._identity() != self._file:
+            raise StoreError(
+                "the memory file was removed or replaced while it was open", where=self.path, code="moved",
+                do="open it again: Memory(path); nothing of this call was written",
+            )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ reading
     @contextmanager
@@ -233,6 +257,7 @@ class SQLite(Store):
             depth = self._depth
             with self.translated("writing"):
                 if depth == 0:
+                    self._in_place()
                     self._turn.begin(self.db, BUSY_TIMEOUT_S)
                 else:
                     self.db.execute(f"SAVEPOINT s{depth}")

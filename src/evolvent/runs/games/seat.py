@@ -64,7 +64,7 @@ class Written:
     shown: list[Recalled]
     last: Turn | None = None
 
-    def recall(self, turn: Turn, key: str, seed: int) -> str:
+    def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
         """What was recalled stands in the task already."""
         return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
@@ -30,6 +31,8 @@ class Agent:
     """Of the memory."""
     manner: Manner = field(default_factory=lambda: Manner(Text()))
     """How attempts go: prompts in a form that the engine reads, one agent or several, limits."""
+    experience: Callable[..., Any] = Experience
+    """Makes the part of an attempt that recalls and learns: ``Experience``, or what is called as it is."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
         learn: ``False`` evaluates: no exploration, no omission, nothing to settle or write.
     """
     started, counted = time.perf_counter(), _Counting(agent.engine)
-    experience = Experience(env, task, memory, agent.use, seed=seed, learns=learn)
+    experience = agent.experience(env, task, memory, agent.use, seed=seed, learns=learn)
     player = play(env, task, agent.manner, seed=seed, group=task.id, world=seed, experience=experience)
     try:
         (episode,) = run_players([player], counted)

@@ -51,7 +51,9 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class _Item:
+class Item:
+    """A step of a plan: a task in a phase."""
+
     step: int
     phase: str
     number: int
@@ -74,7 +76,7 @@ def run_stream(
     shell = Shell(folder, live, len(plan), resume=resume, unit="task")
     if resume:
         done = int(memory.meta_get("cursor") or 0)
-        _check_plan(plan, folder, done)
+        check_plan(plan, folder, done)
         if (newest := memory.meta_get("receipt")) is not None:  # runs of earlier versions left no others behind
             forget(memory.bank, int(newest))
         shell.go_on(done, done)
@@ -86,7 +88,7 @@ def run_stream(
         if heading != (title := _title(item, stream)):
             live.phase(heading := title)
             env.advance(item.number if item.phase in ("before", "stream") else stream.passes)
-        lately.append(_one(item, stream, env, agent, memory, folder, live))
+        lately.append(one_step(item, stream, env, agent, memory, folder, live))
         if len(broken := [error for error in lately if error]) >= FEWEST:
             check_broken(broken, len(lately), "at the last tasks")
         shell.update += 1
@@ -111,7 +113,7 @@ def tasks_of(env: Env, train: int, heldout: int, seed: int) -> tuple[list[Task],
     return some, others
 
 
-def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
+def _plan(stream: Stream, env: Env) -> Iterator[Item]:
     """All steps in order. Orders of the stream come from the seed tree, a fresh one each pass."""
     train, heldout = tasks_of(env, stream.train, stream.heldout, stream.seed)
     step = 0
@@ -125,10 +127,10 @@ def _plan(stream: Stream, env: Env) -> Iterator[_Item]:
     for phase, number, tasks in phases:
         for index, task in enumerate(tasks):
             step += 1
-            yield _Item(step, phase, number, task, len(tasks), index)
+            yield Item(step, phase, number, task, len(tasks), index)
 
 
-def _check_plan(plan: Sequence[_Item], folder: RunFolder, done: int) -> None:
+def check_plan(plan: Sequence[Item], folder: RunFolder, done: int) -> None:
     """Whether the steps that were done are the first ones of the plan: an earlier version repeated held-out tasks."""
     rows = [row for row in folder.read_metrics() if row["step"] <= done]
     steps = [(item.phase, item.task.id) for item in plan[: len(rows)]]
@@ -141,8 +143,8 @@ def _check_plan(plan: Sequence[_Item], folder: RunFolder, done: int) -> None:
             )  # fmt: skip
 
 
-def _one(
-    item: _Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live
+def one_step(
+    item: Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live
 ) -> EnvError | None:  # fmt: skip
     """One step; the error of the world, where it broke."""
     learning = item.phase == "stream"
@@ -166,7 +168,7 @@ def _one(
     return best.error
 
 
-def _log(item: _Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -> None:
+def _log(item: Item, tries: list[Attempt], memory: Memory, folder: RunFolder) -> None:
     best = tries[-1]
     if best.error is None:
         folder.episode(best.episode, step=item.step)
@@ -213,7 +215,7 @@ def note(done: Attempt) -> str:
     return " · ".join(parts)
 
 
-def _title(item: _Item, stream: Stream) -> str:
+def _title(item: Item, stream: Stream) -> str:
     names = {
         "before": f"Held-out questions before learning ({item.of})",
         "stream": f"Stream, pass {item.number} of {stream.passes} ({item.of} tasks)",

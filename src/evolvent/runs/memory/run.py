@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
@@ -11,7 +11,7 @@ from evolvent import envs, models
 from evolvent.core.config import at_least, from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
+from evolvent.core.protocols import Engine, Env, Model, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.envs.checked import CheckedEnv
 from evolvent.evaluate.live import Live, count, interval
@@ -148,16 +148,22 @@ def _evaluate(
         raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
     with _opened(config, policy, folder, live, None) as (env, agent, memory):
         env.advance(config.passes)
-        tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
-        live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
-        rows: list[dict[str, Any]] = []
-        for index, task in enumerate(tasks):
-            seed = seed_tree(config.seed, "eval", task.id)
-            done = attempt(env, task, agent, memory, seed=seed, learn=False)
-            rows.append(
-                {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
-            )
-            show(live, index + 1, len(tasks), task, done)
+        return judged(env, agent, memory, distinct(env.tasks("heldout", episodes or config.heldout, config.seed)),
+                      config.seed, live)  # fmt: skip
+
+
+def judged(
+    env: Env, agent: Agent, memory: Memory, tasks: Sequence[Task], seed: int, live: Live
+) -> dict[str, Any]:  # fmt: skip
+    """Success at tasks with a memory that is frozen: nothing explored, left out, or learned."""
+    live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
+    rows: list[dict[str, Any]] = []
+    for index, task in enumerate(tasks):
+        done = attempt(env, task, agent, memory, seed=seed_tree(seed, "eval", task.id), learn=False)
+        rows.append(
+            {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
+        )
+        show(live, index + 1, len(tasks), task, done)
     result = {"name": "held-out success", **rate(rows), "tasks": rows}
     if broken := len(rows) - result["n"]:
         live.note(f"{count(broken, 'attempt')} broke, not counted")
@@ -178,29 +184,57 @@ def _opened(
     if config.model == "none" and model is None and how == "both":  # nobody reads
         how = "values"
     use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
+    with loaded(config, policy, plan.embedder, folder, live, model, compares=how != "none") as (env, model, memory):
+        engine, renderer = answering(model, config.temperature)
+        manner = Manner(renderer, team, budget, plan.transcript)
+        agent = Agent(engine, "none" if model is None else model.name, use, manner)
+        yield env, agent, memory
+
+
+@contextmanager
+def loaded(
+    config: Any,
+    policy: Policy,
+    embedder: str,
+    folder: RunFolder,
+    live: Live,
+    model: Model | None,
+    *,
+    compares: bool = True,
+    check: Callable[[Env], object] = lambda env: None,
+) -> Iterator[tuple[Env, Model | None, Memory]]:
+    """Environment, model and memory of a run whose settings say ``env``, ``model``, ``train``, ``heldout``, ``seed``.
+
+    Args:
+        config: the settings.
+        policy: of the memory.
+        embedder: what compares texts.
+        folder: of the run.
+        live: where progress goes.
+        model: one that is loaded already.
+        compares: whether anything is recalled; the embedder is then tried first.
+        check: called with the environment before the model is loaded.
+    """
     with ExitStack() as stack:
         env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
         if isinstance(env, CheckedEnv):  # of yours: its tasks, and how the first one begins
             train, _ = tasks_of(cast("Env", env), config.train, config.heldout, config.seed)
             env.reset(train[0], train[0].seed)
-        embedder = (
-            embedders.load(plan.embedder) if how == "none" else embedders.ready(plan.embedder, progress=_fetching(live))
-        )
+        check(env)
+        progress = _fetching(live)
+        by = embedders.ready(embedder, progress=progress) if compares else embedders.load(embedder)
         if model is None and config.model != "none":
             live.status(f"loading {config.model}")
-            model = stack.enter_context(closing(models.load(config.model, progress=_fetching(live))))
+            model = stack.enter_context(closing(models.load(config.model, progress=progress)))
         memory = stack.enter_context(
             closing(
                 Memory(
-                    folder.path / "memory.db", policy=policy, embedder=embedder, seed=config.seed,
+                    folder.path / "memory.db", policy=policy, embedder=by, seed=config.seed,
                     reward_range=env.reward_range, sync="normal",
                 )
             )
         )  # fmt: skip
-        engine, renderer = answering(model, config.temperature)
-        manner = Manner(renderer, team, budget, plan.transcript)
-        agent = Agent(engine, "none" if model is None else model.name, use, manner)
-        yield env, agent, memory
+        yield env, model, memory
 
 
 def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:

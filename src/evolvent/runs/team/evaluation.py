@@ -66,7 +66,7 @@ def play(
             return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
     raise BadInput(
         "attempts do not end", got=f"{MAX_STEPS} steps", expected="an environment with an end or a time limit",
-        where=env.name,
+        where=env.name, do="truncate attempts after some steps; what was learned so far is in the checkpoints",
     )  # fmt: skip
 
 
