@@ -72,15 +72,21 @@ def learning_page(rows: list[dict]) -> str:
         "every run trains LoRA over it and begins with the same weights. Percent of held-out tasks solved, one greedy "
         "answer each, by the policy alone, over all seeds with Wilson's 95 % interval; in brackets each seed.", "",
         "## TS-LLM: does the policy alone improve?", "", *_course(of["ts_llm"], "iteration"), "",
-        "## OpenR: process rewards against the outcome alone", "",
-        "Both are paid the outcome; one also what a process reward model, trained before on OmegaPRM's labels, says of "
-        "every line. Equal updates; making labels and model costs "
-        f"{_mean_cpu(of['process']):.0f} against {_mean_cpu(of['outcome']):.0f} seconds of the processor in all.", "",
-        *_course(of["process"], "update", "process and outcome"), "",
-        *_course(of["outcome"], "update", "outcome alone"), "",
+        *(_rewards(of["process"], of["outcome"]) if of["process"] and of["outcome"] else ()),
         *_searches([row for row in rows if row["task"] == "searches"]),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _rewards(process: list[dict], outcome: list[dict]) -> list[str]:
+    """OpenR's two arms of reinforcement learning."""
+    return [
+        "## OpenR: process rewards against the outcome alone", "",
+        "Both are paid the outcome; one also what a process reward model, trained before on OmegaPRM's labels, says of "
+        "every line. Equal updates; making labels and model costs "
+        f"{_mean_cpu(process):.0f} against {_mean_cpu(outcome):.0f} seconds of the processor in all.", "",
+        *_course(process, "update", "process and outcome"), "", *_course(outcome, "update", "outcome alone"), "",
+    ]  # fmt: skip
 
 
 def _pooled(won: list[int], n: list[int]) -> str:
