@@ -25,8 +25,10 @@ MEMORY = {
 }
 """Pages of memory systems, and the arm of the grids that each one is."""
 ELSEWHERE = {
-    "ts_llm": "searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
-    "openr": "[finding the first wrong step](../results/search-first-error.md)",
+    "ts_llm": "[a small network that learns sums](../results/search-learning.md), and searching with a value of known "
+    "noise, [search against voting](../results/search-noisy-oracle.md)",
+    "openr": "[finding the first wrong step](../results/search-first-error.md), and process rewards on "
+    "[a small network](../results/search-learning.md)",
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "evokernel": "[kernels](../results/kernels.md), few and hard ones",

@@ -6,7 +6,8 @@
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
 
 0.3M parameters, trained from scratch on the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers,
-a line a step. All arms begin with the same policy; the seed changes tasks and draws.
+a line a step. "samples" is expert iteration without a search: as many independent samples as the search's tokens pay
+for. All arms begin with the same policy; the seed changes tasks and draws.
 """
 
 import shutil
@@ -32,6 +33,7 @@ RL = {"how": "grpo", "updates": 48, "prompts": 16, "group": 8, "eval_every": 24}
 LABELS = {"questions": 96, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
 CELLS = [
     team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
+    team_grid.Cell("iterations", "samples", "ts_llm", COMMON | ITERATIONS | {"find": "samples", "group": 7}),
     team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
     team_grid.Cell("rl", "outcome", "openr", COMMON | RL | LABELS | {"process": 0.0, "outcome": 1.0}),
 ]

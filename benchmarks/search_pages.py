@@ -61,7 +61,7 @@ def learning_page(rows: list[dict]) -> str:
     """The page of systems that learn to search, as text."""
     runs = [row for row in rows if "evaluations" in row]
     seeds = sorted({row["seed"] for row in rows})
-    of = {arm: [row for row in runs if row["arm"] == arm] for arm in ("ts_llm", "process", "outcome")}
+    of = {arm: [row for row in runs if row["arm"] == arm] for arm in ("ts_llm", "samples", "process", "outcome")}
     commits = ", ".join(dict.fromkeys(row["commit"]["id"][:10] for row in rows))
     lines = [
         "# Systems that learn to search", "",
@@ -72,10 +72,19 @@ def learning_page(rows: list[dict]) -> str:
         "every run trains LoRA over it and begins with the same weights. Percent of held-out tasks solved, one greedy "
         "answer each, by the policy alone, over all seeds with Wilson's 95 % interval; in brackets each seed.", "",
         "## TS-LLM: does the policy alone improve?", "", *_course(of["ts_llm"], "iteration"), "",
+        *(_samples(of["samples"]) if of["samples"] else ()),
         *(_rewards(of["process"], of["outcome"]) if of["process"] and of["outcome"] else ()),
         *_searches([row for row in rows if row["task"] == "searches"]),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _samples(rows: list[dict]) -> list[str]:
+    """The control of TS-LLM."""
+    return [
+        "Without a search: what was right among as many independent samples as the search's tokens pay for (7 a task) "
+        "is learned in the same way.", "", *_course(rows, "iteration", "expert iteration"), "",
+    ]  # fmt: skip
 
 
 def _rewards(process: list[dict], outcome: list[dict]) -> list[str]:

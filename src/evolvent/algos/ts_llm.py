@@ -16,6 +16,8 @@ train:DIR/model --value DIR/value``.
 Published for GSM8K: width 10, depth 8, 12 paths a task, 5 simulations a move, c 3, 51 rollouts, 39 old paths a task
 beside 12 new ones, three epochs. Ours: 32 tasks an iteration, rates for LoRA.
 
+Control: ``--find samples`` distils what was right among independent samples: expert iteration without a search.
+
 Deviations: distilling goes on from the policy as it is, with what this iteration found, instead of from the base with
 gold solutions added (a world has none). Each iteration has tasks of its own. A value goes on from its weights, a probe
 is refitted after every distillation, since what it reads has moved.
@@ -87,11 +89,13 @@ class Config(LanguageConfig):
     """Moves that are asked for at each depth; the last number holds for all below."""
     longest: int = 64
     """Largest number of tokens of a line."""
+    find: Literal["search", "samples"] = "search"
+    """What finds the paths: MCTS with the learned value, or independent samples (expert iteration, the control)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    frozen = config.value == "probe"
+    frozen, searches = config.value == "probe", config.find == "search"
     with open_language(config, folder, live, resume=resume, needs=Needs(base="" if frozen else CRITIC)) as run:
         seed = seed_tree(config.seed, "value") % 2**31
         value = SearchValue(run.model, frozen=frozen, adapter="policy" if frozen else "value", seed=seed)
@@ -101,21 +105,26 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         for update in run.updates():
             tasks = run.tasks_of(update)
             alpha = mcts_alpha.Config(config.group, config.simulations, sample=True, seed=seed_tree(seed, update))
+            by = partial(mcts_alpha.run, config=alpha)
+            if not searches:
+                by = partial(best_of_n.run, config=best_of_n.Config(config.group, parallel=16))
             with run.clock("act"):  # ACT and STEP
-                if not len(rows):
+                if searches and not len(rows):
                     live.status(f"{config.rollouts} rollouts a task, for the first value")
                     _paths(run, tasks, rows, lambda search: best_of_n.run(search, rollouts), flat, update)
                     _fit(run, value, rows)
                 live.status("searching the training tasks")
-                by = partial(mcts_alpha.run, config=alpha)
-                episodes, found = _paths(run, tasks, rows, by, value, update)
+                episodes, found = _paths(run, tasks, rows, by, value if searches else flat, update)
             with run.clock("credit"):  # CREDIT
                 ledger = step_wanted.assign(episodes)
             with run.clock("learn"):  # LEARN
-                metrics = found | _distil(run, episodes, ledger) | _fit(run, value, rows)
-            value.save(folder.path / "value")
+                metrics = found | _distil(run, episodes, ledger) | (_fit(run, value, rows) if searches else {})
+            if searches:
+                value.save(folder.path / "value")
             run.log(episodes, ledger, **metrics)
-        live.note(f"search with it: evolvent run search --model train:{folder.path}/model --value {folder.path}/value")
+        if searches:
+            at = folder.path
+            live.note(f"search with it: evolvent run search --model train:{at}/model --value {at}/value")
         return run.finish("ts_llm", Rule.of(step_wanted, "wanted", "right or wrong"))
 
 

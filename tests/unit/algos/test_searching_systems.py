@@ -71,6 +71,13 @@ def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed)
     assert np.isfinite(value.judge([model.encode("open the microwave")])).all()
 
 
+def test_the_control_of_ts_llm_learns_from_samples_alone(folder, tmp_path):
+    found = start("ts_llm", settings("ts_llm", folder, find="samples", group=24, updates=1), tmp_path / "run")
+    (row,) = (row for row in stable(tmp_path / "run") if "update" in row)
+    assert row["right"] > 0 and found["greedy"]["success_mean"] == 1.0
+    assert "value_loss" not in row and not (tmp_path / "run" / "value").exists()
+
+
 @pytest.mark.slow
 def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
     start("openr", settings("openr", writer, how="grpo", updates=12, prompts=8, seed=0), tmp_path / "run")
