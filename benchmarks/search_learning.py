@@ -33,7 +33,7 @@ RL = {"how": "grpo", "updates": 48, "prompts": 16, "group": 8, "eval_every": 24}
 LABELS = {"questions": 96, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
 CELLS = [
     team_grid.Cell("iterations", "ts_llm", "ts_llm", COMMON | ITERATIONS),
-    team_grid.Cell("iterations", "samples", "ts_llm", COMMON | ITERATIONS | {"find": "samples", "group": 7}),
+    team_grid.Cell("iterations", "samples", "ts_llm", COMMON | ITERATIONS | {"value": "none", "group": 7}),
     team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
     team_grid.Cell("rl", "outcome", "openr", COMMON | RL | LABELS | {"process": 0.0, "outcome": 1.0}),
 ]

@@ -16,7 +16,7 @@ train:DIR/model --value DIR/value``.
 Published for GSM8K: width 10, depth 8, 12 paths a task, 5 simulations a move, c 3, 51 rollouts, 39 old paths a task
 beside 12 new ones, three epochs. Ours: 32 tasks an iteration, rates for LoRA.
 
-Control: ``--find samples`` distils what was right among independent samples: expert iteration without a search.
+Control: ``--value none`` distils what was right among independent samples: expert iteration without a search.
 
 Deviations: distilling goes on from the policy as it is, with what this iteration found, instead of from the base with
 gold solutions added (a world has none). Each iteration has tasks of its own. A value goes on from its weights, a probe
@@ -73,8 +73,9 @@ class Config(LanguageConfig):
     """Paths a task that an iteration's search finds."""
     epochs: int = 3
     """Epochs over the paths that were right."""
-    value: Literal["lora", "probe"] = "lora"
-    """What the value trains: LoRA weights of its own with a linear head, or a small network on the policy's states."""
+    value: Literal["lora", "probe", "none"] = "lora"
+    """What the value trains: LoRA weights of its own with a linear head, or a small network on the policy's states;
+    none = no search, independent samples (the control)."""
     value_lr: float = 2e-4
     """Learning rate of a value with LoRA."""
     rollouts: int = 51
@@ -89,13 +90,11 @@ class Config(LanguageConfig):
     """Moves that are asked for at each depth; the last number holds for all below."""
     longest: int = 64
     """Largest number of tokens of a line."""
-    find: Literal["search", "samples"] = "search"
-    """What finds the paths: MCTS with the learned value, or independent samples (expert iteration, the control)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    frozen, searches = config.value == "probe", config.find == "search"
+    frozen, searches = config.value != "lora", config.value != "none"
     with open_language(config, folder, live, resume=resume, needs=Needs(base="" if frozen else CRITIC)) as run:
         seed = seed_tree(config.seed, "value") % 2**31
         value = SearchValue(run.model, frozen=frozen, adapter="policy" if frozen else "value", seed=seed)

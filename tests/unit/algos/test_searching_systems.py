@@ -72,7 +72,7 @@ def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed)
 
 
 def test_the_control_of_ts_llm_learns_from_samples_alone(folder, tmp_path):
-    found = start("ts_llm", settings("ts_llm", folder, find="samples", group=24, updates=1), tmp_path / "run")
+    found = start("ts_llm", settings("ts_llm", folder, value="none", group=24, updates=1), tmp_path / "run")
     (row,) = (row for row in stable(tmp_path / "run") if "update" in row)
     assert row["right"] > 0 and found["greedy"]["success_mean"] == 1.0
     assert "value_loss" not in row and not (tmp_path / "run" / "value").exists()
