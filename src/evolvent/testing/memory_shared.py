@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import OPEN, make, values
+from evolvent.testing.memory_credit import OPEN, make, refused, values
 
 Factory = Callable[..., Memory]
 KILLS = 50
@@ -111,7 +111,9 @@ def _acknowledged(memory: Memory, log: Path, round_: int) -> None:
             assert [o["reward"] for o in told["outcomes"]] == [float(extra)], f"round {round_}: {line}"
             assert sum(c["rule"] == "shown" for c in told["changes"]) == sum(p["shown"] for p in told["pool"])
             before = values(memory)
-            memory.settle(id_, 1.0 - float(extra))
+            memory.settle(id_, float(extra))  # a retry
+            with refused("another outcome"):
+                memory.settle(id_, 1.0 - float(extra))
             assert values(memory) == before, f"round {round_}: settled again"
         elif verb == "remembered":
             assert memory.get(id_).key == extra, f"round {round_}: {line}"
