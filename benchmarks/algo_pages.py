@@ -32,8 +32,8 @@ ELSEWHERE = {
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "evokernel": "[kernels](../results/kernels.md), few and hard ones",
-    "creative_game": "that pages are judged as they should be (tests with Chromium); how often a small model's pages play "
-    "was not; `benchmarks/creative_game.py` would",
+    "creative_game": "that pages are judged as they should be (tests with Chromium); how often a small model's pages "
+    "play was not; `benchmarks/creative_game.py` would",
     "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
