@@ -118,6 +118,7 @@ def test_no_count_is_negative(name, tmp_path):
         "draws": "dapo", "passes": "archer", "capacity": "archer", "progress_passes": "spa", "stale": "spear",
         "replay_size": "spear", "limit": "hbpo", "length": "dr_grpo", "critic_epochs": "poad", "warmup": "archer",
         "whole": "aepo", "interval": "marft", "reward_updates": "tgdpo",
+        **dict.fromkeys(("imitate", "rounds", "shown"), "satori"),
     }  # fmt: skip
     algo = holders.get(name, "grpo")
     inside = name in type(import_module(f"evolvent.algos.{algo}").Config().plan).__dataclass_fields__

@@ -12,8 +12,10 @@ command ended with exit code 0), for each step.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import random
+import signal
 import tarfile
 from collections.abc import Mapping
 
@@ -136,6 +138,8 @@ class Shell(TextEnv):
         result = _PLACE.enter(self).run(
             {STATE: packed(self._files)}, ["/bin/bash", "-c", _SCRIPT, "bash", command], LIMITS, [STATE]
         )
+        if result.exit_code == 128 + signal.SIGXCPU:  # ended the command; the shell around it went on
+            result = dataclasses.replace(result, status="time")
         self._kept = False
         if result.status in ("ok", "failed"):
             after = unpacked(result.files.get(STATE, b""))
