@@ -130,9 +130,8 @@ class Twx(TextEnv):
     def expert(self, task: Task) -> tuple[str, ...]:
         """The package's own path to the goal, without commands that are not offered; the shortest where it wanders."""
         self._turn = None  # the games made here have replaced the one being played
-        paths = {self._path(task), self._path(task)}
-        if len(paths) > 1:  # `coin` draws a walk anew each time
-            paths |= {self._path(task) for _ in range(30)}
+        draws = 100 if self._game == "coin" else 1  # there it is a walk, drawn anew each time
+        paths = {self._path(task) for _ in range(draws)}
         return min(paths, key=lambda path: (len(path), path))
 
     def _path(self, task: Task) -> tuple[str, ...]:
