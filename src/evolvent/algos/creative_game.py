@@ -53,13 +53,14 @@ from evolvent.formulas.creative import (
 )  # fmt: skip
 from evolvent.memory.items import Recall, Recalled
 from evolvent.memory.recall import forget, newest_receipt
+from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
 from evolvent.runs.games.account import summarise, tell, told_of
 from evolvent.runs.games.plan import Plan, plan, recall
-from evolvent.runs.games.seat import Lineage, Node, Seat, Written, opened, told
+from evolvent.runs.games.seat import Lineage, Node, Seat, opened, told
 from evolvent.runs.shell import Shell
 
 PAPER = "arXiv 2604.19926"
@@ -157,10 +158,10 @@ def run(
 # ------------------------------------------------------------------------------------------------ a node
 def _made(
     config: Config, seat: Seat, lineage: Lineage, planned: Plan, number: int, live: Live
-) -> tuple[dict[str, Any], list[tuple[Written, Any]]]:
+) -> tuple[dict[str, Any], list[tuple[Answered, Any]]]:
     """All stages of a node; its line of the log as far as it is known, and every call with its episode."""
     env, page, calls, by = seat.env, planned.page, list[dict[str, Any]](), dict[str, str]()
-    written, last, picture = list[tuple[Written, Any]](), None, b""
+    written, last, picture = list[tuple[Answered, Any]](), None, b""
     env.mechanics.update({m.name: m for _, m in planned.stages})
     for stage, mechanic in planned.stages:
         failed = source = ""
@@ -199,9 +200,9 @@ def _made(
     }, written  # fmt: skip
 
 
-def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, seed: int) -> tuple[Written, Any]:
+def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, seed: int) -> tuple[Answered, Any]:
     """One answer of the model, with the advice that fits, judged."""
-    one = Written([], [])
+    one = Answered()
     if config.select != "none":
         found = recall(config, seat, told(mechanic), "write", seed % (1 << 31), ["code", "failure"], {})
         one.shown = [item for item in found if len(item.body) <= config.chars]
@@ -220,7 +221,7 @@ def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, 
 
 
 def _line(
-    stage: str, iteration: int, mechanic: Mechanic, verdict: Verdict, one: Written, episode: Any
+    stage: str, iteration: int, mechanic: Mechanic, verdict: Verdict, one: Answered, episode: Any
 ) -> dict[str, Any]:
     seen = verdict.seen
     return {
@@ -266,7 +267,7 @@ def _credit(config: Config, seat: Seat, planned: Plan, row: dict[str, Any]) -> N
     row["mechanics"], row["reward"] = list(new), creative_reward(x, config.gates)
 
 
-def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], written: list[Written]) -> None:
+def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], written: list[Answered]) -> None:
     """Settle what was recalled, and remember the node, what worked and what did not: one transaction."""
     memory, reward = seat.memory, row["reward"]
     about: dict[str, Any] = {"lineage": lineage.game, "step": row["step"]}

@@ -29,18 +29,17 @@ normalised, -1 does, too; sd below 1e-6 gives 0; rhat is cut at 10. Their budget
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Completion, Model, Task, Turn
+from evolvent.core.protocols import Model, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.formulas.refinement import GAIN, Running, draft_reward, refine_reward
-from evolvent.memory.items import Recall, Recalled
 from evolvent.memory.policies import preset
 from evolvent.memory.recall import forget, newest_receipt
+from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
@@ -82,34 +81,13 @@ class Config(ProgramsConfig):
 
 
 @dataclass
-class Context:
-    """One attempt: its stage, where it begins, and what was recalled; the part of ``play`` that notes it all."""
+class Context(Answered):
+    """One attempt: its stage, where it begins, and what was recalled."""
 
-    stage: str
-    start: Start | None
-    origin: str
+    stage: str = "draft"
+    start: Start | None = None
+    origin: str = ""
     """Memory of the start point."""
-    recalls: list[tuple[Recall, tuple[str, ...]]]
-    shown: list[Recalled]
-    last: Turn | None = None
-
-    def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
-        """What was recalled stands in the task already."""
-        return ""
-
-    def choose(self, turn: Turn, answer: Completion, seed: int, episode: Any) -> tuple[str, Completion]:
-        """Any text is a program; the record says which memories it was written with."""
-        for recall, ids in self.recalls:
-            odds = {item.id: item.propensity for item in recall if item.id in ids and item.propensity > 0.0}
-            episode.recall(recall.id, ids, omitted=[], propensity=odds)
-        return answer.text.strip(), answer
-
-    def stopped(self) -> None:
-        """An attempt is one decision."""
-
-    def ended(self, turn: Turn) -> None:
-        """What came of it."""
-        self.last = turn
 
 
 def run(
@@ -155,7 +133,7 @@ def run(
 def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
     """The stage, a start point and memories: two receipts at most."""
     stage = "refine" if config.refine and work.starts else "draft"
-    made = Context(stage, None, "", [], [])
+    made = Context(stage=stage)
     policy = preset("evokernel", epsilon=config.epsilon, alpha=config.alpha, k=config.k,
                     pool=config.multiplier * config.k)  # fmt: skip
     if stage == "refine":

@@ -11,12 +11,11 @@ from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.core.protocols import Completion, Engine, Model, Request, Turn
+from evolvent.core.protocols import Completion, Engine, Model, Request
 from evolvent.envs.text.games import base
 from evolvent.envs.text.games_mechanics import GAMES, MECHANICS, Mechanic
 from evolvent.envs.text.games_page import assemble, blocks_of, real
 from evolvent.evaluate.live import Live
-from evolvent.memory.items import Recall, Recalled
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import newest_receipt
 from evolvent.models.served.acting import Served
@@ -54,33 +53,6 @@ class Lineage:
     def best(self) -> Node:
         """Of the highest reward, of equal ones the newest."""
         return max(self.nodes, key=lambda node: (node.reward, node.step))
-
-
-@dataclass
-class Written:
-    """One call of the model: what was recalled for it; the part of ``play`` that notes it."""
-
-    recalls: list[tuple[Recall, tuple[str, ...]]]
-    shown: list[Recalled]
-    last: Turn | None = None
-
-    def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
-        """What was recalled stands in the task already."""
-        return ""
-
-    def choose(self, turn: Turn, answer: Completion, seed: int, episode: Any) -> tuple[str, Completion]:
-        """Any text is an answer; the record says which memories it was written with."""
-        for recall, ids in self.recalls:
-            odds = {item.id: item.propensity for item in recall if item.id in ids and item.propensity > 0.0}
-            episode.recall(recall.id, ids, omitted=[], propensity=odds)
-        return answer.text.strip(), answer
-
-    def stopped(self) -> None:
-        """A call is one decision."""
-
-    def ended(self, turn: Turn) -> None:
-        """What came of it."""
-        self.last = turn
 
 
 @dataclass
