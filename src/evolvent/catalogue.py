@@ -14,6 +14,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,7 @@ from typing import Any
 from evolvent.core import outside, sources
 from evolvent.core.credit_rule import CreditRule, rule_of
 from evolvent.core.errors import BadInput, closest, missing_extra
-from evolvent.core.folder import RunFolder
+from evolvent.core.folder import Interrupted, RunFolder
 
 _LIGHT = ("evolvent.core.", "evolvent.formulas.")
 KEPT = "system"
@@ -86,7 +87,21 @@ class System:
 
     def settings(self) -> Any:
         """The settings that it has by default."""
-        return self.module.Config()
+        with self.faults():
+            return self.module.Config()
+
+    def faults(self) -> AbstractContextManager[None]:
+        """What a file of your own raises becomes an error with the exception's words, file and line.
+
+        Raises:
+            BadInput: in place of it; its cause is the exception.
+        """
+        if self.file is None:
+            return nullcontext()
+        do = "EVOLVENT_TRACEBACK=1 before the command shows the whole traceback"
+        return outside.own_faults(
+            str(self.file), f"the system {self.asked} failed", do=do, but=(Interrupted, BrokenPipeError)
+        )
 
     def evaluate(self) -> Callable[..., Any] | None:
         """What ``evolvent eval`` calls: its own, or that of all learners of language models; ``None`` = it cannot."""

@@ -215,7 +215,8 @@ def _run_one(
     again = again or _again(found, folder.path)
     with folder, _watched(folder, tracker):
         try:
-            summary = found.module.run(config, folder, live, resume=resume is not None)
+            with found.faults():
+                summary = found.module.run(config, folder, live, resume=resume is not None)
             _check_summary(summary, found)
         except (Interrupted, KeyboardInterrupt) as error:
             live.close()

@@ -129,6 +129,40 @@ def test_a_file_that_is_no_system_is_refused(here, text, told):
     assert told in err and "Traceback" not in err
 
 
+BROKEN = """from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Config:
+    steps: int = 2
+
+def share(of):
+    return 1 / of
+
+def run(config, folder, live, *, resume=False):
+    for step in range(config.steps):
+        folder.log(step + 1, x=share(1 - step))
+
+def evaluate(folder, live, episodes):
+    return {}["score"]
+"""
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_what_a_system_raises_is_told_in_a_few_lines_with_the_line_of_the_file(here, begun, monkeypatch):
+    (here / "bad.py").write_text(BROKEN if begun else BROKEN.replace("1 - step", "step"))
+    _, err = evolvent("run", "bad.py", "--out", "r", cwd=here, code=2)
+    assert "got: ZeroDivisionError" in err and "bad.py, line 8, in share: return 1 / of" in err
+    assert "Traceback" not in err and len(err.splitlines()) <= 6
+    assert (here / "r/error.txt").exists() == begun == ("--resume r" in err)
+    if begun:
+        assert "in run" in (here / "r/error.txt").read_text()
+        _, err = evolvent("eval", "r", cwd=here, code=2)
+        assert "got: KeyError: 'score'" in err and "line 15, in evaluate" in err and "Traceback" not in err
+    monkeypatch.setenv("EVOLVENT_TRACEBACK", "1")
+    _, err = evolvent("run", "bad.py", "--out", "again", cwd=here, code=2)
+    assert "Traceback" in err and "line 12, in run" in err
+
+
 # --------------------------------------------------------------------------------------------------- environments
 def test_an_environment_of_a_file_is_run_kept_and_judged_elsewhere(here):
     words = ("--env", "my_env.py:make,count=3", "--model", "none", "--train", 4, "--heldout", 3, "--passes", 1)

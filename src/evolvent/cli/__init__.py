@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -66,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _stop("stopped", 130)
     except EvolventError as error:
+        if os.environ.get("EVOLVENT_TRACEBACK"):
+            traceback.print_exception(error)
         _stop("\n".join([f"error: {error}", *getattr(error, "__notes__", ())]), 2)
     except BrokenPipeError:
         if not _nobody_reads():

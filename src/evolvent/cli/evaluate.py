@@ -41,7 +41,8 @@ def evaluate(
     if env and "env" not in inspect.signature(played).parameters:
         raise BadInput("this algorithm is evaluated on its own environment", got=f"--env {env}", where=name)
     with Live(plain=True if plain else None) as live, opened:
-        result = played(opened, live, episodes, **options)
+        with found.faults():
+            result = played(opened, live, episodes, **options)
         if result is not None:
             other = re.sub(r"[^\w=.-]+", "-", env)[-100:] if env and env != opened.manifest()["env"] else ""
             path = folder / f"eval{other and '-'}{other}.json"

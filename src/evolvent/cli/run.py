@@ -42,7 +42,11 @@ def main(words: list[str]) -> None:
     found = catalogue.system(name)
     resumed = _given("--resume", rest)
     stored = running.stored_config(found, None if resumed is None else Path(resumed))
-    options, config = _parse(found.Config, name, rest, found.settings() if stored is None else stored)
+    default = found.settings() if stored is None else stored
+    with found.faults():  # its settings may check what they are given
+        options, config = _parse(found.Config, name, rest, default)
+    if "--seeds" in rest and not options.seeds:  # as of an empty variable: not one run of seed 0 instead
+        raise BadInput("--seeds without seeds", expected="--seeds 0 1 2", where=name, do="leave it out for one run")
     with Live(plain=True if options.plain else None) as live:
         running.start(found, config, options, shlex.join(["evolvent", "run", *words]), live)
 

@@ -99,11 +99,16 @@ def run_file(path: Path, version: tuple[int, int], where: str) -> ModuleType:
 
 
 @contextlib.contextmanager
-def own_faults(home: str, what: str, *, where: str = "", do: str = "") -> Generator[None]:
-    """An exception of the user's code becomes an error with its own words, its file and its line, and ``where``."""
+def own_faults(
+    home: str, what: str, *, where: str = "", do: str = "", but: tuple[type[Exception], ...] = ()
+) -> Generator[None]:
+    """An exception of the user's code becomes an error with its own words, its file and its line, and ``where``.
+
+    Those of the kinds ``but``, and this package's own errors, pass.
+    """
     try:
         yield
-    except (EvolventError, KeyboardInterrupt):
+    except (EvolventError, *but):
         raise
     except Exception as error:
         place = line_of(error, home) + (f"; {where}" if where else "")

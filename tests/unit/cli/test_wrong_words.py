@@ -21,6 +21,7 @@ def here(tmp_path, monkeypatch):
     [
         ("run memlift --passses=3", "unknown option\n  got: --passses=3\n  expected: did you mean '--passes'"),
         ("run mat --stpes 3", "unknown option\n  got: --stpes 3\n  expected: did you mean '--steps'"),
+        ("run memlift --seeds --passes 2", "--seeds without seeds\n  expected: --seeds 0 1 2"),
         ("run memlift --env my:make", "do: write my.py:make"),
         ("run memlift --env my", "do: write my.py:make"),
         ("run memlift --resume many", "name one of many/a, many/b, many/c and 1 more"),
