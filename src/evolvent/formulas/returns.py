@@ -62,11 +62,11 @@ def lambda_returns(
     the return, as after a truncation.
     """
     r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
-    out = np.empty_like(r)
+    out, keep = np.empty_like(r), lam * whole
     ahead = v_next[-1] if len(r) else 0.0
+    v_next = np.where(keep == 1.0, 0.0, v_next)  # not read there, and so may be unknown (NaN)
     for t in range(len(r) - 1, -1, -1):
-        keep = lam[t] * whole[t]
-        out[t] = r[t] + g[t] * live[t] * ((1.0 - keep) * v_next[t] + keep * ahead)
+        out[t] = r[t] + g[t] * live[t] * ((1.0 - keep[t]) * v_next[t] + keep[t] * ahead)
         ahead = out[t]
     return out
 
@@ -122,7 +122,10 @@ def _align(
     terminated_T: ArrayLike | None,
     truncated_T: ArrayLike | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Everything as float64 of the reward's shape; ``live`` = not terminated, ``whole`` = the trace is not cut."""
+    """Everything as float64 of the reward's shape; ``live`` = not terminated, ``whole`` = the trace is not cut.
+
+    After termination the next value is 0, also where it is NaN: nobody has a value of what is not there.
+    """
     r = np.asarray(reward_T, dtype=np.float64)
     if r.ndim == 0:
         raise BadInput("rewards need a time axis", got=float(r), expected="[T, ...]", where="formulas.returns")
@@ -131,7 +134,7 @@ def _align(
     live = 1.0 - over
     return (
         r,
-        _like(next_value_T, r.shape, "next_value_T"),
+        np.where(live, _like(next_value_T, r.shape, "next_value_T"), 0.0),
         _like(gamma, r.shape, "gamma"),
         _like(gae_lambda, r.shape, "gae_lambda"),
         live,

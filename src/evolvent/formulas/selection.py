@@ -49,8 +49,8 @@ def two_phase(
     """Two-phase recall (MemRL, arXiv 2601.03192): gate and pool by similarity, then rank by a blend of z-scores.
 
     Phase A keeps the ``pool`` most similar items with ``sim > gate``. Phase B scores them
-    ``(1 - weight) z(sim) + weight z(q)``, z taken inside the pool, and selects the ``k`` highest. Ties go to the more
-    similar, then to the smaller id, so the result does not depend on the order of the rows.
+    ``(1 - weight) z(sim) + weight z(q)``, z taken inside the pool, and selects the ``k`` highest. Ties (to
+    nine decimals) go to the more similar, then to the smaller id: the order of the rows makes no difference.
 
     Args:
         ids: N comparable ids (all strings or all numbers), read for the items near the pool's edge only.
@@ -92,8 +92,9 @@ def two_phase(
         passed = passed[sim_N[passed] >= edge]
     pool_rows = np.array(sorted(passed.tolist(), key=lambda i: (-float(sim_N[i]), ids[i]))[:pool], dtype=np.int64)  # type: ignore[arg-type,return-value]
     scores = (1.0 - weight) * zscores(sim_N[pool_rows]) + weight * zscores(q_N[pool_rows])
-    # the pool is already in (similarity, id) order: a stable sort by score keeps that as the tie-break
-    best = np.argsort(-scores, kind="stable")[:k]
+    # the pool is already in (similarity, id) order: a stable sort by score keeps that as the tie-break. Rounded, since
+    # z-scores of two that disagree are always a tie at weight .5, and their last bits would decide
+    best = np.argsort(-np.round(scores, 9), kind="stable")[:k]
     return pool_rows[best], pool_rows, scores
 
 

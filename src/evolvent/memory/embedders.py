@@ -164,7 +164,7 @@ class Endpoint(Function):
         self._model, self._base_url, self._timeout_s, self._retries = model, base_url, timeout_s, retries
         self._client: Any = None
 
-    def _ask(self, texts: list[str]) -> list[list[float]]:
+    def _ask(self, texts: list[str]) -> list[np.ndarray]:
         try:
             import openai
         except ImportError as error:
@@ -174,15 +174,18 @@ class Endpoint(Function):
             self._client = openai.OpenAI(
                 base_url=self._base_url, api_key=key, timeout=self._timeout_s, max_retries=self._retries
             )
-        rows: list[list[float]] = []
+        rows: list[np.ndarray] = []
         for start in range(0, len(texts), 64):
             part = texts[start : start + 64]
             try:
                 reply = self._client.embeddings.create(model=self._model, input=part, encoding_format="float")
+                rows += list(np.array([d.embedding for d in sorted(reply.data, key=lambda d: d.index)], np.float32))
             except openai.OpenAIError as error:
                 do = "check that the server runs and serves this model, and OPENAI_API_KEY"
                 raise ModelError("the embeddings endpoint failed", got=str(error), where=self.id, do=do) from error
-            rows += [d.embedding for d in sorted(reply.data, key=lambda d: d.index)]
+            except (AttributeError, TypeError, ValueError) as error:  # a web page, another service
+                do = "check the URL; it usually ends with /v1"
+                raise ModelError("no reply of an embeddings endpoint", got=str(error), where=self.id, do=do) from error
         if len(rows) != len(texts):
             raise ModelError(
                 "the endpoint gave another number of vectors", got=len(rows), expected=len(texts), where=self.id

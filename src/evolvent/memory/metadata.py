@@ -16,6 +16,7 @@ import operator
 import threading
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -83,7 +84,8 @@ def expiry(
     if expires is None:
         return None
     if isinstance(expires, datetime):
-        return expires.timestamp()
+        with suppress(ValueError, OverflowError, OSError):  # local time has no moment for the first and last days
+            return expires.timestamp()
     seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 <= seconds < 1e11:
         expected = "a datetime, a timedelta or seconds >= 0 from now"
@@ -141,7 +143,7 @@ def _kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, str):
         return "text"
-    return "number" if isinstance(value, int | float) and math.isfinite(value) else ""
+    return "number" if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else ""
 
 
 # ---------------------------------------------------------------------------------------------------- columns

@@ -255,16 +255,15 @@ def reward_bounds(given: Any) -> tuple[float, float]:
     """A reward range as two floats.
 
     Raises:
-        BadInput: not two finite numbers, the lower one first.
+        BadInput: not two finite numbers, the lower one first, or too near or far from each other to compute with.
     """
     pair = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else ()
     if len(pair) == 2 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in pair):
         lo, hi = float(pair[0]), float(pair[1])
-        if math.isfinite(lo) and math.isfinite(hi) and lo < hi:
+        if 1e-100 <= hi - lo <= 1e100:  # its square is a number too
             return lo, hi
-    raise BadInput(
-        "reward_range is not a range", got=given, expected="(failure, success), finite", where="Memory(reward_range=…)"
-    )
+    expected = "(failure, success), finite, 1e-100 to 1e100 apart"
+    raise BadInput("reward_range is not a range", got=given, expected=expected, where="Memory(reward_range=…)")
 
 
 def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:

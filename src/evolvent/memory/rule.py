@@ -26,12 +26,13 @@ and, where it needs them,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.lift import Effect
 
@@ -106,6 +107,35 @@ class Ranking(NamedTuple):
     harmful: frozenset[int] = frozenset()  # rows of what is known to harm
 
 
+def checked(ranking: Any, n: int, k: int, rule: str) -> Ranking:
+    """What ``rank`` answered of ``n`` candidates, as a receipt can hold it.
+
+    Raises:
+        BadInput: no ``Ranking``; not N numbers; rows that are no candidates, come twice, or are more than ``k``;
+            probabilities outside 0..1.
+    """
+    problem, got = "", ranking
+    if not isinstance(ranking, Ranking):
+        problem, got = "rank returned no Ranking", type(ranking).__name__
+    else:
+        for name in ("score", "z_sim", "z_value", "bonus", "value"):
+            column = getattr(ranking, name)
+            if column is None and name != "score":
+                continue
+            if not isinstance(column, np.ndarray) or column.shape != (n,) or np.isnan(column).any():
+                problem, got = f"{name} is not an array of {n} numbers", column
+        best = [] if ranking.best is None else list(ranking.best)
+        if len(best) > k or len(set(best)) < len(best) or not set(best) <= set(range(n)):
+            problem, got = f"best is not at most {k} different rows of {n}", best
+        for name in ("omit", "omit_first"):
+            chances = getattr(ranking, name)
+            if chances is not None and not (len(chances) == n and all(0.0 <= p <= 1.0 for p in chances)):
+                problem, got = f"{name} is not {n} probabilities", chances
+    if problem:
+        raise BadInput(problem, got=got, where=f"rank of the memory rule {rule!r}", do="see evolvent/memory/rule.py")
+    return ranking
+
+
 class Shown(NamedTuple):
     """A memory that a recall selected: shown, or left out on purpose; ``propensity``: the probability of showing it.
 
@@ -153,6 +183,27 @@ class Change(NamedTuple):
         """The row that is written of it."""
         m, rule, before, after, target, step, weight, ipw, decay, depth = self
         return Event(m, objective, stage, rule, step, weight, ipw, decay, depth, reward, target, before, after)
+
+
+def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) -> list[Change]:
+    """What ``credit`` answered, as a ledger can hold it.
+
+    Raises:
+        BadInput: no ``Change``; of a memory that is not in ``known``; a number that is not finite.
+    """
+    made = list(changes)
+    for change in made:
+        problem = ""
+        if not isinstance(change, Change):
+            problem = "credit returned no Change"
+        elif change.memory not in known:
+            problem = "credit pays a memory that was neither shown nor led to what was shown"
+        elif not all(map(math.isfinite, change[2:])):
+            problem = "credit returned a number that is not finite"
+        if problem:
+            where = f"credit of the memory rule {rule!r}"
+            raise BadInput(problem, got=change, where=where, do="see evolvent/memory/rule.py")
+    return made
 
 
 def reach(decay: float) -> int:

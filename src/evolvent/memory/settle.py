@@ -16,7 +16,7 @@ from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.outcome import Outcome, check_same, parts_of, spans
 from evolvent.memory.policies import Policy, from_params, rule_of
-from evolvent.memory.rule import Settled, Shown
+from evolvent.memory.rule import Settled, Shown, checked_changes
 from evolvent.memory.store.engine import Connection, among, marks, put_text
 from evolvent.memory.text import content_hash
 
@@ -237,7 +237,8 @@ def _events(
     for each in dict.fromkeys(rewards.values()) or [reward]:
         items = [item for item in receipt.items if rewards[item.id] == each]
         settled = Settled(each, items, values, depths, child, weights, bank.reward_range)
-        made += [change.event(*at, each) for change in receipt.rule.credit(receipt.policy, settled)]
+        changes = checked_changes(receipt.rule.credit(receipt.policy, settled), values, receipt.policy.name)
+        made += [change.event(*at, each) for change in changes]
     return [events.weighed(event, o.weight) for event in made]
 
 

@@ -103,3 +103,13 @@ def test_shapes():
         returns.gae(np.zeros((3, 2)), np.zeros(2), np.zeros((3, 2)), gamma=1.0, gae_lambda=1.0)
     with pytest.raises(BadInput):
         returns.discounted(1.0)
+
+
+def test_a_value_that_is_not_read_may_be_unknown():
+    nan = np.nan
+    assert returns.gae([1, 1], [0, 0], [0, nan], gamma=1, gae_lambda=1, terminated_T=[0, 1]).tolist() == [2, 1]
+    assert returns.discounted([1, 1, 1], gamma=0.5, next_value_T=[nan, nan, 2]).tolist() == [2, 2, 2]
+    cut = returns.discounted([1, 1, 1], truncated_T=[0, 1, 0], terminated_T=[0, 0, 1], next_value_T=[nan, 3, nan])
+    assert cut.tolist() == [5, 4, 1]
+    read = returns.gae([1, 1], [0, 0], [nan, 0], gamma=1, gae_lambda=1)
+    assert np.isnan(read[0])  # an unknown value that is read is not passed over in silence

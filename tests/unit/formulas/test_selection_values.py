@@ -18,7 +18,7 @@ def slow_two_phase(items, gate, pool, k, weight):
     kept = sorted((i for i in items if i[1] > gate), key=lambda i: (-i[1], i[0]))[:pool]
     zs = selection.zscores([i[1] for i in kept])
     zq = selection.zscores([i[2] for i in kept])
-    score = {i[0]: (1 - weight) * a + weight * b for i, a, b in zip(kept, zs, zq, strict=True)}
+    score = {i[0]: round((1 - weight) * a + weight * b, 9) for i, a, b in zip(kept, zs, zq, strict=True)}
     return [i[0] for i in sorted(kept, key=lambda i: (-score[i[0]], -i[1], i[0]))[:k]]
 
 
@@ -40,6 +40,13 @@ def test_two_phase_equals_sorting_everything_and_ignores_row_order(rows, pool, k
     )
     assert [ids[i] for i in chosen] == want
     assert len(in_pool) == len(scores) <= pool
+
+
+def test_two_that_disagree_are_a_tie_which_the_last_bits_do_not_decide():
+    rng = np.random.default_rng(0)  # one is nearer, the other has the higher value: z-scores of ±1 either way
+    for near, far, low, high in np.sort(rng.random((200, 2, 2))).reshape(200, 4)[:, [1, 0, 2, 3]]:
+        chosen, _, _ = selection.two_phase("ab", [far, near], [high, low], gate=0, pool=2, k=1, weight=0.5)
+        assert chosen.tolist() == [1]
 
 
 def test_two_phase_refuses_what_it_cannot_rank():

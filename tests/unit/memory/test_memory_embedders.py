@@ -137,8 +137,10 @@ def test_an_endpoint(tmp_path):
                 for i, t in enumerate(body["input"])
             ]
             reply = json.dumps({"object": "list", "data": rows[::-1], "model": body["model"]}).encode()
+            odd = {"page": b"<html>", "junk": b"{", "words": reply.replace(b"1.0", b'"one"')}
+            reply = odd.get(body["model"], reply)
             self.send_response(200)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/html" if body["model"] == "page" else "application/json")
             self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
             self.wfile.write(reply)
@@ -152,6 +154,9 @@ def test_an_endpoint(tmp_path):
     v = e.embed([f"{'x' * i}" for i in range(1, 101)])
     assert v.shape == (100, 3) and e.dim == 3
     np.testing.assert_allclose(v[:, 0] / v[:, 1], np.arange(1, 101), rtol=1e-5)
+    for odd in ("page", "junk", "words"):
+        with pytest.raises(ModelError, match="no reply of an embeddings endpoint"):
+            embedders.load(f"openai:{odd}@http://127.0.0.1:{server.server_port}/v1").embed(["x"])
     server.shutdown()
 
 

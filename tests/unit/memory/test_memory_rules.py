@@ -122,6 +122,43 @@ def test_what_is_no_rule_is_refused(tmp_path):
         Memory(policy="memr")
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("None", "no Ranking"), ("Ranking(np.zeros(1))", "score"),
+        ("Ranking(np.full(2, np.nan))", "score is not an array of 2"), ("Ranking([1.0, 0.0])", "score is not an array"),
+        ("Ranking(np.zeros(2), best=[7])", "different rows of 2"), ("Ranking(np.zeros(2), best=[0, 0])", "best"),
+        ("Ranking(np.zeros(2), best=[0, 1])", "at most 1"), ("Ranking(np.zeros(2), omit=[2.0, 0.0])", "omit is not"),
+    ],
+)  # fmt: skip
+def test_a_rank_that_no_receipt_can_hold_is_told(tmp_path, answer, told):
+    path = tmp_path / "odd.py"
+    path.write_text(OWN.replace("return Ranking(np.array(pool.ids, np.float64))", f"return {answer}"))
+    with Memory(policy=preset(str(path), k=1, q_init="low"), embedder="hash:32") as memory:
+        memory.remember_many([{"key": "task one", "body": "a"}, {"key": "task two", "body": "b"}])
+        with pytest.raises(BadInput, match=told):
+            memory.recall("task")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("(m, 0.5)", "no Change"), ('Change(m + 99, "shown", q, q, r)', "neither shown nor led"),
+        ('Change(m, "shown", q, float("nan"), r)', "not finite"),
+        ('Change(m, "shown", q, q, r, weight=float("inf"))', "not finite"),
+    ],
+)  # fmt: skip
+def test_credit_that_no_ledger_can_hold_is_told_and_nothing_is_written(tmp_path, change, told):
+    path = tmp_path / "odd.py"
+    path.write_text(OWN.replace('Change(m, "shown", q, max(q, r), r, step=1.0)', change))
+    with Memory(policy=preset(str(path), q_init="low"), embedder="hash:32") as memory:
+        memory.remember("task", "a")
+        recall = memory.recall("task")
+        with pytest.raises(BadInput, match=told):
+            memory.settle(recall, 1.0)
+        assert not memory.explain(recall.id).to_dict()["outcomes"]
+
+
 def test_settings_that_json_cannot_hold_are_refused(own, tmp_path):
     loose = tmp_path / "loose.py"
     loose.write_text(OWN.replace("tuple[int, ...] = (1, 2)", "object = print"))

@@ -1,8 +1,11 @@
 """What is masked, what is left alone, and what is refused."""
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 
+from evolvent import Memory
 from evolvent.core.errors import BadInput
 from evolvent.memory.secrets import MASK, mask_secrets
 from evolvent.memory.text import clean_text, content_hash, finite
@@ -137,3 +140,15 @@ def test_text_and_number_checks():
 def test_a_long_text_is_searched_in_one_pass(text):
     """What a degenerate answer looks like; with a pattern that starts anew at every place this takes minutes."""
     assert mask_secrets(text) == text
+
+
+def test_numbers_beyond_a_float_are_compared_or_refused():
+    with Memory(policy="rag", embedder="hash:32") as memory:
+        memory.remember("a", "b", metadata={"x": 1})
+        assert len(memory.items(filter={"x": {"<": 10**400}})) == 1
+        assert not memory.items(filter={"x": {">": 10**400}})
+        with pytest.raises(BadInput, match="not an expiry"):
+            memory.remember("a", "c", expires=datetime.min)
+    for lo, hi in ((-1e308, 1e308), (0.0, 1e-200)):  # their squares are no numbers
+        with pytest.raises(BadInput, match="not a range"):
+            Memory(embedder="hash:32", reward_range=(lo, hi))
