@@ -32,10 +32,13 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evolvent.core.episode import Episode
+from evolvent.core.errors import EnvError
 from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import shorten_home
 from evolvent.core.protocols import Model, Task
 from evolvent.core.seeding import seed_tree
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, one_line
 from evolvent.formulas.refinement import GAIN, Running, draft_reward, refine_reward
 from evolvent.memory.policies import preset
 from evolvent.memory.recall import forget, newest_receipt
@@ -44,10 +47,11 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
+from evolvent.runs.broken import Lately
 from evolvent.runs.programs.account import summarise
 from evolvent.runs.programs.config import ProgramsConfig
 from evolvent.runs.programs.seat import REWARDS, Seat, Start, Work, opened
-from evolvent.runs.programs.words import lesson_of, outcome, tell, told_of
+from evolvent.runs.programs.words import lesson_of, outcome, tell, told_of, writing
 from evolvent.runs.shell import Shell
 
 PAPER = "arXiv 2603.10846"
@@ -103,22 +107,28 @@ def run(
             forget(memory.bank, int(memory.meta_get("receipt") or 0))
             shell.go_on(done, done)
             for row in folder.read_metrics():
-                _advance(seat, seat.works[(row["step"] - 1) % len(seat.works)], row)
+                _advance(seat, next(work for work in seat.works if work.name == row["kernel"]), row)
+        lately = Lately()
         for number in shell.updates():
             work = seat.works[number % len(seat.works)]
             if number % len(seat.works) == 0:
                 live.phase(f"Round {number // len(seat.works) + 1} of {config.budget}")
             context = _context(config, seat, work, number)
-            episode, row = _attempt(config, seat, work, context, number)  # ACT, STEP
+            if not live.plain or shell.update == shell.first:  # in a file, a line an attempt says it
+                live.status(writing(work.name, context.stage, work.attempts + 1, shell))
+            ended, row = _attempt(config, seat, work, context, number)  # ACT, STEP
             _credit(seat, work, context, row)
             with memory.transaction():  # LEARN
-                _learn(seat, work, context, row)
-                folder.episode(episode, step=number + 1)
+                if isinstance(ended, Episode):  # else nothing is settled: a run that ends so goes on before it
+                    _learn(seat, work, context, row)
+                    folder.episode(ended, step=number + 1)
+                    memory.meta_set("cursor", number + 1)
+                    memory.meta_set("receipt", newest_receipt(memory.bank))
                 folder.log(**row)
-                memory.meta_set("cursor", number + 1)
-                memory.meta_set("receipt", newest_receipt(memory.bank))
             _advance(seat, work, row)
             tell(live, row, total)
+            lately.add(_broke(ended, row))
+            lately.check("at the last programs")
             shell.update += 1
         rows = folder.read_metrics()
         head = {"algo": "evokernel", "env": config.env, "model": seat.model, "seed": config.seed}
@@ -164,8 +174,10 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
     return made
 
 
-def _attempt(config: Config, seat: Seat, work: Work, context: Context, number: int) -> tuple[Any, dict[str, Any]]:
-    """Write a program and judge it; the episode, and the line of the log as far as it is known."""
+def _attempt(
+    config: Config, seat: Seat, work: Work, context: Context, number: int
+) -> tuple[Episode | EnvError, dict[str, Any]]:
+    """Write a program and judge it; the episode, or why the world broke, and the line of the log as far as known."""
     env, start = seat.env, context.start
     text = env.asked(work.name, "" if start is None else start.source)
     if config.refine and start is None and work.failed:
@@ -180,23 +192,39 @@ def _attempt(config: Config, seat: Seat, work: Work, context: Context, number: i
     player = play(env, Task(f"{work.name}#{number}", text, work.name), manner, seed=seed, group=work.name, world=seed,
                   experience=context)  # fmt: skip
     started = time.perf_counter()
-    (episode,) = run_players([player], seat.ask)
-    if isinstance(episode, Exception):
-        raise episode
-    assert context.last is not None
-    info, best = dict(context.last.info), work.starts[work.best].ratio if work.starts else None
+    try:
+        (ended,) = run_players([player], seat.ask)
+    except EnvError as broke:  # what answers may be a world of its own
+        ended = broke
+    best = work.starts[work.best].ratio if work.starts else None
+    if isinstance(ended, EnvError):
+        error = one_line(shorten_home(str(ended)))
+        info: dict[str, Any] = {"gate": "harness", "words": error, "ratio": 0.0, "action": "", "valid": False}
+    else:
+        assert context.last is not None
+        info = dict(context.last.info) | {"valid": context.last.valid}
     if (known := work.known(info["action"])) and info["gate"] == "":  # a copy is as fast as it was: clocks differ
         info |= {"ratio": known.ratio, "low": known.low, "high": known.high, "action": known.source}
-    return episode, {
+    return ended, {
         "step": number + 1, "phase": context.stage, "kernel": work.name, "attempt": work.attempts + 1,
         "gate": info["gate"], "words": info["words"], "ratio": info["ratio"], "low": info.get("low"),
-        "high": info.get("high"), "us": info.get("us"), "valid": int(context.last.valid), "best_before": best,
+        "high": info.get("high"), "us": info.get("us"), "valid": int(info["valid"]), "best_before": best,
         "start": None if start is None else start.step, "origin": context.origin, "source": info["action"],
         "gain": info["ratio"] / (start.ratio if start else best or max(info["ratio"], 1.0)),
         "advice": [{"id": m.id, "kind": m.kind, "body": m.body[:300], "value": m.value} for m in context.shown],
-        "tokens": episode.n_tokens, "prompt_tokens": seat.prompt_tokens,
-        "seconds": round(time.perf_counter() - started, 3),
+        "tokens": ended.n_tokens if isinstance(ended, Episode) else 0, "prompt_tokens": seat.prompt_tokens,
+        "seconds": round(time.perf_counter() - started, 3), "memory": None, "values": {},
+        **({} if info["valid"] else {"error": info["words"]}),
     }  # fmt: skip
+
+
+def _broke(ended: Episode | EnvError, row: dict[str, Any]) -> EnvError | None:
+    """Why nobody could judge an attempt: the world's error, or that the sandbox failed."""
+    if isinstance(ended, EnvError):
+        return ended
+    if row["valid"]:
+        return None
+    return EnvError("the sandbox failed", got=row["words"], where=row["kernel"], do="see `evolvent sandbox check`")
 
 
 def _credit(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> None:
@@ -220,7 +248,7 @@ def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> Non
     def keep(kind: str, body: str, **more: Any) -> str:
         return memory.remember(work.key, body, kind=kind, parents=parents, metadata=about, source="tests", **more)
 
-    row["memory"], better = None, row["gain"] >= GAIN
+    better = row["gain"] >= GAIN
     if valid and row["gate"] == "":
         if work.known(row["source"]) is None:
             worth = 0.0 if context.stage == "draft" else max(-1.0, min(1.0, row["settled"]))
@@ -231,7 +259,6 @@ def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> Non
                 keep("practice", lesson, polarity="success")
     elif valid and row["gate"] != "text":
         row["memory"] = keep("failure", f"{row['gate']}: {row['words']}", polarity="failure", value=_FAILURE)
-    row["values"] = {}
     for recall, ids in context.recalls:
         changes = memory.settle(recall, row["settled"] if valid else None, source="tests", valid=valid,
                                 action=row["source"] or None)  # fmt: skip

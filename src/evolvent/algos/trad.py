@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import functools
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,11 +50,11 @@ from evolvent.memory.recall import forget, newest_receipt
 from evolvent.play.aligned import STEP, TEAM, THINKER, WHOLE, Aligned, Alignment, asked, library_of
 from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner
-from evolvent.runs.broken import check_broken
+from evolvent.runs.broken import Lately
 from evolvent.runs.memory.account import summarise
 from evolvent.runs.memory.attempt import Agent
 from evolvent.runs.memory.experts import Expert, experts_of, play_expert, steps_of, world_seed
-from evolvent.runs.memory.lifelong import FEWEST, LATELY, Item, Stream, check_plan, one_step
+from evolvent.runs.memory.lifelong import Item, Stream, check_plan, one_step
 from evolvent.runs.memory.run import answering, judged, loaded
 from evolvent.runs.shell import Shell
 
@@ -141,7 +140,7 @@ def run(
             check_plan(plan, folder, done)
             forget(memory.bank, int(memory.meta_get("receipt") or 0))
             shell.go_on(done, done)
-        stream, ready, lately = Stream("trad", config.seed), None, deque[EnvError | None](maxlen=LATELY)
+        stream, ready, lately = Stream("trad", config.seed), None, Lately()
         heading = ""
         for number in shell.updates():
             item = plan[number]
@@ -153,9 +152,9 @@ def run(
             else:
                 ready = ready or _aligned(config, agent, memory, env)
                 broke = one_step(item, stream, env, ready, memory, folder, live)  # ACT, STEP
-            lately.append(broke)
-            if item.phase != "expert" and len(broken := [error for error in lately if error]) >= FEWEST:
-                check_broken(broken, len(lately), "at the last tasks")
+            lately.add(broke)
+            if item.phase != "expert":
+                lately.check()
             shell.update += 1
         summary = summarise("trad", env.name, agent, folder.read_metrics(), config.seed)
         rows = [row for row in folder.read_metrics() if row["phase"] == "expert"]

@@ -153,16 +153,61 @@ def test_an_answer_in_prose_costs_an_attempt_and_teaches_nothing(tmp_path, quick
         assert {item.source for item in memory.items()} == {"seed"}
 
 
-def test_a_broken_harness_changes_no_value(tmp_path, quick, monkeypatch):
+def test_a_sandbox_that_always_fails_ends_the_run_and_changes_no_value(tmp_path, quick, monkeypatch):
     def broken(*_):
-        raise kernels_run.Wrong("the sandbox failed", harness=True)
+        raise kernels_run.Wrong("no process starts", harness=True)
 
     monkeypatch.setattr(kernels, "check", broken)
     monkeypatch.setattr(kernels.Bench, "_reference", lambda *_: (b"", 1))
-    summary = played(tmp_path / "run", Scripted({"*": BY_NAME["dot"].source}))
-    assert {(row["gate"], row["valid"]) for row in rows(tmp_path / "run")} == {("harness", 0)}
+    with pytest.raises(EnvError, match=r"(?s)3 of 3 attempts at the last programs broke.*no process starts"):
+        played(tmp_path / "run", Scripted({"*": BY_NAME["dot"].source}))
+    told = rows(tmp_path / "run")
+    assert [(row["gate"], row["valid"], row["error"]) for row in told] == [("harness", 0, "no process starts")] * 3
     with Memory(tmp_path / "run" / "memory.db") as memory:
-        assert all(item.n == 0 for item in memory.items()) and summary["right"]["rate"] == 0
+        assert all(item.n == 0 for item in memory.items())
+
+
+def test_an_attempt_that_the_world_breaks_costs_that_attempt(tmp_path, quick, monkeypatch):
+    judge, asked = kernels.Bench.judge, []
+
+    def sometimes(self, operator, answer, seed, **more):
+        asked.append(operator.name)
+        if len(asked) in (3, 8):
+            raise EnvError("the machine hiccups", where=operator.name)
+        return judge(self, operator, answer, seed, **more)
+
+    monkeypatch.setattr(kernels.Bench, "judge", sometimes)
+    out = io.StringIO()
+    config, folder = begin(tmp_path / "run")
+    with folder:
+        summary = evokernel.run(config, folder, Live(plain=True, stream=out), model=Writer())
+    told = rows(tmp_path / "run")
+    assert [row["step"] for row in told if not row["valid"]] == [3, 8] and len(told) == 16
+    assert all("the machine hiccups" in row["error"] for row in told if not row["valid"])
+    assert out.getvalue().count("broke") == 2 and "not judged: the machine hiccups" in out.getvalue()
+    assert summary["right"]["successes"] == 2
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        assert not any("hiccups" in item.body for item in memory.items())
+
+
+def test_a_run_that_the_world_ended_goes_on_before_the_attempts_that_broke(tmp_path, quick, monkeypatch):
+    played(tmp_path / "whole")
+    judge, left = kernels.Bench.judge, iter(range(5))
+
+    def broken(self, *args, **more):
+        if next(left, None) is None:
+            raise EnvError("the disk is away")
+        return judge(self, *args, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(EnvError, match="6 of 10 attempts at the last programs broke"):
+        patch.setattr(kernels.Bench, "judge", broken)
+        played(tmp_path / "run")
+    again, config = Writer(), begin(tmp_path / "other")[0]
+    for row in rows(tmp_path / "run"):
+        again.left[row["kernel"]] -= row["phase"] == "draft" and row["valid"]
+    with RunFolder.open(tmp_path / "run") as folder:
+        evokernel.run(config, folder, live(), resume=True, model=again)
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
 
 
 def test_the_report_shows_lineages_and_is_written_of_a_run_that_goes_on(tmp_path, quick):
@@ -172,8 +217,43 @@ def test_the_report_shows_lineages_and_is_written_of_a_run_that_goes_on(tmp_path
                  "What each memory was worth", "+#pragma GCC optimize", "3.00× naive C [2.70, 3.30]"):  # fmt: skip
         assert part in html, part
     assert not re.search(r"<script", html)
+    before, _, folded = html.partition("What each memory was worth")[2].partition("<details")
+    assert before.count("<tr>") == 1 + 5 and "fast-math" in before  # a telephone shows the best few; a click the others
+    n = len(json.loads((tmp_path / "run" / "summary.json").read_text())["advice"])
+    assert n > 5 and folded.partition("</details>")[0].count("<tr>") == 1 + n
     (tmp_path / "run" / "summary.json").unlink()
     assert "This run has not ended" in write_report(tmp_path / "run").read_text()
+
+
+def test_the_first_minute_says_what_is_tried_what_goes_on_and_how_long_it_takes(tmp_path, quick):
+    out, said = io.StringIO(), []
+
+    class Terminal(Live):  # what a terminal shows in place of a spinner
+        def status(self, text):
+            said.append(text)
+
+    config, folder = begin(tmp_path / "run")
+    screen = Terminal(plain=True, stream=out)
+    with folder:
+        evokernel.run(config, folder, screen, model=Writer())
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "2 kernels, up to 8 attempts each: dot, matvec" and "sandbox" in lines[1]
+    assert len(said) == 1 and said[0].startswith("dot, draft 1: the model writes") and "1 of 16" in said[0]
+    said.clear()
+    screen.plain = False
+    config, folder = begin(tmp_path / "again")
+    with folder:
+        evokernel.run(config, folder, screen, model=Writer())
+    assert len(said) == 16 and "left" not in said[0] and all("left" in text for text in said[1:])
+
+
+def test_what_is_drawn_begins_with_the_shortest(tmp_path, quick):
+    config = evokernel.Config(budget=1, env="kernels:timed=false")
+    folder = RunFolder.create(tmp_path / "run", algo="evokernel", config={}, env="", seed=0, command="")
+    with folder:
+        evokernel.run(config, folder, live(), model=Scripted({"*": "prose"}))
+    sizes = [len(BY_NAME[row["kernel"]].source) for row in rows(tmp_path / "run")]
+    assert len(sizes) == 6 and sizes == sorted(sizes)
 
 
 def test_what_cannot_be_run_is_said_before_anything_is_loaded(tmp_path):

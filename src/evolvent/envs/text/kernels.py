@@ -25,7 +25,7 @@ from evolvent.core import outside
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv, check_request, known, playing
-from evolvent.envs.text.kernels_build import Refused, compiled, extract, find_compiler, trick
+from evolvent.envs.text.kernels_build import Refused, compiled, extract, find_compiler, no_compiler, trick
 from evolvent.envs.text.kernels_operator import Operator
 from evolvent.envs.text.kernels_run import GAIN, Speed, Wrong, check, measured, sets_for
 from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT
@@ -70,7 +70,7 @@ class Bench:
     """Where programs are judged: the compiler, sandboxes, and the naive kernel of each operator, made once.
 
     Raises:
-        EnvError: there is no compiler.
+        EnvError: there is no compiler, or what it makes is no library (no headers of C, say).
         NoSandbox: nothing here confines a program.
     """
 
@@ -79,6 +79,10 @@ class Bench:
         self._tools = Sandbox("tools", read=self.compiler.read)
         self._python = Sandbox("python")
         self._naive: dict[str, tuple[bytes, int]] = {}
+        tried = self._compiled("void kernel(float* x) {\n    x[0] = expf(x[0]);\n}\n")
+        if isinstance(tried, Refused):  # else every program would be told that it does not compile
+            self.close()
+            raise no_compiler(f"{' '.join(self.compiler.command)} says: {tried.words}")
 
     def judge(self, operator: Operator, answer: str, seed: int, *, timed: bool = True) -> Verdict:
         """All gates; ``seed`` draws the inputs and hidden sizes of the third."""

@@ -7,14 +7,15 @@ still judged from outside by fresh inputs, hidden sizes and clocks that it canno
 from __future__ import annotations
 
 import importlib.util
+import platform
 import re
 import shutil
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evolvent.core.errors import EnvError, install
-from evolvent.sandbox import Limits, Sandbox
+from evolvent.sandbox import Limits, Result, Sandbox
 
 MB = 1 << 20
 _MOST = 20_000
@@ -33,6 +34,9 @@ _MAY_IMPORT = re.compile(
     r"|_?_?(?:exp|exp2|expm1|log|log2|log10|log1p|sqrt|cbrt|pow|fabs|fma|fmax|fmin|fmod|hypot|tanh?|sinh?|cosh?|atan2?"
     r"|asin|acos|erfc?|tgamma|lgamma|floor|ceil|round|rint|nearbyint|trunc|lround|lrint|ldexp|frexp|copysign|exp10"
     r"|sincos|isnan|isinf)(?:f|l)?(?:_finite)?)$"
+)
+_LIBRARIES = tuple(
+    f"-L{path}" for path in (f"/lib/{platform.machine()}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 )
 _STATE = 64  # bytes of writable data that every library has
 _FENCE = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
@@ -55,7 +59,6 @@ class Compiler:
     name: str
     command: tuple[str, ...]
     read: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
 
 
 def find_compiler() -> Compiler:
@@ -73,12 +76,15 @@ def find_compiler() -> Compiler:
     found = importlib.util.find_spec("ziglang")
     if found is not None and found.origin is not None:
         home = str(Path(found.origin).resolve().parent)
-        caches = tuple((f"ZIG_{which}_CACHE_DIR", "cache") for which in ("GLOBAL", "LOCAL"))
-        return Compiler("zig", (f"{home}/zig", "cc"), (home,), caches)
-    raise EnvError(
-        "no C compiler", got="no cc, gcc or clang on the path, no package ziglang",
-        expected="one that compiles the kernels", where="kernels",
-        do=f"apt install gcc; or, without root: {install('kernels')}",
+        return Compiler("zig", (f"{home}/zig",), (home,))
+    raise no_compiler("no cc, gcc or clang on the path, no package ziglang")
+
+
+def no_compiler(got: str) -> EnvError:
+    """The error where nothing compiles C."""
+    return EnvError(
+        "nothing compiles C here", got=got, expected="one that compiles the kernels", where="kernels",
+        do=f"apt install gcc libc6-dev; or, without root and where no cc is on the path: {install('kernels')}",
     )  # fmt: skip
 
 
@@ -130,14 +136,15 @@ def trick(source: str) -> str:
 
 def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bool = False) -> bytes | Refused:
     """The shared library of a program, made in the sandbox, or why there is none."""
-    flags = ["-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC", "-Werror=implicit-function-declaration"]
+    flags = ["-O3", "-march=native", "-std=gnu11", "-fPIC", "-Werror=implicit-function-declaration"]
     flags += ["-ffast-math"] if fast_math else []
-    zig = compiler.name == "zig"
-    limits = Limits(wall=90, cpu=80, memory=4096 * MB, disk=512 * MB, inodes=20_000, file=128 * MB) if zig else Limits(
-        wall=20, cpu=15, memory=1024 * MB, disk=64 * MB, output=4 * MB
-    )  # fmt: skip
-    command = [*compiler.command, *flags, "-o", "k.so", "k.c", *([] if zig else ["-lm"])]
-    result = sandbox.run({"k.c": with_headers(source)}, command, limits, ["k.so"], env=dict(compiler.env))
+    limits = Limits(wall=20, cpu=15, memory=1024 * MB, disk=64 * MB, output=4 * MB)
+    files: dict[str, str | bytes] = {"k.c": with_headers(source)}
+    if compiler.name == "zig":
+        result = _zig(sandbox, compiler, files, flags, replace(limits, wall=90, cpu=30, memory=4096 * MB))
+    else:
+        command = [*compiler.command, *flags, "-shared", "-o", "k.so", "k.c", "-lm"]
+        result = sandbox.run(files, command, limits, ["k.so"])
     if result.status == "harness":
         return Refused("harness", result.error)
     library = result.files.get("k.so")
@@ -146,6 +153,22 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
         return Refused("compile", words)
     told = linked(library)
     return Refused("compile" if told.startswith("there is no") else "hack", told) if told else library
+
+
+def _zig(
+    sandbox: Sandbox, compiler: Compiler, files: dict[str, str | bytes], flags: list[str], limits: Limits
+) -> Result:  # fmt: skip
+    """The library by zig. Its own headers: the machine may have none, or half of them. Linked apart against what is
+    installed, for its ``cc`` would first make libraries of its own, a minute of processor time in each new place.
+    """
+    zig = compiler.command[0]
+    command = [zig, "cc", "-target", "native-linux-gnu", *flags, "-c", "-o", "k.o", "k.c"]
+    caches = {f"ZIG_{which}_CACHE_DIR": "cache" for which in ("GLOBAL", "LOCAL")}
+    result = sandbox.run(files, command, limits, ["k.o"], env=caches)
+    if result.status != "ok" or "k.o" not in result.files:
+        return result
+    command = [zig, "ld.lld", "-shared", "-o", "k.so", "k.o", *_LIBRARIES, "-l:libm.so.6", "-l:libc.so.6"]
+    return sandbox.run({"k.o": result.files["k.o"]}, command, limits, ["k.so"])
 
 
 def with_headers(source: str) -> str:

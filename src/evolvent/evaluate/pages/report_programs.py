@@ -23,6 +23,8 @@ _READING = (
     "resampling rounds of timing; of rates: Wilson. Gains: at least 1.15 times as fast as what they began with."
 )
 _GATES = {"text": "no program", "hack": "a trick", "compile": "does not compile", "correct": "wrong", "harness": "?"}
+MOST_SHOWN = 5
+"""Memories beside the report's text, of the highest values; a click shows the others."""
 Row = Mapping[str, Any]
 
 
@@ -103,7 +105,10 @@ def _advice(advice: Sequence[Row]) -> str:
               None if a["value"] is None else f"{a['value']:.2f}", shorten(one_line(a["body"]), 120, placeholder=" …")]
              for a in advice]  # fmt: skip
     names = ["memory", "stage", "kind", "shown", "right", "gains", "value", "what it says"]
-    return table(names, cells, left=(0, 1, 2, 7))
+    best = sorted((i for i, a in enumerate(advice) if a["value"] is not None), key=lambda i: -advice[i]["value"])
+    top = [[cells[i][-1], *(cells[i][at] for at in (1, 5, 6))] for i in best[:MOST_SHOWN]]
+    shown = table(["what it says", "stage", "gains", "value"], top, left=(0, 1))
+    return shown + fold(f"all that were shown: {len(cells)}", table(names, cells, left=(0, 1, 2, 7)), opened=not top)
 
 
 # ------------------------------------------------------------------------------------------------ lineages

@@ -11,7 +11,6 @@ resumed, it repeats those after the last whole one.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -26,13 +25,10 @@ from evolvent.envs.promises import check_splits
 from evolvent.evaluate.live import Live, one_line
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import forget, newest_receipt
-from evolvent.runs.broken import FEWEST, check_broken
+from evolvent.runs.broken import Lately
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
 from evolvent.runs.shell import Shell
-
-LATELY = 10
-"""Of so many steps more than half, and at least three, end a run where the world broke them."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +78,14 @@ def run_stream(
         shell.go_on(done, done)
     else:
         memory.meta_set("receipt", newest_receipt(memory.bank))
-    heading, lately = "", deque[EnvError | None](maxlen=LATELY)
+    heading, lately = "", Lately()
     for number in shell.updates():
         item = plan[number]
         if heading != (title := _title(item, stream)):
             live.phase(heading := title)
             env.advance(item.number if item.phase in ("before", "stream") else stream.passes)
-        lately.append(one_step(item, stream, env, agent, memory, folder, live))
-        if len(broken := [error for error in lately if error]) >= FEWEST:
-            check_broken(broken, len(lately), "at the last tasks")
+        lately.add(one_step(item, stream, env, agent, memory, folder, live))
+        lately.check()
         shell.update += 1
         if shell.left > 30.0:
             shell.tell(())

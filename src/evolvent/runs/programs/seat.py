@@ -13,7 +13,7 @@ from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Engine, Model, Request
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.formulas.refinement import Running
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import newest_receipt
@@ -97,10 +97,14 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         env: Any = stack.enter_context(closing(envs.load(config.env)))
         if not hasattr(env, "operators"):
             raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
-        names = config.kernels or tuple(task.kind for task in env.tasks(config.split, config.count, config.seed))
+        drawn = (task.kind for task in env.tasks(config.split, config.count, config.seed))
+        # the shortest first: it is written soonest, and likely to be right
+        names = config.kernels or sorted(drawn, key=lambda name: len(env.operators[name].source))
         if wrong := [name for name in names if name not in env.operators]:
             raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
-        env.start()
+        bench = env.start()
+        live.note(f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
+                  f"compiled by {bench.compiler.name}, checked and timed in the sandbox")  # fmt: skip
         if not resume and config.memory:
             _copy(config.memory, path)
         memory = stack.enter_context(

@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evolvent.evaluate.live import Live, interval
+from evolvent.evaluate.live import Live, duration, interval
+from evolvent.runs.shell import Shell
 
 TEMPLATES = (
     "Write only kernel() and what it calls, in plain C.",
@@ -53,6 +54,13 @@ def outcome(row: Mapping[str, Any], start: float) -> str:
     return "no gain" if 0.87 < change < 1.15 else f"{change:.2f} times as fast"
 
 
+def writing(kernel: str, stage: str, attempt: int, shell: Shell) -> str:
+    """What goes on while a program is awaited; with how long the run still takes, once an attempt has ended."""
+    left = f" · {duration(shell.left)} left" if shell.update > shell.first else ""
+    at = f"attempt {shell.update + 1} of {shell.total}{left}"
+    return f"{kernel}, {stage} {attempt}: the model writes, then it is compiled, checked and timed · {at}"
+
+
 def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     """One line an attempt: the gate it reached, its ratio with interval, and which memory it was written with."""
     ratio = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
@@ -66,7 +74,7 @@ def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     begun = [] if row["start"] is None else [f"from attempt {row['start']}"]
     live.task(
         row["step"], total, question=f"{row['kernel']}, {row['phase']} {row['attempt']}", action=action,
-        ok=row["gate"] == "", note=" · ".join([*begun, *with_]), seconds=row["seconds"],
+        ok=(row["gate"] == "") if row["valid"] else None, note=" · ".join([*begun, *with_]), seconds=row["seconds"],
     )  # fmt: skip
 
 

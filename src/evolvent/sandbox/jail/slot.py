@@ -45,8 +45,10 @@ class Slot:
         s = self.settings
         if self.inside:
             size, inodes = s["limits"]["disk"], s["limits"]["inodes"]
+            # compilers look up where they are in /proc; without Landlock its files could be read
+            proc_stays = s["profile"] == "browser" or (self.tools and s["abi"] > 0)
             self.work, self.proc, self.outer = namespaces.build(
-                s["root"], s["visible"], s["hidden"], size, inodes, proc_stays=s["profile"] == "browser"
+                s["root"], s["visible"], s["hidden"], size, inodes, proc_stays=proc_stays
             )
         else:
             self.folder = os.path.join(s["base"], os.urandom(8).hex())
