@@ -1,11 +1,18 @@
 """Three lines of one letter each; right where all are ``a``. Which line is wrong can be seen."""
 
+import random
+from dataclasses import replace
+
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv, check_request, playing
 
 
 def make():
     return Letters()
+
+
+def mixed():
+    return Mixed()
 
 
 class Letters(TextEnv):
@@ -35,6 +42,21 @@ class Letters(TextEnv):
         pass
 
 
+class Mixed(Letters):
+    """The same with questions in no order, so that those of later updates and held-out ones look like the first; says
+    how many lines are right.
+    """
+
+    def tasks(self, split, n, seed):
+        mine = [i for i in range(1000) if (i % 7 % 4 == 0) == (split == "heldout")]
+        return [Task(f"letters/{i}", f"{i:03d}", "letters", split) for i in random.Random(seed).sample(mine, n)]
+
+    def step(self, action):
+        turn = super().step(action)
+        n = next(i for i, line in enumerate([*action.split("\n"), ""]) if line != "a")
+        return replace(turn, info={"action": action, "rewards": {"lines": n}})
+
+
 def ask(draw):
     return f"Ask: {draw.randrange(1000)}\nSay:"
 
@@ -45,8 +67,6 @@ def said(draw):
 
 def teach(folder, seed=0, asked=ask):
     """Let a tiny model write three lines of ``a`` or ``b`` at random, in a second; ``asked`` draws what it reads."""
-    import random
-
     import torch
 
     from evolvent.models.language import model as language

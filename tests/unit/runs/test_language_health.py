@@ -34,6 +34,9 @@ def said(row, updates=5):
         ({"gap": 0.1}, "sampler-and-trainer-differ"),
         ({"explained": -0.3, "success_mean": 0.5}, "critic-blind"),
         ({"explained": 0.06, "success_mean": 0.5}, None),
+        ({"accepted": 0.05}, "one-verdict"),
+        ({"accepted": 0.97}, "one-verdict"),
+        ({"accepted": 0.3}, None),
         ({"explained": 0.0, "success_mean": 1.0}, "all-right"),
     ],
 )

@@ -79,6 +79,19 @@ class Chain(TextEnv):
         )
         return self._turn
 
+    def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
+        """Answers, the number of a line of each and its label: is it right where all lines before it are?
+
+        Wrong lines differ from the right one in their result: one more, one less, the other sign. What a process reward
+        model (``openr --labels mutants``) and a critic of steps (``spc``) learn from.
+        """
+        lines = worked(task.text).split()
+        rows = [("\n".join(lines), number, True) for number in range(len(lines))]
+        for number, line in enumerate(lines):
+            for wrong in _wrong(line, self.digits):
+                rows.append(("\n".join([*lines[:number], wrong, *lines[number + 1 :]]), number, False))
+        return rows
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -100,6 +113,14 @@ def first_wrong(question: str, lines: list[str]) -> int:
         if said != want:
             return i
     return min(len(lines), len(worked(question).split()))
+
+
+def _wrong(line: str, digits: int) -> list[str]:
+    """A right line with other results."""
+    asked, _, result = line.partition("=")
+    first, second = (int(number) for number in _NUMBER.findall(asked))
+    others = {total % 10**digits for total in (int(result) + 1, int(result) - 1, first - second)} - {int(result)}
+    return [f"{asked}={other:0{digits}d}" for other in sorted(others)]
 
 
 def _drawn(steps: int, digits: int, draw: random.Random) -> str:

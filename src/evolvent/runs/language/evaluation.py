@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evolvent import envs
 from evolvent.core.episode import Episode
-from evolvent.core.protocols import Task, Turn
+from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.formulas.statistics import clustered_bootstrap
+from evolvent.play.manner import as_it_is
 from evolvent.runs.language.baselines import borrowed, play, random_command
 
 
@@ -81,11 +82,13 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     }  # fmt: skip
 
 
-def random_play(spec: str, tasks: Sequence[Task], seed: int) -> dict[str, Any]:
+def random_play(
+    spec: str, tasks: Sequence[Task], seed: int, world: Callable[[Env], Env] = as_it_is
+) -> dict[str, Any]:  # fmt: skip
     """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
-    answers to other tasks, or none where tasks do not carry theirs.
+    answers to other tasks, or none where tasks do not carry theirs. ``world`` is what agents meet (``Manner.world``).
     """
-    env = envs.load(spec)
+    env = world(envs.load(spec))
     try:
         other = borrowed(tasks) if any("answer" in task.meta for task in tasks) else random_command
 

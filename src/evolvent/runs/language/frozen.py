@@ -64,7 +64,8 @@ def evaluate_language(
         run.manner = manner(run.manner)
         live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
         played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
-        chance = random_play(run.copies.spec, repeated(run.heldout, plan.eval_tasks), config.seed)
+        tasks = repeated(run.heldout, plan.eval_tasks)
+        chance = random_play(run.copies.spec, tasks, config.seed, run.manner.world)
     rows = [
         [how, interval(result["value"], result["ci95"], rate=False), percent(result["success_mean"]),
          result["length_mean"], judged_on(result)]

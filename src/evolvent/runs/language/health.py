@@ -113,6 +113,10 @@ SIGNS: dict[str, tuple[Check, str]] = {
         _unless_solved(_all("explained", lambda x: x < 0.05)),
         "the critic explains {explained:.0%} of the returns: the policy follows noise; raise --critic-lr, lower --lr",
     ),
+    "one-verdict": (
+        _all("accepted", lambda x: not 0.1 <= x <= 0.9, 1),
+        "the critic accepts {accepted:.0%} of the steps, of which half are right: it says one word to nearly all",
+    ),
     "never-called": (
         _unless_solved(_all("calls_mean", lambda x: x <= 0.0, 10)),
         "no tool was called in ten updates: what is never tried cannot be learned",

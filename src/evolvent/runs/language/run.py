@@ -270,7 +270,7 @@ class LanguageRun:
             self.memory.forget()
         self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
         tasks = repeated(self.heldout, self.config.plan.eval_tasks)
-        self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed))
+        self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed, self.manner.world))
         self.evaluate()
 
     def _play(self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf) -> Played:

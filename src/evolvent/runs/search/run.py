@@ -169,14 +169,17 @@ def _revised(search: Search, space: Attempts, task: int) -> dict[str, int]:
 
 
 def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
-    """One path of all that were found for a task; ``how`` is a search (its own way) or an aggregator."""
-    found = search.of(task)
+    """One path of all that were found for a task; ``how`` is a search (its own way) or an aggregator.
+
+    A vote reads no value: of the paths to its answer it takes the first, not the one that a value likes best.
+    """
+    found, way = search.of(task), SEARCHES.get(how, how)
     episodes = {path.leaf: space.episode(path.leaf) for path in found}
     answers = [_answer(episodes[path.leaf]) for path in found]
     steps = [search.tree.value[search.tree.path(path.leaf)[1:]].tolist() for path in found]
-    answer = AGGREGATORS[SEARCHES.get(how, how)](answers, steps)
+    answer = AGGREGATORS[way](answers, steps)
     ranked = [i for i, a in enumerate(answers) if a == answer] or list(range(len(found)))
-    best = max(ranked, key=lambda i: found[i].value)
+    best = ranked[0] if way == "majority" else max(ranked, key=lambda i: found[i].value)
     ends = [episodes[path.leaf] for path in found]
     right = np.array([one is not None and bool(one.success) for one in ends], bool)
     pairs = int(right.sum() * (~right).sum())
@@ -239,15 +242,19 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
     from evolvent.models.language.acting import Acting
 
     language: Any = model
-    learned = None
-    if config.value not in VALUES:
-        from evolvent.learn.critics.search_value import SearchValue
-
-        learned = SearchValue.load(language, config.value)
+    learned = None if config.value in VALUES else _learned(language, config.value)
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
         learned, language.keeping,
     )  # fmt: skip
+
+
+def _learned(model: Any, folder: str) -> Value:
+    """The value that stands in a folder: a critic of steps, or a head on hidden states."""
+    from evolvent.learn.critics.search_value import SearchValue
+    from evolvent.runs.search.step_critic import StepCritic, is_critic
+
+    return StepCritic.load(model, folder) if is_critic(folder) else SearchValue.load(model, folder)
 
 
 def _value(config: SearchConfig, seat: Seat) -> Value:
