@@ -77,6 +77,8 @@ class Attempts:
         """Tasks of attempts that the world broke, with its errors: nothing is known of where they would have led."""
         self._places: dict[int, _Place] = {int(root): _Place() for root in tree.roots}
         self._made: dict[int, list[tuple[Completion, int]]] = {}
+        self.labels: dict[int, str] = {}
+        """By root: what its attempt is, for reports, where a search says it."""
         self._asked: dict[int, str] = {}  # by root: what its attempts answer first
         self._live: dict[int, tuple[int, Player]] = {}  # by task: the newest player, and the node where it waits
 

@@ -65,10 +65,10 @@ def onward(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[
 
 
 def _fits(search: Search, task: int, wanted: int) -> int:
-    """Samples that the rest of the budget is likely to finish, at least one."""
+    """Samples that the rest of the budget is likely to finish, with room for one more; at least one."""
     done = sum(path.task == task for path in search.paths)
     tokens, calls = search.meter.room(task)
-    if not done:  # nobody knows how long they are
-        return min(wanted, 4) if search.budget.tokens or search.budget.calls else wanted
+    if not done:  # nobody knows how long they are: several at once could use up a small budget and none be finished
+        return 1 if search.budget.tokens or search.budget.calls else wanted
     spent = max(1, int(search.meter.tokens[task])), max(1, int(search.meter.calls[task]))
-    return max(1, min(wanted, tokens * done // spent[0], calls * done // spent[1]))
+    return max(1, min(wanted, tokens * done // spent[0] - 1, calls * done // spent[1] - 1))

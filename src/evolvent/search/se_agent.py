@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -53,19 +53,43 @@ class Config:
 
 @dataclass
 class _Pool:
-    """The best attempts at one task, each with what it is worth, the best first; of equals those that came first."""
+    """The best attempts at one task, each with what it is worth, the best first; of equals those that came first.
+
+    ``number`` has the number of each attempt by its root, in the order in which they were begun.
+    """
 
     keep: int
-    kept: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    kept: list[tuple[float, _Attempt]] = field(default_factory=list)
     made: int = 0
+    number: dict[int, int] = field(default_factory=dict[int, int])
 
-    def add(self, worth: float, said: str) -> None:
+    def add(self, worth: float, said: str, root: int) -> None:
         self.made += 1
-        if said not in [text for _, text in self.kept]:
-            self.kept = sorted([*self.kept, (worth, said)], key=lambda one: -one[0])[: self.keep]
+        if said not in [one.said for _, one in self.kept]:
+            one = _Attempt(self.number[root], said)
+            self.kept = sorted([*self.kept, (worth, one)], key=lambda one: -one[0])[: self.keep]
 
-    def texts(self) -> list[str]:
-        return [text[-ATTEMPT:] for _, text in self.kept]
+    def begin(self, root: int, what: str) -> str:
+        """Number the attempt at ``root``; says what it is."""
+        self.number[root] = len(self.number) + 1
+        return f"{self.number[root]}. {what}"
+
+    def best(self) -> list[_Attempt]:
+        return [one for _, one in self.kept]
+
+
+class _Attempt(NamedTuple):
+    """An attempt of a pool: its number, and what was said in it."""
+
+    number: int
+    said: str
+
+
+class _Plan(NamedTuple):
+    """A plan that is asked for: the question, and what the attempt behind it is."""
+
+    ask: str
+    what: str
 
 
 def run(search: Search, config: Config = Config()) -> None:
@@ -81,42 +105,51 @@ def run(search: Search, config: Config = Config()) -> None:
         raise BadInput("nothing is kept", got=config.population, expected="at least 1", where="se_agent, population")
     pools = {task: _Pool(config.population) for task in tasks}
     draw(search, min(config.population, config.paths), config.parallel)
+    for path in search.paths:
+        root = search.tree.path(path.leaf)[0]
+        space.labels[root] = pools[path.task].begin(root, "fresh attempt")
     _keep(space, pools, search.paths, planned=False)
     made = dict.fromkeys(tasks, 0)
     while going := [t for t in tasks if made[t] < pools[t].made < config.paths and search.open(t)]:
         made = {task: pools[task].made for task in tasks}  # a round without a new attempt is the last one
         for plans in (_revisions, _recombinations, _refinements):
-            asked = {t: plans(pools[t].texts())[: config.paths - pools[t].made] for t in going}
+            asked = {t: plans(pools[t].best())[: config.paths - pools[t].made] for t in going}
             before = len(search.paths)
-            _attempt(search, space, asked, config.parallel)
+            _attempt(search, space, asked, pools, config.parallel)
             _keep(space, pools, search.paths[before:], planned=True)
 
 
-def _revisions(pool: Sequence[str]) -> list[str]:
-    return [REVISE.replace("{attempts}", one) for one in pool]
+def _revisions(pool: Sequence[_Attempt]) -> list[_Plan]:
+    return [_Plan(REVISE.replace("{attempts}", one.said[-ATTEMPT:]), f"revision of {one.number}") for one in pool]
 
 
-def _recombinations(pool: Sequence[str]) -> list[str]:
+def _recombinations(pool: Sequence[_Attempt]) -> list[_Plan]:
     """As many pairs as there are attempts, the best two first."""
     pairs = sorted(combinations(range(len(pool)), 2), key=lambda pair: (sum(pair), pair))[: len(pool)]
-    return [RECOMBINE.replace("{attempts}", _list([pool[i], pool[j]])) for i, j in pairs]
+    joined = [(pool[i], pool[j]) for i, j in pairs]
+    told = [f"recombination of {one.number} and {other.number}" for one, other in joined]
+    return [_Plan(RECOMBINE.replace("{attempts}", _list(two)), what) for two, what in zip(joined, told, strict=True)]
 
 
-def _refinements(pool: Sequence[str]) -> list[str]:
-    return [REFINE.replace("{attempts}", _list(pool))]
+def _refinements(pool: Sequence[_Attempt]) -> list[_Plan]:
+    told = ", ".join(str(one.number) for one in pool)
+    return [_Plan(REFINE.replace("{attempts}", _list(pool)), f"refinement of {told}")]
 
 
-def _list(texts: Sequence[str]) -> str:
-    return "\n".join(f"{i + 1}. {text}" for i, text in enumerate(texts))
+def _list(attempts: Sequence[_Attempt]) -> str:
+    return "\n".join(f"{i + 1}. {one.said[-ATTEMPT:]}" for i, one in enumerate(attempts))
 
 
-def _attempt(search: Search, space: Attempts, asked: Mapping[int, Sequence[str]], parallel: int) -> None:
+def _attempt(
+    search: Search, space: Attempts, asked: Mapping[int, Sequence[_Plan]], pools: Mapping[int, _Pool], parallel: int
+) -> None:
     """One attempt at its task behind each plan that is asked for, some side by side."""
     for start in range(0, max(map(len, asked.values())), parallel):
-        some = [(t, text) for t, texts in asked.items() if search.open(t) for text in texts[start : start + parallel]]
+        some = [(t, plan) for t, plans in asked.items() if search.open(t) for plan in plans[start : start + parallel]]
         nodes = search.again([task for task, _ in some])
-        for node, (task, text) in zip(nodes, some, strict=True):
-            space.ask(node, text.replace("{question}", space.questions[task][:QUESTION]))
+        for node, (task, plan) in zip(nodes, some, strict=True):
+            space.labels[node] = pools[task].begin(node, plan.what)
+            space.ask(node, plan.ask.replace("{question}", space.questions[task][:QUESTION]))
         for end in onward(search, nodes):
             if end >= 0:
                 search.reach(end)
@@ -126,7 +159,8 @@ def _keep(space: Attempts, pools: Mapping[int, _Pool], paths: Sequence[Path], *,
     for path in paths:
         episode = space.episode(path.leaf)
         if episode is not None and episode.valid:
-            pools[path.task].add(path.value, _said(episode, 3 if planned else 1))
+            root = int(space.tree.path(path.leaf)[0])
+            pools[path.task].add(path.value, _said(episode, 3 if planned else 1), root)
 
 
 def _said(episode: Episode, skip: int) -> str:

@@ -8,6 +8,7 @@ import torch
 
 import tiny_language
 from evolvent import envs
+from evolvent.core.protocols import Request
 from evolvent.models.language import model as language
 from evolvent.models.language.acting import Acting
 from evolvent.models.language.model import Row
@@ -132,3 +133,51 @@ def test_no_more_stays_than_the_limit_and_the_latest_stays(model):
         # every token that stays has the one before it
         assert len(kept._next) == kept.n
         assert all(kept._depth[slot] == (kept._depth[b] + 1 if b >= 0 else 0) for (b, _), slot in kept._next.items())
+
+
+ACTIONS = ("take the jar", "take the knife", "go", "open the door")
+
+
+def asked(model, situations, adapter="policy"):
+    words = tuple(model.encode(f" {one}\n") for one in ACTIONS)
+    return [Request(model.encode(text), i, 20, (), words, adapter) for i, text in enumerate(situations)]
+
+
+@pytest.mark.parametrize("way", ["trie", "sum"])
+def test_listed_actions_are_chosen_behind_what_is_kept_as_without_it(model, way, monkeypatch):
+    first = ["you see a door. what now:", "you see a jar. what now:"]
+    later = [f"{one} {ACTIONS[0]}\nand then:" for one in first]
+    alone = [Acting(model, way)(asked(model, some)) for some in (first, later)]
+    with model.keeping():
+        seen = stepped(model, monkeypatch)
+        acting = Acting(model, way)
+        kept = [acting(asked(model, some)) for some in (first, later)]
+        acting.forget()
+        del seen[:]
+        again = acting(asked(model, later))
+        beginnings = {text[:k] for text in ACTIONS for k in range(1, len(text) + 1)}
+        # the last token of each prompt, and of the actions what predicts, once (trie: where several may follow)
+        assert seen == [len(later) * (len(beginnings) + 2 if way == "sum" else 10)]
+    for a, b, c in zip([*alone[0], *alone[1]], [*kept[0], *kept[1]], [*kept[0], *again], strict=True):
+        assert a.choice == b.choice == c.choice and a.token_ids.tolist() == b.token_ids.tolist()
+        assert np.abs(a.scores_N - b.scores_N).max() < GAP and np.abs(a.scores_N - c.scores_N).max() < GAP
+        assert np.abs(a.logp - b.logp).max() < GAP
+
+
+def test_a_search_over_listed_actions_is_the_same_and_reads_less(model, monkeypatch):
+    made, worlds = {}, [envs.load("microwave:step_limit=3") for _ in range(2)]
+    for keep in (False, True):
+        seen = stepped(model, monkeypatch)
+        grower = Grower(
+            worlds, Manner(Plain(model), transcript=True), Acting(model, "sum"), (3,), 4, "answer", decode=model.decode,
+            keeping=model.keeping if keep else nullcontext,
+        )  # fmt: skip
+        search, _ = grower.grow(
+            worlds[0].tasks("heldout", 2, 0), lambda s: mcts_rollout.run(s, mcts_rollout.Config(simulations=6)), seed=0
+        )
+        made[keep] = search.tree, sum(seen)
+        monkeypatch.undo()
+    (tree, all_read), (same, read) = made[False], made[True]
+    assert tree.n == same.n > 10 and tree.tokens[: tree.n].tolist() == same.tokens[: same.n].tolist()
+    assert np.abs(tree.prior[: tree.n] - same.prior[: same.n]).max() < GAP
+    assert read < 0.6 * all_read

@@ -1,5 +1,7 @@
 """Searches over attempts: what is asked, what is replayed, what it costs, and the record that comes of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget as Limits
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.runs.search.run import chosen
 from evolvent.search import beam, best_of_n, bfs_v, cot_sc, dfsdt, mcts_alpha, mcts_rollout, rap, rstar, values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
@@ -212,6 +215,23 @@ def test_samples_fill_a_budget():
     best_of_n.run(search, best_of_n.Config(paths=1000))
     assert 12 <= len(search.paths) <= 100 // 7  # three lines of two, and the end
     assert 93 < search.meter.tokens[0] <= 100
+
+
+@pytest.mark.parametrize(("tokens", "finished"), [(7, 1), (10, 1), (14, 2), (21, 3), (28, 4), (50, 7), (140, 20)])
+def test_a_small_budget_is_spent_on_samples_that_it_can_finish(tokens, finished):
+    search, _ = of(Sums, ["5", "6"], Writer(), budget=Budget(tokens=tokens))
+    best_of_n.run(search, best_of_n.Config(paths=1000, parallel=16))
+    assert [sum(path.ended for path in search.of(task)) for task in (0, 1)] == [finished, finished]
+
+
+def test_a_vote_takes_the_first_path_to_its_answer_whatever_a_value_says():
+    search, space = of(Sums, ["5"], Writer())
+    cot_sc.run(search, cot_sc.Config(paths=30))
+    search.paths[:] = [replace(path, value=i / 30) for i, path in enumerate(search.paths)]
+    voted, valued = chosen(search, space, 0, "cot_sc"), chosen(search, space, 0, "last_vote")
+    to_it = [path for path in search.paths if space.episode(path.leaf).answer == voted.answer]
+    assert len(to_it) > 1 and voted.path is to_it[0]
+    assert valued.path is [p for p in search.paths if space.episode(p.leaf).answer == valued.answer][-1]
 
 
 def test_samples_are_drawn_anew_and_the_same_in_a_batch():

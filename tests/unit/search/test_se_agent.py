@@ -1,5 +1,7 @@
 """SE-Agent: what attempts at a task had right goes into plans for the next; each task has a pool of its own."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,10 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Completion
 from evolvent.core.reward_kinds import reward_total, rewards_of
 from evolvent.envs.text import chain, microwave
+from evolvent.evaluate.pages.report_search import drawn as shown
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.runs.search.drawing import drawn
 from evolvent.runs.search.grow import Grower
 from evolvent.search import best_of_n, se_agent
 from search_toy import Written, search_of
@@ -91,6 +95,27 @@ def test_plans_read_their_own_pool_the_best_two_are_joined_and_the_record_has_th
     assert "may have failed" in ask and question == one
     assert rewards_of(planned, "lines")[0] == 0.0 and reward_total(planned, "lines") > 0
     assert planned.total_reward == float(bool(planned.success))
+
+
+def test_the_report_says_what_each_attempt_is_and_what_it_came_to():
+    search, space, _ = grown(se_agent, se_agent.Config(), TASKS[:1])
+    tree = drawn(search, space, 0, search.of(0)[0], "se_agent")
+    said = [node["text"] for node in tree["nodes"] if node["parent"] < 0 and node["text"]]
+    kinds = ["fresh attempt"] * 5 + ["revision of"] * 5 + ["recombination of"] * 5 + ["refinement of"]
+    found = [text.partition(". ") for text in said]
+    assert [int(number) for number, *_ in found] == list(range(1, len(said) + 1))
+    assert len(said) == 16 and {kind for kind in kinds if not any(kind in text for text in said)} == set()
+    for number, _, what in found:  # parents come before what was made of them
+        assert all(int(parent) < int(number) for parent in re.findall(r"\d+", what))
+    page = shown([tree])
+    assert ">start<" not in page
+    verdicts = re.findall(r"<strong>(\d+)\. .*?(✓|✗)", page)
+    assert [(int(number), mark == "✓") for number, mark in verdicts] == [
+        (i + 1, bool(episode.success)) for i, episode in enumerate(attempts(search, space))
+    ]
+    search, space, _ = grown(best_of_n, best_of_n.Config(paths=3), TASKS[:1])
+    alone = drawn(search, space, 0, search.of(0)[0], "best_of_n")
+    assert "3. attempt" in shown([alone]) and ">start<" not in shown([alone])
 
 
 def test_worlds_of_several_actions_keep_the_plan_in_every_prompt():

@@ -106,7 +106,12 @@ def _tree(tree: Mapping[str, Any]) -> str:
         below.setdefault(int(node["parent"]), []).append(i)
     worth = [float(node["value"]) for node in nodes if node["parent"] >= 0] or [0.0]
     scale = (min(worth), max(worth))
-    inside = "".join(_node(nodes, below, i, scale) for i in below.get(-1, []))
+    # where each attempt begins at a root of its own, nothing follows the first one
+    roots = [i for i in below.get(-1, []) if i in below or len(below[-1]) == 1]
+    if len(roots) > 1:
+        named = {i: {**nodes[i], "text": nodes[i]["text"] or f"{k + 1}. attempt"} for k, i in enumerate(roots)}
+        nodes = [named.get(i, node) for i, node in enumerate(nodes)]
+    inside = "".join(_node(nodes, below, i, scale) for i in roots)
     more = f'<p class="soft">and {tree["left_out"]} states more</p>' if tree["left_out"] else ""
     ended = [node["right"] for node in nodes if node["taken"] and node["right"] is not None]
     mark = "✓" if True in ended else "✗"
@@ -118,13 +123,13 @@ def _node(
 ) -> str:
     """A state with what follows it; depth is bounded by the attempts themselves."""
     node = nodes[i]
+    attempt = node["parent"] < 0 and bool(node["text"])  # judged by what it came to: where it begins has no value
     low, high = scale
-    share = 0.5 if high <= low else (float(node["value"]) - low) / (high - low)
+    value = float((_end(nodes, below, i) if attempt else node)["value"])
+    share = 0.5 if high <= low else (value - low) / (high - low)
     thick = 1 + min(7, round(2 * math.log2(1 + node["visits"])))
     style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};border-left-width:{thick}px"
-    verdict = "" if node["right"] is None else (
-        ' <span class="tag good">✓ right</span>' if node["right"] else ' <span class="tag bad">✗ wrong</span>'
-    )  # fmt: skip
+    verdict = "" if node["right"] is None else f" {_VERDICT[bool(node['right'])]}"
     # trees of older runs do not say which line is wrong
     verdict += ' <span class="tag bad">first wrong line</span>' if node.get("wrong") else ""
     verdict += ' <span class="tag bad">first doubted</span>' if node.get("doubted") else ""
@@ -132,9 +137,31 @@ def _node(
     facts = f'<span class="soft small">{node["value"]:.3g} · {node["visits"]}×</span>'
     kind = "state taken" if node["taken"] else "state"
     label = f'<span class="mono">{words}</span> {facts}{verdict}'
+    if attempt:
+        label = f"<strong>{words}</strong> {_outcome(_end(nodes, below, i))}"
     children = "".join(_node(nodes, below, c, scale) for c in sorted(
         below.get(i, []), key=lambda c: (not nodes[c]["taken"], -nodes[c]["visits"], -nodes[c]["value"])))  # fmt: skip
     if not children:
         return f'<div class="{kind}" style="{style}"><span class="leaf">{label}</span></div>'
     opened = " open" if node["taken"] else ""
     return f'<div class="{kind}" style="{style}"><details{opened}><summary>{label}</summary>{children}</details></div>'
+
+
+def _end(nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int) -> Mapping[str, Any]:
+    """Where the attempt that begins at ``i`` ended."""
+    while i in below:
+        i = max(below[i], key=lambda c: (nodes[c]["taken"], nodes[c]["visits"]))
+    return nodes[i]
+
+
+def _outcome(end: Mapping[str, Any]) -> str:
+    """What an attempt came to: its end's value and verdict."""
+    facts = f'<span class="soft small">{end["value"]:.3g}</span>'
+    if end["right"] is None:
+        return f'{facts} <span class="tag">not ended</span>'
+    return f"{facts} {_VERDICT[bool(end['right'])]}"
+
+
+_VERDICT = {
+    True: '<span class="tag good">✓ right</span>', False: '<span class="tag bad">✗ wrong</span>',
+}  # fmt: skip

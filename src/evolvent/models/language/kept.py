@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from evolvent.models.language.attention import Layout, Shared, softmax_attention
+from evolvent.models.language.pack import Pack
 
 TOGETHER = 1 << 13
 """Tokens of texts that go through the model in one pass, known ones counted."""
@@ -80,31 +81,62 @@ class Kept:
         self._time = 0
 
     # ------------------------------------------------------------------------------------------------ calls
-    @torch.inference_mode()
     def read(self, texts: Sequence[np.ndarray], step: Step, device: torch.device) -> Read:
         """Evaluate what is new of some different texts, and the last token of each: int ``[P]`` each, not empty."""
+        slots, row_of, hidden, evaluated = self._evaluate(texts, [len(text) - 1 for text in texts], step, device)
+        return Read(slots, hidden[[row_of[int(mine[-1])] for mine in slots]], evaluated)
+
+    def forward(self, packed: Pack, places: np.ndarray, step: Step, device: torch.device) -> Tensor:
+        """The hidden states at places int64 ``[M]`` of a packed row ``[M, D]``: what is kept is read, the rest and what
+        predicts is evaluated.
+        """
+        asked, texts, first, at_of = set(places.tolist()), list[np.ndarray](), list[int](), list[np.ndarray]()
+        for u in range(len(packed.places)):
+            at = packed.where(u)
+            hits = [k for k, place in enumerate(at.tolist()) if place in asked]
+            if hits:  # a row of forced tokens asks nothing
+                at_of.append(at[: hits[-1] + 1])
+                texts.append(packed.token_ids[at_of[-1]])
+                first.append(hits[0])
+        slots, row_of, hidden, _ = self._evaluate(texts, first, step, device)
+        slot_at = {place: slot for at, mine in zip(at_of, slots, strict=True)
+                   for place, slot in zip(at.tolist(), mine.tolist(), strict=True)}  # fmt: skip
+        out = hidden[[row_of[slot_at[place]] for place in places.tolist()]]
+        self.trim()
+        return out
+
+    @torch.inference_mode()
+    def _evaluate(
+        self, texts: Sequence[np.ndarray], first: Sequence[int], step: Step, device: torch.device
+    ) -> tuple[list[np.ndarray], dict[int, int], Tensor, list[int]]:
+        """Evaluate what is new of each text, and all from its token ``first`` on, whose hidden states are missing.
+
+        Returns:
+            Slots of each text, the row of a slot among the hidden states, these, and how many tokens each text cost.
+        """
         self._time += 1
         ids, at, row_of, parts = list[int](), list[int](), dict[int, int](), list[tuple[int, int, np.ndarray]]()
-        slots, evaluated = list[np.ndarray](), list[int]()
-        for text in texts:
-            first, mine = len(ids), self._path(-1, text.tolist())
+        slots, evaluated, of_row = list[np.ndarray](), list[int](), list[int]()
+        for text, wanted in zip(texts, first, strict=True):
+            begun, mine = len(ids), self._path(-1, text.tolist())
             known = mine.index(-1) if -1 in mine else len(mine)
-            if known == len(mine) and mine[-1] not in row_of:
-                known -= 1  # only its hidden state is missing
-            for k in range(known, len(mine)):
+            start = next((k for k in range(wanted, known) if mine[k] not in row_of), known)
+            for k in range(start, len(mine)):
                 if mine[k] < 0:
                     mine[k] = self._new(mine[k - 1] if k else -1, int(text[k]))
                 row_of[mine[k]] = len(ids)
+                of_row.append(mine[k])
                 ids.append(int(text[k]))
                 at.append(k)
             slots.append(np.array(mine, np.int64))
             self._used[slots[-1]] = self._time
-            if len(ids) > first:
-                parts.append((first, len(ids) - first, slots[-1]))
-            evaluated.append(len(ids) - first)
-        layout = Behind(self, list(row_of), parts, device)
-        hidden = step(torch.tensor(ids, device=device), torch.tensor(at, device=device), layout)
-        return Read(slots, hidden[[row_of[int(mine[-1])] for mine in slots]], evaluated)
+            if len(ids) > begun:
+                parts.append((begun, len(ids) - begun, slots[-1]))
+            evaluated.append(len(ids) - begun)
+        hidden = step(
+            torch.tensor(ids, device=device), torch.tensor(at, device=device), Behind(self, of_row, parts, device)
+        )
+        return slots, row_of, hidden, evaluated
 
     def behind(self, texts: Sequence[np.ndarray], step: Step, device: torch.device) -> Tensor:
         """The hidden state behind each text, float32 ``[N, D]``."""

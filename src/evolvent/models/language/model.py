@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,9 @@ class LanguageModel:
     def __init__(self, name: str, engine: Network, tokenizer: Any) -> None:
         self.name, self.tokenizer, self._engine = name, tokenizer, engine
         self.device, self.dtype = engine.device, engine.dtype
-        config = engine.model.config.get_text_config()
+        config, settings = engine.model.config.get_text_config(), engine.model.generation_config
         self.context, self.width = getattr(config, "max_position_embeddings", None) or 1 << 20, int(config.hidden_size)
         self.n_vocab = len(engine.head.weight)
-        settings = engine.model.generation_config
         ends = None if settings is None else settings.eos_token_id
         self.text = Text(tokenizer, ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.end_ids = self.text.end_ids
@@ -250,8 +250,8 @@ class LanguageModel:
     def keeping(self, tokens: int = 1 << 14) -> AbstractContextManager[None]:
         """Inside, what was read and written stays: a text that goes on from it costs its new tokens only.
 
-        For searches; of ``sample``, and ``states`` without gradients. Numbers are the same to rounding. The latest
-        ``tokens`` stay, of each adapter; none when its weights have changed.
+        For searches; of ``sample``, and ``states`` and ``logprobs`` without gradients. Numbers are the same to
+        rounding. The latest ``tokens`` stay, of each adapter; none when its weights have changed.
         """
         return self._cache.on(tokens)
 
@@ -282,10 +282,11 @@ class LanguageModel:
         if not 0.0 < temperature < float("inf") or not set(want) <= set(WANTS):
             got, expected = (temperature, tuple(want)), f"temperature above 0, of {', '.join(WANTS)}"
             raise BadInput("temperature or want", got=got, expected=expected, where="logprobs")
-        rows = checked_rows(rows, self.n_vocab, self.context)
-        engine = self._engine
+        rows, engine = checked_rows(rows, self.n_vocab, self.context), self._engine
         with engine.acting(adapter, exact=exact):
-            return row_logprobs(rows, engine.forward, engine.head, temperature, want, self.max_tokens_per_pass)
+            kept = None if torch.is_grad_enabled() or exact else self._cache.of(adapter, self.trainable)
+            forward = engine.forward if kept is None else partial(kept.forward, step=engine.step, device=self.device)
+            return row_logprobs(rows, forward, engine.head, temperature, want, self.max_tokens_per_pass)
 
     def states(self, rows: Sequence[Row], *, adapter: str | None = None) -> Tensor:
         """The last hidden states that predict each token of the rows, in their order: float32 ``[K, D]``; of one token,
@@ -317,8 +318,7 @@ class LanguageModel:
             )
         rows = [Row(context, choice) for context, some in zip(contexts, choices, strict=True) for choice in some]
         logp = self.logprobs(rows, adapter=adapter).logp_K
-        lengths = [len(row.tokens) for row in rows]
-        at = torch.repeat_interleave(torch.tensor(lengths, device=self.device))
+        at = torch.repeat_interleave(torch.tensor(lengths := [len(row.tokens) for row in rows], device=self.device))
         sums = torch.zeros(len(rows), device=self.device).index_add(0, at, logp)
         texts = [self.decode(row.tokens) for row in rows] if normalise == "word" else [""] * len(rows)
         units = torch.tensor(units_of(texts, lengths, normalise), dtype=torch.float32, device=self.device)
@@ -346,8 +346,8 @@ class LanguageModel:
         settings = self._settings(how.max_tokens, how.temperature, how.top_p, 0, how.stop, plain=True)
         started, ids = time.perf_counter(), self.encode(prompt, start=True)
         (done,) = self._sample([ids], 1, [how.seed], settings, self.adapters[0], None)
-        seconds = time.perf_counter() - started
-        return Completion(done.text, done.token_ids, done.logp, len(ids), 0, seconds, done.finish, done.stopped)
+        spent = time.perf_counter() - started
+        return Completion(done.text, done.token_ids, done.logp, len(ids), 0, spent, done.finish, done.stopped)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:
         """Summed log-probability of each continuation given the prompt: float64 ``[N]``, nats."""

@@ -49,8 +49,9 @@ def drawn(search: Search, space: Attempts, task: int, taken: Path, name: str) ->
     for node in order:
         above, steps = int(tree.parent[node]), space.state(node).steps
         episode = space.episode(node) if tree.terminal[node] and not tree.dead[node] else None
+        said = steps[-1] if steps else space.labels.get(node, "")
         nodes.append({
-            "parent": place.get(above, -1), "text": steps[-1] if steps else "", "value": round(float(tree.q(node)), 4),
+            "parent": place.get(above, -1), "text": said, "value": round(float(tree.q(node)), 4),
             "visits": int(tree.taken[node]), "tokens": int(tree.tokens[node]), "taken": node in path,
             "right": None if episode is None else bool(episode.success), "dead": bool(tree.dead[node]),
             "wrong": node in wrong,
