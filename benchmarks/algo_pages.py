@@ -31,9 +31,9 @@ ELSEWHERE = {
     "[a small network](../results/search-learning.md)",
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
-    "evokernel": "[kernels](../results/kernels.md), few and hard ones",
-    "creative_game": "that pages are judged as they should be (tests with Chromium); how often a small model's pages "
-    "play was not; `benchmarks/creative_game.py` would",
+    "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
+    "evokernel": "[kernels](../results/kernels.md), few of them and one seed",
+    "creative_game": "[how many pages of a small model play](../results/games.md), one seed",
     "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""

@@ -5,7 +5,7 @@
 Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half of the definitions change before the
 third of four passes. "free": wordings by hand, half of them without a word in common. Gate and k are those of each
 system's defaults; "-hybrid" arms have our relevance with the published learning rule, "memlift-cosine" has ours with
-the published relevance.
+the published relevance, "memlift-1" and "memlift-2" show one memory and two instead of three.
 """
 
 import grid
@@ -32,6 +32,8 @@ GRID = grid.Grid(
         "memrl-hybrid": (memrl, {"relevance": "hybrid", "gate": 0.3}),
         "memq": (memq, {}),
         "memlift": (memlift, {}),
+        "memlift-1": (memlift, {"k": 1}),
+        "memlift-2": (memlift, {"k": 2}),
         "memlift-cosine": (memlift, {"relevance": "cosine", "gate": 0.37}),
     },
     settings={"passes": 3, "train": 24, "heldout": 24},

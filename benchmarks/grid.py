@@ -43,7 +43,7 @@ class Grid:
     by_condition: dict[str, dict[str, Any]]
 
 
-def main(grid: Grid, doc: str) -> None:
+def main(grid: Grid, doc: str | None) -> None:
     """Run the missing cells of the grid."""
     a = _arguments(grid, doc)
     results = Path(a.out)
@@ -123,7 +123,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text()) if path.exists() else []
 
 
-def _arguments(grid: Grid, doc: str) -> argparse.Namespace:
+def _arguments(grid: Grid, doc: str | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--condition", nargs="+", default=list(grid.conditions), choices=list(grid.conditions))
     p.add_argument("--arms", nargs="+", default=list(grid.arms), choices=list(grid.arms))

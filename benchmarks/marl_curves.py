@@ -55,7 +55,7 @@ def panel(axes: Axes, task: str, rows: Sequence[dict[str, Any]], span: int) -> N
     for colour, arm in zip(COLOURS, dict.fromkeys(row["arm"] for row in rows), strict=False):
         mine = [row for row in rows if row["arm"] == arm]
         if not mine[0]["curve"]:  # what was not trained is as good throughout
-            level = iqm([row["sampled"]["value"] for row in mine])
+            level = float(iqm([row["sampled"]["value"] for row in mine]))
             axes.axhline(level, color=colour, linestyle=":", label=f"{arm} ({len(mine)})")
             continue
         told = [points(row, span) for row in mine]

@@ -136,7 +136,7 @@ def _attempt(memory: Memory, world: Poisoned, number: int, task: Any, told: bool
 def _series(by_pass: list[list[tuple[Any, ...]]], victims: set[int], k: int) -> dict[str, list[float | None]]:
     out: dict[str, list[float | None]] = {}
 
-    def put(name: str, value: float | None) -> None:
+    def put(name: str, value: float | np.floating[Any] | None) -> None:
         out.setdefault(name, []).append(None if value is None else round(float(value), 4))
 
     for tasks in by_pass:

@@ -78,8 +78,8 @@ def _fill(peer: Peer, texts: list[Text], limit_s: float) -> tuple[list[str], flo
         # no store gets faster as it grows: what will not make it is not waited for
         if len(ids) >= 2000 and seconds / len(ids) * len(texts) > limit_s:
             raise TooSlow(f"{len(ids):,} items in {seconds:.0f} s")
-    if hasattr(peer, "ready"):
-        peer.ready()
+    if ready := getattr(peer, "ready", None):
+        ready()
     return ids, time.perf_counter() - begun
 
 
@@ -92,8 +92,8 @@ def _searches(
         "search": lambda t: peer.search(t.key, K),
         "search_filtered": lambda t: peer.search(t.key, K, kind=t.kind),
     }
-    if hasattr(peer, "extras"):
-        ways |= {name: lambda t, way=way: way(t.key) for name, way in peer.extras().items()}
+    if extras := getattr(peer, "extras", None):
+        ways |= {name: lambda t, way=way: way(t.key) for name, way in extras().items()}
     seconds: dict[str, Times] = {name: [] for name in ("product", *ways)}
     found: dict[str, list[float]] = {name: [] for name in ways}
     begun = time.perf_counter()
@@ -195,7 +195,9 @@ def pair(a: argparse.Namespace) -> dict[str, Any]:
         out |= {"errors": 1, "first_error": _said(error, a.folder)}
     _say({"ready": True})
     sys.stdin.readline()
-    for text in mine if peer is not None else ():
+    for text in mine:
+        if peer is None:
+            break
         try:
             peer.add(text)
             out["added"] += 1

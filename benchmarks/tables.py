@@ -24,8 +24,6 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
 PAGES = {"analyst": "The analyst world", "text_world": "A text world", "programs": "Small programs"}
 REFERENCE = "rag"
-BEFORE_GATE = ("0a5869e80b", "ffff4814d6", "60a2413eaf")  # commits whose hybrid gate was not on the cosine
-HYBRID = ("memlift", "both", "rag-hybrid", "memrl-hybrid")
 
 
 def main() -> None:
@@ -56,16 +54,6 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         for condition in dict.fromkeys(r["condition"] for r in rows if r["model"] == model):
             cells = [r for r in rows if r["model"] == model and r["condition"] == condition]
             out += [f"## {condition}, {model}", "", f"`{cells[0]['config']['env']}`", "", *_table(cells), ""]
-    old: dict[str, dict[str, None]] = {}
-    for r in rows:
-        if r["arm"] in HYBRID and r["commit"]["id"].startswith(BEFORE_GATE):
-            old.setdefault(r["arm"], {})[r["condition"]] = None
-    if old:
-        arms = ", ".join(f"`{arm}` ({', '.join(at)})" for arm, at in old.items())
-        out += [
-            f"**To be repeated:** {arms}. These rows are from before the gate of hybrid relevance moved to the cosine "
-            "and before harm became a test that stays valid however often one looks; recalls differ since.", "",
-        ]  # fmt: skip
     commits = sorted({(r["commit"] or {}).get("id", "?")[:10] for r in rows})
     dirty = any((r["commit"] or {}).get("dirty") for r in rows)
     out += [f"Commits: {', '.join(commits)}{' (with uncommitted changes)' if dirty else ''}.", ""]
@@ -106,7 +94,6 @@ def table_of(arm: str) -> list[str]:
         f"held out − {REFERENCE}",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    stale = False
     for name in ("analyst", "text_world"):
         rows = json.loads((HERE / "results" / f"{name}.json").read_text("utf-8"))
         for cells in _cells(rows):
@@ -119,9 +106,6 @@ def table_of(arm: str) -> list[str]:
             told = _difference(mine, reference) if arm != REFERENCE else ""
             row = [f"`{mine[0]['config']['env']}`", mine[0]["model"], str(len(mine)), *shown, told]
             lines.append("| " + " | ".join(row) + " |")
-            stale |= any(r["arm"] in HYBRID and r["commit"]["id"].startswith(BEFORE_GATE) for r in mine)
-    if stale:
-        lines += ["", "**To be repeated:** some of these rows are from before its rule changed."]
     return lines if len(lines) > 2 else []
 
 

@@ -56,7 +56,7 @@ class Cell:
 
 
 def main(
-    name: str, cells: Sequence[Cell], doc: str, *, seeds: Sequence[int], minutes: float = 0.0,
+    name: str, cells: Sequence[Cell], doc: str | None, *, seeds: Sequence[int], minutes: float = 0.0,
     learners: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Run the missing cells, seed by seed.
@@ -193,7 +193,9 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("step", "value", "ci95", "n", "success_mean") if name in row}
 
 
-def _arguments(name: str, cells: Sequence[Cell], doc: str, seeds: Sequence[int], minutes: float) -> argparse.Namespace:
+def _arguments(
+    name: str, cells: Sequence[Cell], doc: str | None, seeds: Sequence[int], minutes: float
+) -> argparse.Namespace:  # fmt: skip
     tasks, arms = (list(dict.fromkeys(column)) for column in zip(*((c.task, c.arm) for c in cells), strict=True))
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--tasks", nargs="+", default=tasks, choices=tasks)

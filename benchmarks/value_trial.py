@@ -266,9 +266,9 @@ def run(world: World, agent: Agent) -> dict[str, float | None]:
         reward = None if luck[2] < o.missing else float(ok != (luck[3] < o.judge_error))
         waiting.append((t + o.delay, receipt, reward, followed if o.mistaken is not None else None))
         while waiting and waiting[0][0] <= t:
-            _, *told = waiting.popleft()
-            if told[1] is not None:
-                agent.learn(*told)
+            _, shown, earned, done = waiting.popleft()
+            if earned is not None:
+                agent.learn(shown, earned, done)
         if o.mistaken is not None:
             body = _lesson(world, kind, number, bool(ok), followed, version, luck)
             if body is not None:

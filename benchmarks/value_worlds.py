@@ -137,7 +137,8 @@ def main() -> None:
         rows = [r for r in rows if (r["world"], r["arm"]) != (cell["world"], cell["arm"])]
         command = " ".join(["python", "benchmarks/value_worlds.py", *sys.argv[1:]])
         rows.append({**cell, "metrics": metrics, "seconds": seconds, "command": command, **provenance()})
-        print(f"{cell['world']:28} {cell['arm']:9} {seconds:6.1f} s  late {np.mean(metrics['late']):.3f}", flush=True)
+        late = np.mean(np.array(metrics["late"], float))
+        print(f"{cell['world']:28} {cell['arm']:9} {seconds:6.1f} s  late {late:.3f}", flush=True)
         write_atomic(path, dump({"benchmark": "value_worlds", "rows": rows}, indent=1) + "\n")
     if not a.quick:
         PAGE.write_text(page(rows), encoding="utf-8")
