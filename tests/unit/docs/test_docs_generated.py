@@ -26,6 +26,7 @@ def test_the_pages_of_searches_are_those_of_their_result_files():
     noisy, speed = (module.noisy_page, module.NOISY), (module.speed_page, module.SPEED)
     first = (module.first_error_page, module.FIRST)
     pages = {"search-noisy-oracle.md": noisy, "search-speed.md": speed, "search-first-error.md": first}
+    pages["search-budgets.md"] = (module.budgets_page, module.BUDGETS)
     for page, (made, source) in pages.items():
         assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
 
@@ -100,6 +101,13 @@ def test_the_page_of_kernels_is_that_of_its_result_files():
     written = module.PAGE.read_text("utf-8")
     assert written == module.page(module.rows(module.RESULTS), module.rows(module.LESSONS)), (
         "run benchmarks/evokernel.py --page"
+    )
+
+
+def test_the_page_of_games_is_that_of_its_result_file():
+    module = importlib.import_module("creative_game")
+    assert module.PAGE.read_text("utf-8") == module.page(module.rows(module.RESULTS)), (
+        "run benchmarks/creative_game.py --page"
     )
 
 
