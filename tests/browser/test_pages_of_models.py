@@ -72,7 +72,7 @@ def test_what_reaches_out_is_refused_and_told(browser, after):
 
 def test_an_error_long_after_loading_counts(browser):
     seen = browser.see(page(inside="if (x > 20) later()"))
-    assert "later is not defined" in seen.errors[0]
+    assert seen.errors and "later is not defined" in seen.errors[0], seen
 
 
 def test_no_page_is_no_game(browser):

@@ -41,6 +41,8 @@ _FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-breakpad", "--mute-audio", "--hide-scrollbars",
     "--host-resolver-rules=MAP * ~NOTFOUND", "--js-flags=--max-old-space-size=256", "--log-level=3",
 )  # fmt: skip
+_FRAMES = "window.frames_seen = 0; (function next() { frames_seen++; requestAnimationFrame(next); })()"
+_FRAMES_A_SECOND = 30
 _CPU_S, _WALL_S = 4.0, 90.0
 _PAGES = 40  # then a fresh browser
 _FLOOD_BYTES, _FLOOD_MESSAGES = 8 * MB, 2000
@@ -198,7 +200,7 @@ class Browser:
 
         Args:
             html: the page.
-            seconds: how long it is played.
+            seconds: how long it is played; on a busy machine longer, until it has had 30 frames a second.
             keys: what is pressed, one after another, of ``KEYS``.
         """
         self.start()
@@ -216,7 +218,8 @@ class Browser:
             self._call("Target.closeTarget", targetId=target)
             self._call("Target.disposeBrowserContext", browserContextId=context)
         except _Over as over:
-            seen = replace(seen, ended=str(over))
+            # the words that flood it are also what keeps it busy
+            seen = replace(seen, ended="floods" if self._bytes > _FLOOD_BYTES / 8 else str(over))
             self._kill()
         errors, warnings = self._complaints()
         self._pages += 1
@@ -254,24 +257,29 @@ class Browser:
         frame = self._call("Page.getFrameTree", page)["frameTree"]["frame"]["id"]
         world = self._call("Page.createIsolatedWorld", page, frameId=frame)["executionContextId"]
 
-        def look() -> tuple[int, int]:
-            done = self._call("Runtime.evaluate", page, expression=_LOOK, contextId=world,
+        def told(expression: str) -> Any:
+            done = self._call("Runtime.evaluate", page, expression=expression, contextId=world,
                               returnByValue=True)  # fmt: skip
-            value = done["result"].get("value") or [0, 0]
-            return int(value[0]), int(value[1])
+            return done["result"].get("value")
 
+        def look() -> tuple[int, int]:
+            colours, sum_ = told(_LOOK) or (0, 0)
+            return int(colours), int(sum_)
+
+        told(_FRAMES)
         looks = [look()]
         middle = {"x": SIZE[0] // 2, "y": SIZE[1] // 2, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", page, type=kind, **middle)
         for key in keys:
-            told = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": KEYS[key]}
-            self._call("Input.dispatchKeyEvent", page, type="keyDown", **told)
+            pressed = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": KEYS[key]}
+            self._call("Input.dispatchKeyEvent", page, type="keyDown", **pressed)
             self._idle(seconds / max(1, len(keys)))
             looks.append(look())
-            self._call("Input.dispatchKeyEvent", page, type="keyUp", **told)
-        patience = _Patience(self._program, cpu=2.0 * seconds, wall=20.0 * seconds)  # a busy machine draws few pictures
-        while len(set(looks)) == 1 and not patience.over():
+            self._call("Input.dispatchKeyEvent", page, type="keyUp", **pressed)
+        # a busy machine draws few pictures; an error, or the first change, may come in a later one
+        patience, enough = _Patience(self._program, cpu=2.0 * seconds, wall=20.0 * seconds), _FRAMES_A_SECOND * seconds
+        while (told("frames_seen") or 0) < enough * (1 if len(set(looks)) > 1 else 10) and not patience.over():
             self._idle(0.1)
             looks.append(look())
         shot = self._call("Page.captureScreenshot", page, format="jpeg", quality=70)["data"]
