@@ -1,13 +1,15 @@
 """Short runs of language learners on a tiny random model, and what was given to the learner."""
 
+from contextlib import contextmanager
 from importlib import import_module
 
 import pytest
+import torch
 
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.run import LanguageRun
-from run_folders import begin
+from run_folders import Killed, begin
 
 SETTINGS = {
     "g_ra": {"kinds": ("process",)}, "dapo": {"draws": 2}, "evol_rl": {"embedder": "hash", "learn_share": 1.0},
@@ -42,6 +44,22 @@ def start(name, config, path, *, resume=False, break_at=None):
         patch.setattr(LanguageRun, "log", broken)
         summary = import_module(f"evolvent.algos.{name}").run(config, folder, live, resume=resume)
     return folder, seen, summary
+
+
+@contextmanager
+def killed_in_update(number):
+    """Inside, a run is killed when its update ``number`` is done and not logged yet."""
+    log = LanguageRun.log
+
+    def killed(self, *args, **kwargs):
+        if self.update == number:
+            raise Killed
+        log(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as during, pytest.raises(Killed):
+        during.setattr(LanguageRun, "log", killed)
+        yield
+    torch.manual_seed(12345)  # another process would not have this one's stream either
 
 
 def rows(folder):

@@ -19,7 +19,7 @@ from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
-from evolvent.memory.rule import Candidates, Ranking, checked
+from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, listed
 
@@ -197,7 +197,7 @@ def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int) -> 
     policy, n = request.policy, len(seen.ids)
     if n == 0:
         return Pool(seen, cosine, Ranking(seen.relevance), [], np.zeros(0))
-    ranking = checked(rule_of(policy).rank(policy, seen), n, seen.k, policy.name)
+    ranking = checked_ranking(rule_of(policy).rank(policy, seen), n, seen.k, policy.name)
     best = np.argsort(-ranking.score, kind="stable")[: seen.k].tolist() if ranking.best is None else ranking.best
     pool = Pool(seen, cosine, ranking, list(best), np.zeros(n))
     # a rule may withhold what harms by chance, also where nothing else is left out

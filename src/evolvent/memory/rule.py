@@ -107,7 +107,7 @@ class Ranking(NamedTuple):
     harmful: frozenset[int] = frozenset()  # rows of what is known to harm
 
 
-def checked(ranking: Any, n: int, k: int, rule: str) -> Ranking:
+def checked_ranking(ranking: Any, n: int, k: int, rule: str) -> Ranking:
     """What ``rank`` answered of ``n`` candidates, as a receipt can hold it.
 
     Raises:
@@ -189,7 +189,7 @@ def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) 
     """What ``credit`` answered, as a ledger can hold it.
 
     Raises:
-        BadInput: no ``Change``; of a memory that is not in ``known``; a number that is not finite.
+        BadInput: no ``Change``; of a memory that is not in ``known``; what is no number (of Python) or not finite.
     """
     made = list(changes)
     for change in made:
@@ -198,8 +198,8 @@ def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) 
             problem = "credit returned no Change"
         elif change.memory not in known:
             problem = "credit pays a memory that was neither shown nor led to what was shown"
-        elif not all(map(math.isfinite, change[2:])):
-            problem = "credit returned a number that is not finite"
+        elif not all(isinstance(number, int | float) and math.isfinite(number) for number in change[2:]):
+            problem = "credit returned something else than finite numbers"
         if problem:
             where = f"credit of the memory rule {rule!r}"
             raise BadInput(problem, got=change, where=where, do="see evolvent/memory/rule.py")

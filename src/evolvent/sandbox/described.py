@@ -46,6 +46,8 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
         "defects of the kernel itself; side channels of the processor; the load that it puts on processor and memory",
         "memory is limited by process at once, in sum by looking every 20 ms: many processes pass it for a moment",
     ]
+    if inside and (profile == "browser" or (profile == "tools" and mechanism.landlock)):
+        missing.append("the /proc of its own processes stands there: their numbers and links, and no file can be read")
     if profile == "browser":
         missing.append(
             "memory of the browser by looking every 250 ms alone; Chromium's own sandbox is off inside this one"

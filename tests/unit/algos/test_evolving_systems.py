@@ -5,7 +5,6 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-import torch
 
 import letters_env
 import tiny_language
@@ -19,10 +18,9 @@ from evolvent.evaluate.live import Live
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
 from evolvent.runs.language.config import Plan
-from evolvent.runs.language.run import LanguageRun
-from language_runs import rows
+from language_runs import killed_in_update, rows
 from language_runs import start as started
-from run_folders import Killed, stable
+from run_folders import stable
 
 ENV = f"{letters_env.__file__}:make"
 SETTINGS = {"satori": {"rounds": 2, "imitate": 1, "prompts": 4, "group": 4}}
@@ -98,21 +96,11 @@ def test_satori_refuses_worlds_that_go_on_and_stages_that_never_come(writer, tmp
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_killed_run_goes_on_and_what_was_learned_is_evaluated_frozen(name, writer, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_and_what_was_learned_is_evaluated_frozen(name, writer, tmp_path):
     config = settings(name, writer)
     _, _, want = started(name, config, tmp_path / "whole")
-    log = LanguageRun.log
-
-    def killed_in_the_second(self, *args, **kwargs):
-        if self.update == 1:
-            raise Killed
-        log(self, *args, **kwargs)
-
-    with monkeypatch.context() as during:
-        during.setattr(LanguageRun, "log", killed_in_the_second)
-        with pytest.raises(Killed):
-            started(name, config, tmp_path / "cut")
-    torch.manual_seed(12345)
+    with killed_in_update(1):
+        started(name, config, tmp_path / "cut")
     _, _, found = started(name, config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")

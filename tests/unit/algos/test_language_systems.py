@@ -23,8 +23,8 @@ from evolvent.play.workflow import Workflow, workflow
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.credit import taking_part
 from evolvent.runs.language.pairs import Recorded
-from evolvent.runs.language.run import LanguageRun
-from run_folders import Killed, begin, stable
+from language_runs import killed_in_update
+from run_folders import begin, stable
 
 SUM = "arithmetic:addition,shots=2"
 SETTINGS = {
@@ -53,21 +53,11 @@ def start(name, config, path, *, resume=False):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_killed_run_goes_on_to_the_same_numbers(name, folder, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_to_the_same_numbers(name, folder, tmp_path):
     config = settings(name, folder, updates=3)
     want = start(name, config, tmp_path / "whole")
-    log = LanguageRun.log
-
-    def killed_in_the_third(self, *args, **kwargs):
-        if self.update == 2:
-            raise Killed
-        log(self, *args, **kwargs)
-
-    with monkeypatch.context() as during:
-        during.setattr(LanguageRun, "log", killed_in_the_third)
-        with pytest.raises(Killed):
-            start(name, config, tmp_path / "cut")
-    torch.manual_seed(12345)  # another process would not have this one's stream either
+    with killed_in_update(2):
+        start(name, config, tmp_path / "cut")
     found = start(name, config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")

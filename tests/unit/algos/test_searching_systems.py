@@ -6,7 +6,6 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-import torch
 
 import letters_env
 import tiny_language
@@ -22,10 +21,10 @@ from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
 from evolvent.play.renderers import renderer
 from evolvent.runs.language.config import Plan
-from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.language.searching import ValueRows, behind_lines, labelled_lines, lines
 from evolvent.search.record import divided
-from run_folders import Killed, begin, stable
+from language_runs import killed_in_update
+from run_folders import begin, stable
 
 SETTINGS = {
     "ts_llm": {"rollouts": 12, "simulations": 5, "widths": (9,), "group": 6, "prompts": 4, "epochs": 3},
@@ -180,21 +179,11 @@ def test_process_rewards_are_normalised_as_by_hand():
      pytest.param("ts_llm", {"value": "lora"}, marks=pytest.mark.slow),
      pytest.param("openr", {"how": "tppo", "labels": "soft", "outcome": 1.0}, marks=pytest.mark.slow)],
 )  # fmt: skip
-def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tmp_path):
     config = settings(name, writer if name == "openr" else folder, **more)
     want = start(name, config, tmp_path / "whole")
-    log = LanguageRun.log
-
-    def killed_in_the_second(self, *args, **kwargs):
-        if self.update == 1:
-            raise Killed
-        log(self, *args, **kwargs)
-
-    with monkeypatch.context() as during:
-        during.setattr(LanguageRun, "log", killed_in_the_second)
-        with pytest.raises(Killed):
-            start(name, config, tmp_path / "cut")
-    torch.manual_seed(12345)
+    with killed_in_update(1):
+        start(name, config, tmp_path / "cut")
     found = start(name, config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")

@@ -19,13 +19,12 @@ from evolvent.learn.tokens.units import Units
 from evolvent.models.language import model as language
 from evolvent.play.renderers import Text
 from evolvent.runs.language.config import Plan
-from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.search.run import _learned
 from evolvent.runs.search.step_critic import VERDICTS, Judging, StepCritic, labelled_steps
 from evolvent.search.search import State
-from language_runs import rows
+from language_runs import killed_in_update, rows
 from language_runs import start as started
-from run_folders import Killed, stable
+from run_folders import stable
 
 ENV = f"{letters_env.__file__}:mixed"
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -138,30 +137,22 @@ def test_a_critic_learns_right_and_wrong_steps_apart_and_self_play_keeps_it(writ
     assert np.allclose(critic.judge([("700", ("a",)), ("700", ("a", "a"))]).prod(), right)
 
 
-def test_one_word_for_all_steps_is_said(writer, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("accepted", "warned"), [(0.97, True), (0.03, True), (0.6, False)])
+def test_one_word_for_nearly_all_steps_is_said(writer, tmp_path, monkeypatch, accepted, warned):
+    told = spc._told
     monkeypatch.setattr(spc, "_improve", lambda *args, **more: {"updates": 0.0})
+    monkeypatch.setattr(spc, "_told", lambda games: (told(games)[0], accepted))
     folder, _, found = started("spc", settings(writer), tmp_path / "run")
     said = [warning for row in rows(folder) for warning in row.get("warnings", ())]
     assert found["policy_updates"] == 0
-    accepted = rows(folder)[-1]["accepted"]
-    assert any("#one-verdict" in one for one in said) == (not 0.1 <= accepted <= 0.9)
+    assert any("#one-verdict" in one for one in said) == warned
 
 
-def test_a_killed_run_goes_on_and_is_evaluated_frozen(writer, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_and_is_evaluated_frozen(writer, tmp_path):
     config = settings(writer)
     _, _, want = started("spc", config, tmp_path / "whole")
-    log = LanguageRun.log
-
-    def killed_in_the_second(self, *args, **kwargs):
-        if self.update == 1:
-            raise Killed
-        log(self, *args, **kwargs)
-
-    with monkeypatch.context() as during:
-        during.setattr(LanguageRun, "log", killed_in_the_second)
-        with pytest.raises(Killed):
-            started("spc", config, tmp_path / "cut")
-    torch.manual_seed(12345)
+    with killed_in_update(1):
+        started("spc", config, tmp_path / "cut")
     _, _, found = started("spc", config, tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")

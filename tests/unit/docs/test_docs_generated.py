@@ -31,6 +31,14 @@ def test_the_pages_of_searches_are_those_of_their_result_files():
         assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
 
 
+def test_the_pages_of_memories_are_those_of_their_result_files():
+    module = importlib.import_module("tables")
+    for name, title in module.PAGES.items():
+        rows = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text("utf-8"))
+        written = (module.DOCS / f"{name.replace('_', '-')}.md").read_text("utf-8")
+        assert written == module.page(title, name, rows), "run benchmarks/tables.py"
+
+
 def test_the_pages_of_algorithms_are_filled_from_modules_and_result_files():
     module = importlib.import_module("algo_pages")
     pages = sorted(module.PAGES.glob("*.md"))

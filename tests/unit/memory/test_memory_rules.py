@@ -144,8 +144,9 @@ def test_a_rank_that_no_receipt_can_hold_is_told(tmp_path, answer, told):
     ("change", "told"),
     [
         ("(m, 0.5)", "no Change"), ('Change(m + 99, "shown", q, q, r)', "neither shown nor led"),
-        ('Change(m, "shown", q, float("nan"), r)', "not finite"),
-        ('Change(m, "shown", q, q, r, weight=float("inf"))', "not finite"),
+        ('Change(m, "shown", q, float("nan"), r)', "than finite"),
+        ('Change(m, "shown", q, q, r, weight=float("inf"))', "than finite"),
+        ('Change(m, "shown", q, None, r)', "than finite"), ('Change(m, "shown", q, np.float32(1), r)', "than finite"),
     ],
 )  # fmt: skip
 def test_credit_that_no_ledger_can_hold_is_told_and_nothing_is_written(tmp_path, change, told):

@@ -13,7 +13,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.report import write_report
 from evolvent.runs.language.run import LanguageRun
-from run_folders import Killed, begin, stable, weights
+from language_runs import killed_in_update
+from run_folders import begin, stable, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 model = tiny_language.fixture(max_position_embeddings=1024)
@@ -86,19 +87,10 @@ def test_what_is_in_sight_is_in_the_tokens_that_are_trained(whole, model):
     assert text.count("The pancake is in your hand") > 1, "the situation, and examples of it"
 
 
-def test_a_killed_run_goes_on_with_the_memory_of_its_checkpoint(whole, model, tmp_path, monkeypatch):
+def test_a_killed_run_goes_on_with_the_memory_of_its_checkpoint(whole, model, tmp_path):
     path, want, _ = whole
-    log = LanguageRun.log
-
-    def killed(self, *args, **kwargs):
-        if self.update == 2:
-            raise Killed  # what was recalled in this update stands in the store already
-        log(self, *args, **kwargs)
-
-    with monkeypatch.context() as during:
-        during.setattr(LanguageRun, "log", killed)
-        with pytest.raises(Killed):
-            start("grpo", config_of("grpo", model), tmp_path / "cut")
+    with killed_in_update(2):
+        start("grpo", config_of("grpo", model), tmp_path / "cut")
     found = start("grpo", config_of("grpo", model), tmp_path / "cut", resume=True)
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(path) and held(tmp_path / "cut") == held(path)

@@ -119,6 +119,23 @@ def checked_rows(rows: Sequence[Row], n_vocab: int, n_context: int) -> list[Row]
     return out
 
 
+def checked_prompts(prompts: Sequence[np.ndarray], n_vocab: int, n_context: int, model: str) -> list[np.ndarray]:
+    """Prompts as int32, each with room for a token behind it.
+
+    Raises:
+        BadInput: an empty one, one that fills the context, or tokens that the model does not have.
+    """
+    checked = [checked_ids(prompt, n_vocab, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
+    for i, prompt in enumerate(checked):
+        if not 0 < len(prompt) < n_context:
+            raise BadInput(
+                "the prompt does not fit into the context" if len(prompt) else "the prompt is empty",
+                got=f"{len(prompt)} tokens", expected=f"1 to {n_context - 1} tokens, so that one can follow",
+                where=f"{model}, prompts[{i}]", do="shorten the prompt, or use a model with a longer context",
+            )  # fmt: skip
+    return checked
+
+
 def checked_ids(ids: np.ndarray, n_vocab: int, where: str) -> np.ndarray:
     """Token ids int32 ``[K]``.
 

@@ -33,7 +33,7 @@ from evolvent.models.language import pack as packing
 from evolvent.models.language.adapters import POLICY, Adapters
 from evolvent.models.language.choices import action_log_probs, check_allowed, units_of
 from evolvent.models.language.kept import Cache
-from evolvent.models.language.logprobs import Logprobs, Row, checked_ids, checked_rows, needed, row_logprobs, states
+from evolvent.models.language.logprobs import Logprobs, Row, checked_prompts, checked_rows, needed, row_logprobs, states
 from evolvent.models.language.network import Network
 from evolvent.models.language.sample import Sampled, SamplingParams, TemperatureSchedule, sample_batch, waves
 from evolvent.models.language.text import Text
@@ -117,8 +117,10 @@ class LanguageModel:
     def __init__(self, name: str, engine: Network, tokenizer: Any) -> None:
         self.name, self.tokenizer, self._engine = name, tokenizer, engine
         self.device, self.dtype = engine.device, engine.dtype
-        config, settings = engine.model.config.get_text_config(), engine.model.generation_config
-        self.context, self.width = getattr(config, "max_position_embeddings", None) or 1 << 20, int(config.hidden_size)
+        config = engine.model.config.get_text_config()
+        settings = engine.model.generation_config
+        self.context = getattr(config, "max_position_embeddings", None) or 1 << 20
+        self.width = int(config.hidden_size)
         self.n_vocab = len(engine.head.weight)
         ends = None if settings is None else settings.eos_token_id
         self.text = Text(tokenizer, ends if isinstance(ends, list) else [] if ends is None else [ends])
@@ -224,14 +226,7 @@ class LanguageModel:
     ) -> list[Sampled]:
         if n < 1 or len(seeds) != n * len(prompts):
             raise BadInput("seeds", got=len(seeds), expected=f"{n * len(prompts)}, one a completion", where="sample")
-        prompts = [checked_ids(prompt, self.n_vocab, f"prompts[{i}]") for i, prompt in enumerate(prompts)]
-        for i, prompt in enumerate(prompts):
-            if not 0 < len(prompt) < self.context:
-                raise BadInput(
-                    "the prompt does not fit into the context" if len(prompt) else "the prompt is empty",
-                    got=f"{len(prompt)} tokens", expected=f"1 to {self.context - 1} tokens, so that one can follow",
-                    where=f"{self.name}, prompts[{i}]", do="shorten the prompt, or use a model with a longer context",
-                )  # fmt: skip
+        prompts = checked_prompts(prompts, self.n_vocab, self.context, self.name)
         trees = check_allowed(allowed, len(prompts))
         limits = [min(settings.max_tokens, self.context - len(prompt)) for prompt in prompts]
         out: list[list[Sampled]] = [[] for _ in prompts]
@@ -282,7 +277,8 @@ class LanguageModel:
         if not 0.0 < temperature < float("inf") or not set(want) <= set(WANTS):
             got, expected = (temperature, tuple(want)), f"temperature above 0, of {', '.join(WANTS)}"
             raise BadInput("temperature or want", got=got, expected=expected, where="logprobs")
-        rows, engine = checked_rows(rows, self.n_vocab, self.context), self._engine
+        rows = checked_rows(rows, self.n_vocab, self.context)
+        engine = self._engine
         with engine.acting(adapter, exact=exact):
             kept = None if torch.is_grad_enabled() or exact else self._cache.of(adapter, self.trainable)
             forward = engine.forward if kept is None else partial(kept.forward, step=engine.step, device=self.device)
@@ -318,7 +314,8 @@ class LanguageModel:
             )
         rows = [Row(context, choice) for context, some in zip(contexts, choices, strict=True) for choice in some]
         logp = self.logprobs(rows, adapter=adapter).logp_K
-        at = torch.repeat_interleave(torch.tensor(lengths := [len(row.tokens) for row in rows], device=self.device))
+        lengths = [len(row.tokens) for row in rows]
+        at = torch.repeat_interleave(torch.tensor(lengths, device=self.device))
         sums = torch.zeros(len(rows), device=self.device).index_add(0, at, logp)
         texts = [self.decode(row.tokens) for row in rows] if normalise == "word" else [""] * len(rows)
         units = torch.tensor(units_of(texts, lengths, normalise), dtype=torch.float32, device=self.device)

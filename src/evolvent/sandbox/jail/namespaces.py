@@ -61,7 +61,7 @@ def build(
 
     Returns:
         Three open folders: the work folder, a /proc of these processes only (the machine's where the kernel refuses a
-        new one), and the machine's /proc. The program sees neither.
+        new one), and the machine's /proc. The program sees none of them, but for ``proc_stays``.
 
     Raises:
         JailError: the kernel refused a step.
