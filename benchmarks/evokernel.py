@@ -83,7 +83,7 @@ def main():
                         continue
                     live.phase(f"{condition} · {arm} · seed {seed}")
                     summary = run(cell, Path(a.runs), model, live)
-                    row = cell | {name: summary[name] for name in KEPT} | {"commit": BEGUN}
+                    row = cell | {"command": command(cell)} | {name: summary[name] for name in KEPT} | {"commit": BEGUN}
                     row["attempts"] = attempts(folder_of(cell, Path(a.runs)))
                     Path(a.out).parent.mkdir(parents=True, exist_ok=True)
                     write_atomic(Path(a.out), json.dumps([*rows(a.out), row], indent=1) + "\n")
@@ -129,10 +129,19 @@ def run(cell, runs, model, live):
     resume = (path / "memory.db").exists()
     folder = RunFolder.open(path) if resume else RunFolder.create(
         path, algo="evokernel", config=to_json(config), env=config.env, seed=config.seed, kind="programs",
-        command="python benchmarks/evokernel.py",
+        command=command(cell),
     )  # fmt: skip
     with folder:
         return evokernel.run(config, folder, live, resume=resume, model=model)
+
+
+def command(cell):
+    """What runs one cell."""
+    which = f"--kernels {' '.join(cell['only'])}" if "only" in cell else f"--count {cell['count']}"
+    return (
+        f"python benchmarks/evokernel.py --model {cell['model']} --condition {cell['condition']} --arms {cell['arm']} "
+        f"{which} --budget {cell['budget']} --seeds {cell['seed']}"
+    )
 
 
 def folder_of(cell, runs):
@@ -169,6 +178,7 @@ fast as naive C. Median: of the ratio of those that are right.
 ARMS_HEAD = """## Arms
 
 Attempts are equal in the arms of a row, tokens are not, and are shown. Gain: the best over the first right program.
+First and best: naive C's time over theirs, 1 where they are less than 1.15 times apart; intervals are as measured.
 
 | model | condition | arm | seed | kernels × attempts | compiled | right | faster | median gain (n) | tokens | minutes |
 |---|---|---|---|---|---|---|---|---|---|---|"""
