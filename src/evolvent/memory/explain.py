@@ -148,6 +148,10 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     )
     for line in history:
         line["receipt"], line["counts"] = receipt_id(line["receipt"]), bool(line["counts"])
+    # what was written with an event may not be what it comes to: outcomes before it were revised or rolled back since
+    now = replay.moves(store, bank.scope_id, versions[0]) if _voids(bank) else {}
+    for line in history:
+        line["now"] = now.get(line["event"], (line["q_before"], line["q_after"])) if line["counts"] else None
     made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
     with store.session() as db, store.translated("reading"):
         told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
@@ -185,6 +189,10 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         "history": history,
     }
     return Explanation(id_, data, _memory_text(data))
+
+
+def _voids(bank: Bank) -> bool:
+    return bank.store.row("SELECT 1 FROM void WHERE scope_id = ? LIMIT 1", (bank.scope_id,)) is not None
 
 
 def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
@@ -238,10 +246,12 @@ def _memory_text(d: dict[str, Any]) -> str:
         lines.append(f"  {entry['id']} {entry['verb']}: {told}")
     for e in d["history"][:8]:
         how = {"shown": "shown", "omitted": "left out", "ancestor": f"ancestor, {e['depth']} back"}[e["rule"]]
-        lines.append(
-            f"  {e['receipt']:>6} reward {e['reward']:g} ({e['source']}): {how}, "
-            f"{e['q_before']:.3f} → {e['q_after']:.3f}{'' if e['counts'] else ' (voided)'}   {_short(e['task'], 60)}"
-        )
+        then, now = f"{e['q_before']:.3f} → {e['q_after']:.3f}", " (voided)"
+        if e["now"]:
+            since = f"{e['now'][0]:.3f} → {e['now'][1]:.3f}"
+            now = "" if since == then else f", by now {since}"
+        told = f"reward {e['reward']:g} ({e['source']}): {how}, {then}{now}"
+        lines.append(f"  {e['receipt']:>6} {told}   {_short(e['task'], 60)}")
     return "\n".join(lines)
 
 

@@ -68,16 +68,20 @@ def value_in(values: Values, key: tuple, q_init: float) -> Value:
     return Value(*values[key][:-1]) if key in values else Value(q_init)
 
 
-def _in_order(store: Store, scope_id: int, last: int) -> Iterator[tuple[int, tuple]]:
-    """``(place, event)`` of a scope: by number, but what a revised outcome gives takes the place of what it gave."""
+def _in_order(store: Store, scope_id: int, last: int, memory: int | None) -> Iterator[tuple[int, tuple]]:
+    """``(place, event)`` of a scope, or of one of its memories.
+
+    By number, but what a revised outcome gives takes the place of what it gave.
+    """
+    of, args = ("", (scope_id, last)) if memory is None else ("AND e.memory_id = ?", (scope_id, last, memory))
     placed = store.rows(
-        f"SELECT o.place, x.* FROM ({_ASKED}) x JOIN value_event v ON v.seq = x.seq JOIN outcome o "
-        "ON o.outcome_id = v.outcome_id WHERE o.scope_id = ? AND o.place IS NOT NULL AND x.seq <= ? "
+        f"SELECT o.place, x.* FROM ({_ASKED}) x JOIN value_event e ON e.seq = x.seq JOIN outcome o "
+        f"ON o.outcome_id = e.outcome_id WHERE o.scope_id = ? AND o.place IS NOT NULL AND e.seq <= ? {of} "
         "ORDER BY o.place, x.seq",
-        (scope_id, last),
+        args,
     )
     moved = {row[1] for row in placed}
-    pieces = store.chunks(f"{_ASKED} WHERE m.scope_id = ? AND e.seq <= ? ORDER BY e.seq", (scope_id, last))
+    pieces = store.chunks(f"{_ASKED} WHERE m.scope_id = ? AND e.seq <= ? {of} ORDER BY e.seq", args)
     others = ((row[0], row) for piece in pieces for row in piece if row[0] not in moved)
     return merge(others, ((place, tuple(row)) for place, *row in placed), key=lambda it: (it[0], it[1][0]))
 
@@ -99,24 +103,44 @@ def replay(
     """
     values: dict[tuple, tuple] = {}
     sources: dict[tuple, tuple] = {}
-    skipped, bounds = _skipped(store, scope_id, voids), _bounds(store, scope_id)
-    starts = [start for start, _ in skipped]
-    for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, _NO_EVENT if upto is None else upto):
+    last = _NO_EVENT if upto is None else upto
+    for place, seq, q_init, source, e, old, new in _applied(store, scope_id, last, voids, values):
         if before is not None and place >= before:
             break
-        at = bisect_left(starts, seq) - 1
-        if at >= 0 and seq <= skipped[at][1]:
-            continue
-        e = Event(*columns)
-        key = (e.memory, e.objective, e.stage)
-        old = value_in(values, key, q_init)
-        new = apply(old, e, bounds)
-        values[key] = (*new, seq)
+        values[e.memory, e.objective, e.stage] = (*new, seq)
         n, total = source_change(old, new, q_init)
         if (n, total) != (0, 0.0):
             had = sources.get((scope_id, source, e.objective, e.stage), (0.0, 0.0))
             sources[scope_id, source, e.objective, e.stage] = (had[0] + n, had[1] + total)
     return values, sources
+
+
+def moves(store: Store, scope_id: int, memory: int) -> dict[int, tuple[float, float]]:
+    """By event of one memory that counts: the value before and after it, as the events that count now make it.
+
+    They are what was written with the event, unless outcomes before it were revised or rolled back since. Reads only.
+    """
+    values: dict[tuple, tuple] = {}
+    made: dict[int, tuple[float, float]] = {}
+    for _, seq, _, _, e, old, new in _applied(store, scope_id, _NO_EVENT, None, values, memory):
+        values[e.memory, e.objective, e.stage] = (*new, seq)
+        made[seq] = (old.q, new.q)
+    return made
+
+
+def _applied(
+    store: Store, scope_id: int, last: int, voids: set[int] | None, values: Values, memory: int | None = None
+) -> Iterator[tuple[int, int, float, str, Event, Value, Value]]:
+    """``(place, number, start, source, event, value before, value after)`` of what counts; the caller keeps values."""
+    skipped, bounds = _skipped(store, scope_id, voids), _bounds(store, scope_id)
+    starts = [start for start, _ in skipped]
+    for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, last, memory):
+        at = bisect_left(starts, seq) - 1
+        if at >= 0 and seq <= skipped[at][1]:
+            continue
+        e = Event(*columns)
+        old = value_in(values, (e.memory, e.objective, e.stage), q_init)
+        yield place, seq, q_init, source, e, old, apply(old, e, bounds)
 
 
 def differing(store: Store, scope_id: int) -> set[tuple]:

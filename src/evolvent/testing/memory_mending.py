@@ -27,6 +27,12 @@ def _stood(memory: Memory) -> list[tuple]:
     return [(item.id, item.value, item.n, item.n_omitted) for item in memory.items(None)]
 
 
+def _told(memory: Memory) -> list[tuple]:
+    """By memory, what each outcome that counts made of its value, as ``explain`` tells it."""
+    stories = [(item.id, memory.explain(item.id).to_dict()["history"]) for item in memory.items(None)]
+    return sorted((id_, e["receipt"], e["rule"], *e["now"]) for id_, story in stories for e in story if e["counts"])
+
+
 def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
     """The values are those of a life in which it was right from the start; every copy of the history says the same."""
     rewards = [(7 * i % 10) / 10 for i in range(12)]
@@ -44,6 +50,7 @@ def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
                 done = wrong.revise(others[i], rewards[i], "reverted")
                 assert told == replace(done, act=None) and bool(done.act) is bool(done.values) is news
             assert _stood(wrong) == _stood(right) != before, f"{name}: not what it would have been"
+            assert _told(wrong) == _told(right), f"{name}: explained otherwise"
             assert verify(wrong) == [] and wrong.rebuild_values() == 0
             told = wrong.explain(others[2]).to_dict()
             assert [o["counts"] for o in told["outcomes"]] == [False, True]
