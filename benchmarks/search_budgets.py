@@ -5,8 +5,7 @@
     python benchmarks/search_budgets.py --runs runs/search_budgets          # rows that are there are not run again
 
 Sums of five one-digit numbers, a line a step. "likelihood" judges by the policy's mean log-probability, "prm" by a
-process reward model that ``openr`` learned from OmegaPRM's labels, with the same seed, "truth" by one that learned the
-world's own labels of as many questions' lines (``--labels mutants``). An unfinished path is wrong.
+process reward model that ``openr`` learned from OmegaPRM's labels, with the same seed. An unfinished path is wrong.
 """
 
 import argparse
@@ -28,11 +27,8 @@ from evolvent.evaluate.live import Live
 
 RESULT, COMMAND = Path(__file__).parent / "results" / "search_budgets.json", "python benchmarks/search_budgets.py"
 ENV, ANSWER, BUDGETS, TASKS = "chain:steps=4,digits=1", 28, (0, 1, 2, 3, 4, 5, 6), 64
-JUDGED = ("best_of_n", "beam", "mcts_rollout")
-VALUES = {"flat": ("cot_sc",), "likelihood": ("best_of_n", "beam"), "prm": JUDGED, "truth": JUDGED}
+VALUES = {"flat": ("cot_sc",), "likelihood": ("best_of_n", "beam"), "prm": ("best_of_n", "beam", "mcts_rollout")}
 """Searches by value."""
-LABELS = {"prm": "hard", "truth": "mutants"}
-"""Of the process reward models: what ``openr`` learns them from."""
 
 
 def settings(value, budget):
@@ -42,14 +38,14 @@ def settings(value, budget):
             "widths": (wide * keep, wide), "keep": (keep,), "value": value}  # fmt: skip
 
 
-def labelled(seed, policy, runs, labels):
+def labelled(seed, policy, runs):
     """The folder of a run of ``openr``, whose process reward model was learned before its one update."""
-    path = runs / f"openr-{labels}-{seed}"
+    path = runs / f"openr-{seed}"
     if not (path / "summary.json").exists():
         shutil.rmtree(path, ignore_errors=True)
         config = with_fields(openr.Config(), env=ENV, model=policy, seed=seed, how="grpo", updates=1, prompts=4,
-                             group=4, lr=1e-6, labels=labels, questions=192, samples=8, rollouts=32, prm_lr=2e-3,
-                             dtype="float32", eval_tasks=TASKS, threads=1)  # fmt: skip
+                             group=4, lr=1e-6, questions=192, samples=8, rollouts=32, prm_lr=2e-3, dtype="float32",
+                             eval_tasks=TASKS, threads=1)  # fmt: skip
         with RunFolder.create(path, algo="openr", config=to_json(config), env=ENV, seed=seed, command=COMMAND,
                               kind=config.KIND) as folder, Live(plain=True) as live:  # fmt: skip
             folder.write_summary(openr.run(config, folder, live))
@@ -58,7 +54,7 @@ def labelled(seed, policy, runs, labels):
 
 def cell(key, policy, runs):
     """One row: all searches of a value at one budget."""
-    prm = labelled(key["seed"], policy, runs, LABELS[key["value"]]) if key["value"] in LABELS else None
+    prm = labelled(key["seed"], policy, runs) if key["value"] == "prm" else None
     told = settings(str(prm / "prm") if prm else key["value"], key["budget"])
     ways = ("greedy", "cot_sc") if (key["value"], key["budget"]) == ("flat", 0) else VALUES[key["value"]]
     config = search.Config(**told, model=f"train:{policy}", seed=key["seed"], search=ways)
