@@ -75,6 +75,13 @@ def test_an_error_long_after_loading_counts(browser):
     assert seen.errors and "later is not defined" in seen.errors[0], seen
 
 
+def test_what_earlier_pages_leave_behind_ends_no_later_one(browser):
+    """Processes of closed pages go late; too many of them once ended the browser under a page that was good."""
+    with Browser() as fresh:
+        seen = [fresh.see("", seconds=0.1) for _ in range(30)]
+    assert not any(one.ended for one in seen)
+
+
 def test_no_page_is_no_game(browser):
     assert not browser.see("Sure! Here is your game.").playable
     assert not browser.see("").playable

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import EvolventError
-from evolvent.sandbox.jail.watch import descendants, use
+from evolvent.sandbox.jail.watch import Use, descendants, use
 from evolvent.sandbox.process import Program
 from evolvent.sandbox.result import MB, Limits
 from evolvent.sandbox.sandbox import Sandbox
@@ -44,7 +44,8 @@ _FLAGS = (
 _FRAMES = "window.frames_seen = 0; (function next() { frames_seen++; requestAnimationFrame(next); })()"
 _FRAMES_A_SECOND = 30
 _CPU_S, _WALL_S = 4.0, 90.0
-_PAGES = 40  # then a fresh browser
+_PAGES, _LINGERING = 40, 24
+"""Then a fresh browser: pages; processes, for those of closed pages go when the machine has time for it."""
 _FLOOD_BYTES, _FLOOD_MESSAGES = 8 * MB, 2000
 _LOOK = """(() => {
   const pictures = [...document.querySelectorAll('canvas')].filter((c) => c.width && c.height);
@@ -99,13 +100,12 @@ class _Patience:
     """
 
     def __init__(self, program: Program | None, cpu: float = _CPU_S, wall: float = _WALL_S) -> None:
-        self._root = 0 if program is None else int(program.running.get("running", 0))
-        self._cpu, self._until = cpu, time.monotonic() + wall
-        self._began = self._used()
+        self._program, self._cpu, self._until = program, cpu, time.monotonic() + wall
+        self._began = _uses(program).cpu
 
     def over(self) -> bool:
         """Whether it has been long enough."""
-        return time.monotonic() > self._until or self._used() - self._began > self._cpu
+        return time.monotonic() > self._until or _uses(self._program).cpu - self._began > self._cpu
 
     def look(self) -> float:
         """Until when to wait before the next look.
@@ -117,14 +117,17 @@ class _Patience:
             raise _Over("hangs")
         return time.monotonic() + 0.25
 
-    def _used(self) -> float:
-        if not self._root:
-            return 0.0
-        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            return use(proc, [self._root, *descendants(proc, self._root)]).cpu
-        finally:
-            os.close(proc)
+
+def _uses(program: Program | None) -> Use:
+    """What the browser and its pages use; nothing before it runs."""
+    root = 0 if program is None else int(program.running.get("running", 0))
+    if not root:
+        return Use(0, 0.0, 0, 0)
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return use(proc, [root, *descendants(proc, root)])
+    finally:
+        os.close(proc)
 
 
 def find_browser() -> str:
@@ -223,7 +226,7 @@ class Browser:
             self._kill()
         errors, warnings = self._complaints()
         self._pages += 1
-        if self._pages >= _PAGES:
+        if self._pages >= _PAGES or _uses(self._program).processes > _LINGERING:
             self._kill()
         return replace(seen, errors=errors, warnings=warnings, seconds=time.monotonic() - began)
 
