@@ -221,8 +221,9 @@ class Browser:
             self._call("Target.closeTarget", targetId=target)
             self._call("Target.disposeBrowserContext", browserContextId=context)
         except _Over as over:
-            # the words that flood it are also what keeps it busy
-            seen = replace(seen, ended="floods" if self._bytes > _FLOOD_BYTES / 8 else str(over))
+            # of a busy browser: the words that flood it are what it is busy with
+            flooded = str(over) == "hangs" and self._bytes > _FLOOD_BYTES / 8
+            seen = replace(seen, ended="floods" if flooded else str(over))
             self._kill()
         errors, warnings = self._complaints()
         self._pages += 1
