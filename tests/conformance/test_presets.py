@@ -110,7 +110,7 @@ def test_published_settings():
     policies: list[Any] = [preset(n) for n in ("memrl", "memq", "rag")]
     first, second, rag = policies
     assert (first.alpha, first.weight, first.epsilon, first.q_init) == (0.3, 0.5, 0.0, "middle")
-    assert (second.alpha, second.weight, second.gamma, second.trace, second.q_init) == (0.3, 0.5, 0.5, 0.5, 0.0)
+    assert (second.alpha, second.weight, second.gamma, second.trace, second.q_init) == (0.3, 0.5, 0.5, 0.5, "low")
     assert (rag.gate, rag.epsilon) == (-1.0, 0.0)
     learning = {"memrl", "memq", "memlift", "neighbours", "evokernel", "memento"}
     assert {n for n in names() if rule_of(preset(n)).credit} == learning

@@ -50,7 +50,7 @@ from evolvent.play.together import run_players
 from evolvent.runs.broken import Lately
 from evolvent.runs.programs.account import summarise
 from evolvent.runs.programs.config import ProgramsConfig
-from evolvent.runs.programs.seat import REWARDS, Seat, Start, Work, opened
+from evolvent.runs.programs.seat import FRESH, REWARDS, Seat, Start, Work, opened
 from evolvent.runs.programs.words import lesson_of, outcome, tell, told_of, writing
 from evolvent.runs.shell import Shell
 
@@ -145,7 +145,7 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
     stage = "refine" if config.refine and work.starts else "draft"
     made = Context(stage=stage)
     policy = preset("evokernel", epsilon=config.epsilon, alpha=config.alpha, k=config.k,
-                    pool=config.multiplier * config.k)  # fmt: skip
+                    pool=config.multiplier * config.k, q_init=FRESH)  # fmt: skip
     if stage == "refine":
         made.origin = work.best
         if config.select == "value":

@@ -90,7 +90,7 @@ def changes_by(
             depths = {m: ancestor_depths(known.parents, m, links) for m in used}
             credited = {item.id for item in items}.union(*depths.values())
             child = known.created.get(episode.id)
-            new_q = look(child).value.q if child is not None and child not in credited else 0.0
+            new_q = look(child).value.q - bounds[0] if child is not None and child not in credited else 0.0
             settled = Settled(
                 reward, items, {m: look(m) for m in credited}, depths, new_q,
                 _shares(used, known.bodies, _action(episode, step)), bounds,

@@ -30,6 +30,9 @@ HARM_LEVEL = 0.05
 # probability of leaving out, at first, what seems to fail always: to find out
 DOUBT = 0.7
 NO_OUTCOMES = Outcomes(0.0, 0.0)
+# decimals of scores and of shares of the reward range that count: what is equal on one scale of rewards differs in its
+# last bits on another
+_DIGITS = 9
 
 Range = tuple[float, float]
 
@@ -211,15 +214,16 @@ def one_answer_each(
 
     Args:
         score: of each candidate, ``[N]``.
-        value: of each, ``[N]``: of two answers the one with the lower value stands back, on a tie the older.
+        value: of each, as a share of the reward range, ``[N]``: of two answers the one with the lower value stands
+            back, on a tie the older.
         newer: by candidate, the rows of newer answers to its question; empty: there are none.
         repeated: rows that a newer one repeats: they stand back, so that a lesson has one value.
     """
-    beaten = set(repeated)
+    beaten, value = set(repeated), np.round(value, _DIGITS)
     for old, rows in enumerate(newer):
         if old not in repeated:
             beaten.update(old if value[new] >= value[old] else new for new in rows if new not in repeated)
-    return [i for i in np.argsort(-score, kind="stable").tolist() if i not in beaten]
+    return [i for i in np.argsort(-np.round(score, _DIGITS), kind="stable").tolist() if i not in beaten]
 
 
 def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:

@@ -91,6 +91,15 @@ class Candidates(NamedTuple):
     nearness: Mapping[Id, float] = MappingProxyType({})  # by id: how relevant it was at the outcomes in its value
     pairs: Pairs | None = None  # uses of memories; None: not asked for
 
+    @property
+    def share_N(self) -> np.ndarray:
+        """Learned values as shares of the reward range, 0 failure and 1 success: the same under any scale of rewards.
+
+        Float64 ``[N]``; outside 0..1 where values may leave the range (``bounds``).
+        """
+        lo, hi = self.reward_range
+        return (self.q_N - lo) / (hi - lo)
+
 
 class Ranking(NamedTuple):
     """What a rule makes of N candidates; what is left out is zero, or does not happen."""
@@ -155,7 +164,7 @@ class Settled(NamedTuple):
     items: Sequence[Shown]
     values: Mapping[Id, Loaded]  # of the items and of their ancestors
     depths: Mapping[Id, Mapping[Id, int]]  # by memory shown: links back to itself (0) and to each ancestor in reach
-    child_value: float  # value of the memory that was written from this attempt, 0 without one
+    child_value: float  # how far above failure the memory is that was written from this attempt, 0 without one
     weights: Mapping[Id, float]  # by memory shown: how much it answers for the action, 0..1
     reward_range: tuple[float, float]
 

@@ -225,7 +225,7 @@ def _events(
     assert reward is not None and receipt.rule.credit is not None
     # a "new" memory that was merged into one that is credited here is no consequence of itself
     if o.child is not None and o.child not in {item.id for item in receipt.items}.union(*depths.values()):
-        child = values[o.child].value.q
+        child = values[o.child].value.q - bank.reward_range[0]
     weights, rewards = dict.fromkeys(used, 1.0), {item.id: reward for item in receipt.items}
     if used and o.action is not None and (receipt.rule.bodies or o.parts):
         bodies = [texts[receipt.version[m]] for m in used]

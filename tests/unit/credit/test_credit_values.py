@@ -49,7 +49,7 @@ def test_memq_without_discount_is_memrl(trace, data):
     episodes = [episode(r, shown, valid=valid, id=f"e{i}") for i, (r, shown, valid) in enumerate(trace)]
     first = memrl.assign(episodes, memrl.Config(q_init=0.0)).values("memory")
     known = Known(parents=parents, created={"e0": "d"})
-    second = memq.assign(episodes, memq.Config(gamma=0.0, trace=0.9), known).values("memory")
+    second = memq.assign(episodes, memq.Config(gamma=0.0, trace=0.9, q_init=0.0), known).values("memory")
     assert np.array_equal(first, second, equal_nan=True)
 
 

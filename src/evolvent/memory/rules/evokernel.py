@@ -8,8 +8,8 @@ their own, in the same memory.
 
 Deviations: values belong to a memory and a stage, not to a state as well (how states are keyed is not said); equal
 values go to the memory with fewer outcomes, then to the nearer one. The multiplier 15 is theirs; N 4, alpha 0.2 and
-epsilon 0.1 are those of a re-implementation by others, since the paper's text does not say them. Values begin at 1, so
-that all are tried: at 0 the first advice that does no harm stays ahead, for normalised rewards make "no gain" positive.
+epsilon 0.1 are those of a re-implementation by others, since the paper's text does not say them. Values begin at the
+reward of success, so that all are tried, and equal ones are told apart on the scale of the rewards.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Config(Policy):
     pool: int = 60
     gate: float = -1.0
     epsilon: float = 0.1
-    q_init: float | Literal["low", "middle", "high"] = 1.0
+    q_init: float | Literal["low", "middle", "high"] = "high"
     alpha: float = 0.2
     """Learning rate of the value."""
 
@@ -53,7 +53,7 @@ class Config(Policy):
 
 def rank(config: Config, pool: Candidates) -> Ranking:
     """By value alone; of equal ones by fewer outcomes."""
-    return Ranking(pool.q_N - _TIE * np.array([row.value.n for row in pool.rows], np.float64))
+    return Ranking(pool.share_N - _TIE * np.array([row.value.n for row in pool.rows], np.float64))
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config(), known: Known = Known()) -> Ledger:

@@ -10,9 +10,11 @@ All errors of an outcome use the values before it; the shortest path to an ances
 ``gamma = 0`` is MemRL's update exactly.
 
 Deviations: the full text and the code were not available; defaults lie inside the ranges of its README (alpha .1-.5,
-gamma .3-.8, lambda .5-.9, weight 0-.7, epsilon 0-.1), Q starts at 0 (our reading). Values are clipped to the reward
-range, widened by ``1 / (1 - gamma)``: without it a hub of the graph collects several changes from one outcome and
-leaves any range. A memory that is shown in several recalls of an attempt moves once for each.
+gamma .3-.8, lambda .5-.9, weight 0-.7, epsilon 0-.1), Q starts at 0 (our reading). The equations are meant for failure
+0 and success 1: under another reward range the score takes Q as a share of it, and Q(m_new) counts from failure, so
+that a scale of rewards changes nothing. Values are clipped to the reward range, whose upper end is moved away by
+``1 / (1 - gamma)``: without it a hub of the graph collects several changes from one outcome and leaves any range. A
+memory that is shown in several recalls of an attempt moves once for each.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Config(memrl.Config):
 
     name: str = "memq"
     epsilon: float = 0.1
-    q_init: float | Literal["low", "middle", "high"] = 0.0
+    q_init: float | Literal["low", "middle", "high"] = "low"
     gamma: float = 0.5
     """Discount of the new memory's value, and of credit per link back."""
     trace: float = 0.5
@@ -52,7 +54,7 @@ class Config(memrl.Config):
 
 def rank(config: Config, pool: Candidates) -> Ranking:
     """By the weighted sum of relevance and value."""
-    return Ranking((1.0 - config.weight) * pool.relevance + config.weight * pool.q_N)
+    return Ranking((1.0 - config.weight) * pool.relevance + config.weight * pool.share_N)
 
 
 def walk(config: Config) -> tuple[int, bool]:
@@ -61,12 +63,11 @@ def walk(config: Config) -> tuple[int, bool]:
 
 
 def bounds(config: Config, reward_range: tuple[float, float]) -> tuple[float, float]:
-    """The reward range, widened where values bootstrap."""
+    """The reward range, widened upwards where values bootstrap: what comes of a new memory is added."""
     lo, hi = reward_range
     if config.gamma <= 0.0:
         return lo, hi
-    wide = 1.0 / (1.0 - min(config.gamma, 0.99))
-    return min(lo, lo * wide), max(hi, hi * wide)
+    return lo, lo + (hi - lo) / (1.0 - min(config.gamma, 0.99))
 
 
 def credit(config: Config, settled: Settled) -> list[Change]:

@@ -54,7 +54,7 @@ def rank(config: Config, pool: Candidates) -> Ranking:
 
 def blend(pool: Candidates, weight: float) -> Ranking:
     """Scores ``(1 - weight) z(similarity) + weight z(value)``."""
-    sim_N, q_N, n = pool.relevance, pool.q_N, len(pool.ids)
+    sim_N, q_N, n = pool.relevance, pool.share_N, len(pool.ids)
     chosen, order, score = two_phase(pool.ids, sim_N, q_N, gate=-np.inf, pool=n, k=pool.k, weight=weight)
     score_N = np.empty(n)
     score_N[order] = score

@@ -16,6 +16,7 @@ from evolvent.core.protocols import Completion, Engine, Model, Request
 from evolvent.evaluate.live import Live, count
 from evolvent.formulas.refinement import Running
 from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
 from evolvent.memory.recall import newest_receipt
 from evolvent.models.served.acting import Served
 from evolvent.runs.programs.config import ProgramsConfig
@@ -23,6 +24,9 @@ from evolvent.runs.programs.words import PRACTICES, TEMPLATES
 
 REWARDS = (-10.0, 10.0)
 """Bounds of what settles a receipt: ±1 for drafts, a z-score for refinements."""
+FRESH = 1.0
+"""Where a memory's value begins: at a success (at 0 the first advice that does no harm stays ahead, for normalised
+rewards make "no gain" positive). The end of the range is only where z-scores are cut."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,9 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
                   f"compiled by {bench.compiler.name}, checked and timed in the sandbox")  # fmt: skip
         if not resume and config.memory:
             _copy(config.memory, path)
+        rule = preset("evokernel", q_init=FRESH)
         memory = stack.enter_context(
-            closing(Memory(path, policy="evokernel", seed=config.seed, reward_range=REWARDS, sync="normal"))
+            closing(Memory(path, policy=rule, seed=config.seed, reward_range=REWARDS, sync="normal"))
         )
         if not resume:
             _begin(config, memory, set(names))

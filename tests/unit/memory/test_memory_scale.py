@@ -1,0 +1,38 @@
+"""Rewards on another scale are the same story: every rule recalls the same and learns the same shares of the range."""
+
+import random
+
+import numpy as np
+import pytest
+
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import names, preset
+
+RANGES = [(-1.0, 1.0), (-100.0, 0.0), (100.0, 1000.0), (0.0, 1e-12)]
+
+
+def story(policy, low, high):
+    """Sixty recalls with outcomes, corrections and lessons of their own: what was handed out, and what was learned."""
+    chance, told = random.Random(5), []
+    kinds = ("fix the login page", "count delta flights", "deploy the search node")
+    with Memory(policy=policy, embedder="hash:32", reward_range=(low, high), seed=3, sync="normal") as memory:
+        for i in range(9):
+            memory.remember(f"{kinds[i % 3]} {i}", f"way {i} of {i * 7}", source=f"s{i % 2}")
+        for t in range(60):
+            task = f"{kinds[chance.randrange(3)]} {chance.randrange(9)}"
+            recall = memory.recall(task, k=3)
+            told.append((recall.ids, [item.id for item in recall.omitted]))
+            share = chance.randrange(5) / 4
+            child = memory.remember(task, f"lesson {t} of it", parents=recall) if t % 7 == 5 else None
+            memory.settle(recall, low + (high - low) * share, action=f"way {t % 9} of", child=child)
+        return told, [(item.value - low) / (high - low) for item in memory.items()]
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - {"none", "random"}))
+def test_every_rule_does_the_same_on_every_scale_of_rewards(name):
+    policy = preset(name, gate=-1.0)
+    recalls, values = story(policy, 0.0, 1.0)
+    for low, high in RANGES:
+        again, learned = story(policy, low, high)
+        assert again == recalls, (low, high)
+        assert np.allclose(learned, values, rtol=0.0, atol=1e-9), (low, high)
