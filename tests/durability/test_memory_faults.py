@@ -37,11 +37,12 @@ from evolvent.memory.memory import Memory
 folder = sys.argv[1]
 def open_it(name="a.db"):
     return Memory(folder + "/" + name, policy="rag", embedder="hash:32")
-def refused(what, call):
+def refused(what, call, code=None):
     try:
         call()
     except StoreError as error:
         assert what in str(error) and folder in str(error) and "do:" in str(error), error
+        assert code in (None, error.code), error.code
         return
     raise SystemExit("not refused: " + what)
 def fill(name):
@@ -119,7 +120,7 @@ kept = ["m1"]
 def until_full():
     for i in range(5000):
         kept.append(memory.remember(f"task {i}", f"body {i} " * 300))
-refused("the disk does not take what is written", until_full)
+refused("the disk does not take what is written", until_full, "not_written")
 assert [i.id for i in memory.items(None)] == kept and verify(memory) == []
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 assert memory.remember("a", "b") == f"m{len(kept) + 1}" and verify(memory) == []

@@ -43,6 +43,7 @@ _KEYS = "SELECT m.seq, k.vec, m.polarity FROM memory m JOIN embedding k ON k.emb
 USES = 512  # uses that a rule is told of
 _SUCCESS = {"success": 1.0, "failure": 0.0}
 _NO_ROWS: Iterable[tuple] = ()
+MOST = 1 << 31  # memories that a recall may ask for: more than a store has, and a number that a server still takes
 CROWD = 8  # candidates looked at, in pools, before what harms may take places after all
 
 
@@ -93,7 +94,7 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
     if vec is None or request.k == 0:
         return Found.of([])
     # the pool must be able to hold what is asked for
-    wanted = limit = max(policy.pool, request.k)
+    wanted = limit = min(max(policy.pool, request.k), MOST)
     while True:
         found = _nearest(bank, request, vec, limit)
         n = len(found.seqs)

@@ -11,7 +11,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.items import Recall, receipt_id
-from evolvent.memory.text import clean_text, clean_word, finite
+from evolvent.memory.text import clean_text, clean_word, finite, flag
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
 _HUGE = 1e300  # what an invalid outcome reports is no number beyond that
@@ -47,7 +47,8 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
         raise BadInput("not an outcome", got=got, expected=expected, where="settle_many")
     recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
     number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
-    where, valid, reward = f"settle({receipt_id(number)!r})", bool(row.get("valid", True)), row["reward"]
+    where, reward = f"settle({receipt_id(number)!r})", row["reward"]
+    valid = flag(row.get("valid", True), what="valid", where=where)
     if source not in SOURCES:
         raise BadInput("unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where)
     clean_word(objective, what="an objective", where=where)
@@ -70,7 +71,10 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     child = None if child is None else parse_id(child, "m", "memory", where)
     weight = finite(row.get("weight", 1.0), what="weight", where=where, lo=0.0, hi=1.0)
     if weight == 0.0:
-        raise BadInput("an outcome without weight says nothing", got=weight, expected="above 0, at most 1", where=where)
+        raise BadInput(
+            "an outcome without weight says nothing", got=weight, expected="above 0, at most 1", where=where,
+            code="out_of_range",
+        )  # fmt: skip
     return Outcome(number, reward, source, valid, objective, key, action, child, weight, parts)
 
 

@@ -13,7 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.candidates import Found, Records, Request, candidates, drawn
+from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn
 from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
@@ -21,7 +21,7 @@ from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, listed
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, flag, listed
 
 
 @dataclass
@@ -62,7 +62,9 @@ def requests_of(
         raise BadInput("seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall")
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
     clauses = parse(filter, "recall(filter=…)")
-    return [Request(task, size, stage, chosen, wanted, clauses, seed, bool(frozen), bool(is_test)) for task in tasks]
+    frozen, is_test = flag(frozen, what="frozen", where="recall"), flag(is_test, what="is_test", where="recall")
+    size = min(size, MOST)
+    return [Request(task, size, stage, chosen, wanted, clauses, seed, frozen, is_test) for task in tasks]
 
 
 @dataclass

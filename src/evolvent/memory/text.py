@@ -63,6 +63,13 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
     return word
 
 
+def flag(value: bool, *, what: str, where: str) -> bool:
+    """A truth value; ``BadInput`` for anything else: the text "false" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise BadInput(f"{what} is no truth value", got=repr(value), expected="True or False", where=where)
+    return bool(value)
+
+
 def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list[T]:
     """Several values as a list; ``BadInput`` for a single text, and for what does not hold several."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):

@@ -152,3 +152,17 @@ def test_numbers_beyond_a_float_are_compared_or_refused():
     for lo, hi in ((-1e308, 1e308), (0.0, 1e-200)):  # their squares are no numbers
         with pytest.raises(BadInput, match="not a range"):
             Memory(embedder="hash:32", reward_range=(lo, hi))
+
+
+def test_a_text_is_no_truth_value():
+    with Memory(policy="memrl", embedder="hash:32") as memory:
+        memory.remember("a", "b")
+        recall = memory.recall("a")
+        with pytest.raises(BadInput, match="no truth value"):
+            memory.settle(recall, 1.0, valid="false")
+        for name in ("frozen", "is_test"):
+            with pytest.raises(BadInput, match="no truth value"):
+                memory.recall("a", **{name: "false"})
+        with pytest.raises(BadInput, match="without weight") as error:
+            memory.settle(recall, 1.0, weight=0)
+        assert error.value.code == "out_of_range" and memory.settle(recall, 1.0, valid=np.True_)

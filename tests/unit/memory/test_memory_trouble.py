@@ -42,6 +42,9 @@ def test_not_a_memory(tmp_path):
     with pytest.raises(BadInput):
         Memory(tmp_path / "b.db", sync="off")
     assert not (tmp_path / "b.db").exists()
+    for no_path in (f"{tmp_path}/a\0b.db", f"{tmp_path}/{'x' * 300}.db"):
+        with pytest.raises(BadInput, match="path"):
+            Memory(no_path)
 
 
 def test_a_newer_version_is_refused(path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from evolvent.core.errors import BadInput, missing_extra
@@ -37,4 +39,19 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
     if scheme:
         expected = "a file path, ':memory:' or postgresql://…"
         raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
+    _checked_path(str(path))
     return SQLite(path, sync=sync, create=create)
+
+
+def _checked_path(path: str) -> None:
+    """``BadInput`` for what the system cannot take for a path: other calls would say so in words of their own."""
+    try:
+        os.stat(path)
+    except ValueError as error:
+        raise BadInput("not a path", got=ascii(path), expected="a file or ':memory:'", where="Memory(path)") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise BadInput(
+                "the path is too long", got=f"{len(path)} characters", expected="what the file system takes",
+                where="Memory(path)",
+            ) from error  # fmt: skip

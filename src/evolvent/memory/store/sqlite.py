@@ -381,7 +381,9 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
         return StoreError("the memory cannot be opened", got=text, where=path, do=do)
     if name in _NOT_WRITTEN:
         do = "look for a quota, a limit on the size of files or a failing disk; what was acknowledged before is intact"
-        return StoreError("the disk does not take what is written", got=f"{text} ({name})", where=path, do=do)
+        return StoreError(
+            "the disk does not take what is written", got=f"{text} ({name})", where=path, do=do, code="not_written"
+        )
     if any(word in lower for word in _DAMAGED):
         return damaged(text, path)
     if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
