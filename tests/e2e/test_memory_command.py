@@ -153,6 +153,8 @@ def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
         ["undo", "a99"],
         ["compact", "--keep", "-1"],
         ["audit", "--scope", "nobody"],
+        ["audit", "--top", "-1"],
+        ["audit", "--near", "7"],
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_message(store, tmp_path, words):
@@ -192,6 +194,14 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     assert "2 keys embedded; the embedder is now hash:32" in out and "2 of 2 keys" in out
     assert "m1 is m3 now" in evolvent("memory", "update", store, id_, "--body", "Ann Lee, 2nd floor", cwd=tmp_path)[0]
     assert "nothing to say better" in evolvent("memory", "update", store, "m3", cwd=tmp_path, code=2)[1]
+    for words in (
+        ("quarantine", "m1"),
+        ("restore", "m1"),
+    ):  # of two versions one is in recall, also after taking it back
+        out, _ = evolvent("memory", *words[:1], store, *words[1:], cwd=tmp_path)
+        evolvent(*re.findall("take it back with: evolvent (.*)", out)[0].split(), cwd=tmp_path)
+        with Memory(store) as memory:
+            assert [item.id for item in memory.items()] == ["m3"], words
     out, _ = evolvent("memory", "erase", store, id_, "--reason", "asked for", cwd=tmp_path)
     assert "erase done as" in out and b"Ann Lee" not in store.read_bytes()
     _, err = evolvent("memory", "drop-scope", store, "tenant", cwd=tmp_path, code=2)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.cli.memory import duplicates
+from evolvent.core.errors import BadInput
 from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
@@ -19,6 +20,7 @@ from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance.act import VERBS
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
+from evolvent.memory.text import finite
 
 _GROWTH_STEPS = 40
 _CHUNK = 500
@@ -41,6 +43,9 @@ def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near:
         ``credit`` by source of outcomes and of memories; ``growth`` over time and bytes by table; ``acts`` of mending;
         ``warnings`` in words.
     """
+    if isinstance(top, bool) or not isinstance(top, int) or top < 0:
+        raise BadInput("top is not a count", got=top, expected="an integer >= 0", where="audit")
+    finite(near, what="near", where="audit", lo=-1.0, hi=1.0)
     bank = memory.bank
     with bank.store.snapshot():
         bank.index.catch_up()

@@ -84,9 +84,10 @@ def restore(
     Args:
         descendants: also restore memories derived from them.
     """
+    began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
         done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
-        _tell(done, store, scope, dry_run, json)
+        _tell(done, store, scope, dry_run, json, began)
 
 
 def compact(
@@ -175,13 +176,13 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
 def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:
     """The command that takes an act back; a compaction is for good."""
     where = "" if scope == "default" else f" --scope {scope}"
-    if began is not None:
-        return f"; take it back with: evolvent memory rollback {store} --to {began.isoformat()}{where}"
-    if done.verb not in ("quarantine", "restore"):
-        return ""
-    ids = " ".join(change.id for change in done.statuses[:_ROWS])
-    verb, more = ("restore", "") if done.verb == "quarantine" else ("quarantine", " --no-descendants")
-    return f"; take it back with: evolvent memory {verb} {store} {ids}{more}{where}"
+    told = f"; take it back with: evolvent memory {{}} {store} {{}}{where}"
+    if done.verb == "restore" and all(change.was == "quarantined" for change in done.statuses):
+        return told.format("quarantine", " ".join(change.id for change in done.statuses) + " --no-descendants")
+    if done.verb == "quarantine":  # what was out of recall before stays out of it
+        ids = [change.id for change in done.statuses if change.was == "active"]
+        return told.format("restore", " ".join(ids)) if ids else ""
+    return "" if began is None else told.format("rollback", f"--to {began.isoformat()}")
 
 
 def _kept(done: Mended) -> str:
