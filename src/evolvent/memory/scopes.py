@@ -9,6 +9,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.memory.items import Recall, Recalled, ValueChange
 from evolvent.memory.memory import Memory
+from evolvent.memory.outcome import outcome_of
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,14 @@ class Scopes:
     def settle(self, recalled: ScopedRecall, reward: float | None, **options: Any) -> dict[str, list[ValueChange]]:
         """Tell every scope what came of it; what changed, by scope. Arguments: ``Memory.settle``'s, but no ``child``.
 
-        One transaction a scope: after a crash between them call it again, nothing counts twice.
+        The reward lies in the reward range of each scope. One transaction a scope: after a crash between them call it
+        again, nothing counts twice.
         """
+        if options.get("child") is not None:
+            do = "settle each scope's receipt by itself: recalled.receipts"
+            raise BadInput("a new memory has one scope", got=options["child"], where="Scopes.settle", do=do)
+        for name, one in recalled.receipts.items():  # what one of them would refuse is told to none
+            outcome_of(self.memories[name].bank, {"recalled": one, "reward": reward, **options})
         return {name: self.memories[name].settle(one, reward, **options) for name, one in recalled.receipts.items()}
 
     def _best(self, found: Mapping[str, Iterable[Recalled]], k: int | None) -> tuple[Recalled, ...]:

@@ -333,6 +333,11 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
         both.shown(late, [ours])
         both.settle(late, 1.0)
         assert user.get(theirs).n == 1 and team.get(ours).n == 2
+        third = both.recall("task one of the east", k=2)
+        for wrong in ({"reward": -0.5}, {"reward": 1.0, "child": ours}):  # one scope could take it, the other not
+            with refused(f"{wrong} in two scopes"):
+                both.settle(third, **wrong)
+        assert not any(m.explain(third.receipts[m.scope]).to_dict()["outcomes"] for m in (user, team)), "told to one"
         with refused("an item of no scope"):
             both.shown(both.recall("task one of the east", k=1), ["m999"])
         for wrong in ((), (user, user)):
