@@ -19,7 +19,7 @@ from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
 from evolvent.memory.store.engine import Store, among, marks
-from evolvent.memory.text import clean_word
+from evolvent.memory.text import clean_word, in_units
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
@@ -188,7 +188,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         ],
         "history": history,
     }
-    return Explanation(id_, data, _memory_text(data))
+    return Explanation(id_, data, _memory_text(data, _span(bank)))
 
 
 def _voids(bank: Bank) -> bool:
@@ -214,7 +214,11 @@ def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, st
     return [{"id": memory_id(row), "relation": relation} for row, relation in rows]
 
 
-def _memory_text(d: dict[str, Any]) -> str:
+def _span(bank: Bank) -> float:
+    return bank.reward_range[1] - bank.reward_range[0]
+
+
+def _memory_text(d: dict[str, Any], span: float) -> str:
     lines = [
         f"{d['id']} ({d['kind']}, {d['polarity']}, from {d['source']}, {d['status']})",
         f"  key   {_short(d['key'])}",
@@ -229,12 +233,13 @@ def _memory_text(d: dict[str, Any]) -> str:
     if len(d["versions"]) > 1:
         lines.append(f"  versions {', '.join(d['versions'])}: one value, kept under the first")
     for v in d["values"]:
-        text = f"  value {v['q']:.3f} ± {v['uncertainty']:.3f} after {_outcomes(v['n'])} (start {d['q_init']:g})"
+        value = f"{in_units(v['q'], span, 3)} ± {in_units(v['uncertainty'], span, 3)}"
+        text = f"  value {value} after {_outcomes(v['n'])} (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:
-            text += f"; {lift.Effect(**v['effect']).told} ({_outcomes(v['n_omitted'])} without it)"
+            text += f"; {lift.Effect(**v['effect']).told(span)} ({_outcomes(v['n_omitted'])} without it)"
         lines.append(text + f"  [{v['objective']}/{v['stage']}]")
     if not d["values"]:
-        lines.append(f"  value {d['q_init']:.3f}: no outcome yet")
+        lines.append(f"  value {in_units(d['q_init'], span, 3)}: no outcome yet")
     r = d["recalls"]
     counts = f"selected {r['selected']}, shown {r['shown']}, left out {r['omitted']}"
     lines.append(f"  was a candidate {r['considered']} times, {counts}")
@@ -246,9 +251,9 @@ def _memory_text(d: dict[str, Any]) -> str:
         lines.append(f"  {entry['id']} {entry['verb']}: {told}")
     for e in d["history"][:8]:
         how = {"shown": "shown", "omitted": "left out", "ancestor": f"ancestor, {e['depth']} back"}[e["rule"]]
-        then, now = f"{e['q_before']:.3f} → {e['q_after']:.3f}", " (voided)"
+        then, now = _move(e["q_before"], e["q_after"], span), " (voided)"
         if e["now"]:
-            since = f"{e['now'][0]:.3f} → {e['now'][1]:.3f}"
+            since = _move(e["now"][0], e["now"][1], span)
             now = "" if since == then else f", by now {since}"
         told = f"reward {e['reward']:g} ({e['source']}): {how}, {then}{now}"
         lines.append(f"  {e['receipt']:>6} {told}   {_short(e['task'], 60)}")
@@ -305,7 +310,7 @@ def of_recall(bank: Bank, number: int) -> Explanation:
         row["id"] = memory_id(row["id"])
     for row in (data, *data["pool"], *data["outcomes"], *data["changes"]):
         row |= {name: bool(row[name]) for name in _FLAGS & row.keys()}  # SQLite has 0 and 1
-    return Explanation(data["id"], data, _recall_text(data))
+    return Explanation(data["id"], data, _recall_text(data, _span(bank)))
 
 
 def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
@@ -328,7 +333,7 @@ def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
     return found
 
 
-def _recall_text(d: dict[str, Any]) -> str:
+def _recall_text(d: dict[str, Any], span: float) -> str:
     flags = "".join(f", {name}" for name in ("frozen", "is_test", "explored") if d[name])
     gate = d["params"]["gate"]
     passed = f"{d['n_pool']} passed the gate {gate:g}" if gate > -1 else f"{d['n_pool']} were candidates"
@@ -340,7 +345,8 @@ def _recall_text(d: dict[str, Any]) -> str:
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
-        numbers = f"{near}relevant {c['relevance']:.2f}  value {c['value']:.2f} (n {c['n']})  score {c['score']:+.2f}"
+        value = in_units(c["value"], span, 2)
+        numbers = f"{near}relevant {c['relevance']:.2f}  value {value} (n {c['n']})  score {c['score']:+.2f}"
         lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {_short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
@@ -350,8 +356,12 @@ def _recall_text(d: dict[str, Any]) -> str:
         lines.append(f"  outcome {reward} from {o['source']}{weight}{fate if o['counts'] else ' (revised)'}")
     for c in d["changes"]:
         voided = "" if c["counts"] else " (voided)"
-        lines.append(f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}{voided}")
+        lines.append(f"    {c['id']} {c['rule']}: {_move(c['q_before'], c['q_after'], span)}{voided}")
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
+
+
+def _move(before: float, after: float, span: float) -> str:
+    return f"{in_units(before, span, 3)} → {in_units(after, span, 3)}"
 
 
 def _short(text: str, limit: int = 100) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.formulas.anytime import Outcomes, less_than
 from evolvent.formulas.causal import ArmSums, contrast, omission_lift
+from evolvent.memory.text import in_units
 
 # prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
 EFFECT_SPREAD = 0.3
@@ -51,12 +52,11 @@ class Effect(NamedTuple):
         """Posterior mean under a prior centred on no effect."""
         return self.confidence * self.raw
 
-    @property
-    def told(self) -> str:
-        """In words: the posterior mean with its spread, or that it is too early to say."""
+    def told(self, span: float) -> str:
+        """In words: the posterior mean with its spread, or that it is too early to say; rewards span ``span``."""
         if abs(self.shrunk) <= self.spread:
             return "what it adds: too early to say"
-        return f"adds {self.shrunk:+.2f} ± {self.spread:.2f}"
+        return f"adds {in_units(self.shrunk, span, 2, '+')} ± {in_units(self.spread, span, 2)}"
 
 
 def omission_rate(n: float, *, rate: float, n0: float) -> float:

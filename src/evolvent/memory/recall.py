@@ -21,7 +21,7 @@ from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, flag, listed
+from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, flag, in_units, listed
 
 
 @dataclass
@@ -283,13 +283,14 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     if rule_of(request.policy).candidates == "any":
         return "drawn at random"
     v, effects = pool.seen.rows[i].value, pool.ranking.effects
+    span = pool.seen.reward_range[1] - pool.seen.reward_range[0]
     parts = [f"similar {pool.cosine[i]:.2f}"]
     if request.policy.relevance == "hybrid":
         parts.append(f"relevant {pool.seen.relevance[i]:.2f} with its words")
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
-    parts.append(f"value {value:.2f} ± {spread:.2f} ({tried})")
+    parts.append(f"value {in_units(value, span, 2)} ± {in_units(spread, span, 2)} ({tried})")
     if effects and effects[i].confidence > 0:
-        parts.append(f"{effects[i].told} (seen {v.n} times with it, {v.n_omitted} without)")
+        parts.append(f"{effects[i].told(span)} (seen {v.n} times with it, {v.n_omitted} without)")
     if pool.explored:
         parts.append("shown to explore")
     if i in pool.omitted:

@@ -78,6 +78,12 @@ def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list
     return list(values)
 
 
+def in_units(value: float, span: float, digits: int, sign: str = "") -> str:
+    """A value as people read it: ``digits`` decimals where rewards span 1 or more, so many places of it where less."""
+    more = 0 if span >= 1.0 else math.floor(-math.log10(span))
+    return f"{value:{sign}.{digits + more}f}" if more < 4 else f"{value:{sign}.{digits}e}"
+
+
 def content_hash(text: str) -> str:
     """The address of a text: the first 128 bits of its SHA-256, as 32 hex digits."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]

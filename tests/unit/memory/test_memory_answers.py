@@ -136,6 +136,8 @@ def test_receipts_with_settings_that_are_gone_settle():
 
 def test_one_outcome_is_too_early_for_an_effect():
     early = lift.marginal(lift.ArmSums(2.0, 2.0, 1.5), lift.ArmSums(0.0, 2.0, 4.0), (0.0, 1.0))
-    assert early.raw == 1.0 and early.told == "what it adds: too early to say"
+    assert early.raw == 1.0 and early.told(1.0) == "what it adds: too early to say"
     late = lift.marginal(lift.ArmSums(80.0, 100.0, 100.0), lift.ArmSums(30.0, 100.0, 100.0), (0.0, 1.0))
-    assert late.told == f"adds {late.shrunk:+.2f} ± {late.spread:.2f}" and late.shrunk == pytest.approx(0.475, abs=0.01)
+    assert late.told(1.0) == f"adds {late.shrunk:+.2f} ± {late.spread:.2f}" and late.shrunk == pytest.approx(
+        0.475, abs=0.01
+    )

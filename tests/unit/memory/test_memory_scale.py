@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from evolvent.cli.memory.audit import audit
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import names, preset
 
@@ -36,3 +37,24 @@ def test_every_rule_does_the_same_on_every_scale_of_rewards(name):
         again, learned = story(policy, low, high)
         assert again == recalls, (low, high)
         assert np.allclose(learned, values, rtol=0.0, atol=1e-9), (low, high)
+
+
+def test_a_small_range_is_told_in_its_own_places():
+    for high, told in ((1.0, "0.65"), (0.01, "0.0065"), (1e-12, "6.50e-13"), (1000.0, "650.00")):
+        with Memory(policy="memrl", embedder="hash:32", reward_range=(0.0, high)) as memory:
+            memory.remember("task", "body")
+            memory.settle(memory.recall("task"), high)
+            recall = memory.recall("task")
+            assert f"value {told} ±" in recall[0].why and f"value {told} (n 1)" in str(memory.explain(recall))
+            value = str(memory.explain("m1")).split("value ")[1].split(" ±")[0]
+            assert float(value) == pytest.approx(0.65 * high)
+
+
+def test_the_audit_compares_on_the_scale_of_the_rewards():
+    with Memory(policy="memrl", embedder="hash:32", reward_range=(0.0, 1000.0)) as memory:
+        memory.remember_many([{"key": f"task {name}", "body": name} for name in ("good", "bad")])
+        for _ in range(30):
+            memory.settle(memory.recall("task good", k=1), 1000.0)
+            memory.settle(memory.recall("task bad", k=1), 0.0)
+        (worst,) = audit(memory)["harmful"]["worst"]
+        assert worst["why"].endswith("where another memory has 1000.00"), worst

@@ -20,7 +20,7 @@ from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance.act import VERBS
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
-from evolvent.memory.text import finite
+from evolvent.memory.text import finite, in_units
 
 _GROWTH_STEPS = 40
 _CHUNK = 500
@@ -147,6 +147,7 @@ def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
 def _harmful(bank: Bank) -> list[dict[str, Any]]:
     """Active memories that lower the reward, worst first, by the test of recall with the whole scope as neighbours."""
     span = bank.reward_range
+    width = span[1] - span[0]
     rows = bank.store.rows(
         "SELECT m.seq, v.objective, v.stage, m.source, "
         + ", ".join(f"v.{name}" for name in events.COLUMNS.split(", "))
@@ -168,8 +169,9 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         if not lift.judge(v.arms, x, other, len(known[objective, stage]) - 1, v.q, span).harmful:
             continue
         effect = lift.marginal(*v.arms, span)
-        adds = f"{effect.told} (with it {v.n}, without it {v.n_omitted} outcomes)"
-        beside = f"value {v.q:.2f} after {v.n} outcomes, where another memory has {other.total / max(other.n, 1.0):.2f}"
+        adds = f"{effect.told(width)} (with it {v.n}, without it {v.n_omitted} outcomes)"
+        theirs = in_units(span[0] + width * other.total / max(other.n, 1.0), width, 2)  # a record is on the scale 0..1
+        beside = f"value {in_units(v.q, width, 2)} after {v.n} outcomes, where another memory has {theirs}"
         found.append(
             {
                 "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
