@@ -330,12 +330,10 @@ class Index:
         slots, place = np.unique(self._shadow.slot[rows], return_inverse=True)
         return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)[place]
 
-    def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
-    ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, in order, and their cosines to ``query``: float64 ``[<=N]``."""
+    def similarities(self, seqs: Sequence[int], query: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that are active, in order, each once, and their cosines to ``query``: float64 ``[<=N]``."""
         rows = self._shadow.rows(np.unique(np.asarray(seqs, np.int64)))
-        rows = rows[self._shadow.allows(rows, subset)]
+        rows = rows[self._shadow.active[rows]]
         return self._shadow.ids[rows].tolist(), self._cosines(rows, query)
 
     def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:

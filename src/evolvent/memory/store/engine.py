@@ -15,12 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from evolvent.core.errors import StoreError
 from evolvent.memory.store.schema import Table
+
+if TYPE_CHECKING:
+    from evolvent.memory.index.index import Index
+    from evolvent.memory.store.pgvector import PgVector
 
 BUSY_TIMEOUT_S = 60.0
 GONE = "the scope of this memory was dropped"
@@ -71,68 +75,8 @@ class Subset(NamedTuple):
 ALL = Subset()
 
 
-class VectorIndex(Protocol):
-    """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
-
-    model: object  # the embedder that is searched with; ``catch_up`` raises where the store has another one
-
-    @property
-    def n(self) -> int:
-        """How many memories of any status it knows."""
-        ...
-
-    @property
-    def newest(self) -> int:
-        """Sequence number of the newest memory that it knows."""
-        ...
-
-    def catch_up(self) -> bool:
-        """Follow what others committed; whether memories or their status changed."""
-        ...
-
-    def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
-        """A new active memory of the transaction at hand."""
-        ...
-
-    def set_active(self, seq: int, active: bool) -> None:
-        """Show or hide a memory."""
-        ...
-
-    def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """``(seq int64, cosine float64)`` of the most similar active memories above ``gate``, best first."""
-        ...
-
-    def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
-    ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, in order, and their cosines."""
-        ...
-
-    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
-        """Active memories drawn uniformly without replacement."""
-        ...
-
-    def count(self, subset: Subset = ALL) -> int:
-        """How many memories a search looks at."""
-        ...
-
-    def vectors(self, seqs: Sequence[int]) -> np.ndarray:
-        """Vectors of known memories: float32 ``[len(seqs), D]``."""
-        ...
-
-    def restart(self) -> None:
-        """Read everything anew: vectors went, or are other ones."""
-        ...
-
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Build now what makes searching fast, and wait for it."""
-        ...
-
-    def about(self) -> dict[str, Any]:
-        """How it searches: ``search`` is "exact" or "approximate"; for ``health``."""
-        ...
+# what searches the vectors of one scope; ``Index`` says what each method promises
+VectorIndex: TypeAlias = "Index | PgVector"
 
 
 class OneProcess:

@@ -230,11 +230,9 @@ class PgVector:
             )
         self._graph_made = not self._store.writing()  # inside a transaction it may still be undone
 
-    def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
-    ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, each once, and their cosines to ``query``: float64 ``[<=N]``."""
-        where, args = self._filter(subset)
+    def similarities(self, seqs: Sequence[int], query: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that are active, in order, each once, and their cosines to ``query``: float64 ``[<=N]``."""
+        where, args = self._filter(ALL)
         rows = self._store.rows(
             f"SELECT seq, vec FROM memory_vector WHERE {where} AND seq = ANY(?) ORDER BY seq",
             (*args, [int(s) for s in seqs]),

@@ -59,7 +59,7 @@ class SQLite(Store):
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
         self._depth = 0
-        self._indexes: list[Any] = []
+        self._indexes: list[Index] = []
         self._turn = Turn(f"{self.path}-wal")
         self._at, self._file = os.path.abspath(self.path), None
         fixed = self._fixed()
@@ -203,7 +203,7 @@ class SQLite(Store):
                 f"INSERT INTO {table.name}({', '.join(table.columns)}) VALUES({marks(len(table.columns))})", rows
             )
 
-    def index(self, scope_id: int, search: Search = "auto") -> Any:
+    def index(self, scope_id: int, search: Search = "auto") -> Index:
         """A shadow of the file: in memory, of large scopes in files beside it."""
         self._indexes.append(Index(self, scope_id, search))
         return self._indexes[-1]
