@@ -17,11 +17,11 @@ from evolvent.memory.health import SOLVE, health
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance.act import VERBS
+from evolvent.memory.maintenance.mend import descendants_of
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
 
 _GROWTH_STEPS = 40
-_CHUNK = 500
 
 
 def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
@@ -190,24 +190,10 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
         (bank.scope_id,),
     )
     roots |= {seq: "quarantined" for (seq,) in rows}
-    reached: dict[int, tuple[int, int]] = {seq: (seq, 0) for seq in sorted(roots)}
-    edge = list(reached)
-    while edge:
-        fresh: list[int] = []
-        for start in range(0, len(edge), _CHUNK):
-            part = edge[start : start + _CHUNK]
-            for parent, child in bank.store.rows(
-                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) "
-                "AND relation IN ('retrieved', 'revised') ORDER BY child, parent",
-                part,
-            ):
-                if child not in reached:
-                    root, depth = reached[parent]
-                    reached[child] = (root, depth + 1)
-                    fresh.append(child)
-        edge = fresh
-    below = {seq: at for seq, at in reached.items() if seq not in roots}
-    active = _active_of(bank, below)
+    below = descendants_of(bank, sorted(roots))
+    active = [
+        seq for (seq,) in bank.store.rows_among("SELECT seq FROM memory WHERE status = 'active' AND seq IN ({})", below)
+    ]
     named = sorted((below[seq][1], seq) for seq in active)
     return {
         "roots": len(roots),
@@ -217,19 +203,6 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
             for depth, seq in named[:top]
         ],
     }
-
-
-def _active_of(bank: Bank, seqs: Iterable[int]) -> list[int]:
-    wanted, found = sorted(seqs), []
-    for start in range(0, len(wanted), _CHUNK):
-        part = wanted[start : start + _CHUNK]
-        found += [
-            row[0]
-            for row in bank.store.rows(
-                f"SELECT seq FROM memory WHERE status = 'active' AND seq IN ({marks(len(part))}) ORDER BY seq", part
-            )
-        ]
-    return found
 
 
 def _replaced_by_nothing(bank: Bank, top: int) -> list[dict[str, str]]:

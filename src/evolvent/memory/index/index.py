@@ -19,7 +19,7 @@ from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
 from evolvent.memory.index.shadow import Shadow
-from evolvent.memory.store.engine import ALL, Progress, Search, Store, Subset, marks
+from evolvent.memory.store.engine import ALL, Progress, Search, Store, Subset
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6
@@ -187,12 +187,8 @@ class Index:
 
     def _follow(self, seqs: Sequence[int]) -> None:
         """Show or hide memories as the store says now."""
-        for start in range(0, len(seqs), 500):
-            part = seqs[start : start + 500]
-            for seq, status in self._store.rows(
-                f"SELECT seq, status FROM memory WHERE seq IN ({marks(len(part))})", part
-            ):
-                self._shadow.set_active(seq, status == "active")
+        for seq, status in self._store.rows_among("SELECT seq, status FROM memory WHERE seq IN ({})", seqs):
+            self._shadow.set_active(seq, status == "active")
 
     def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
         """Add one active row; ``seq`` must be newer than all before it (rows stay sorted by it)."""

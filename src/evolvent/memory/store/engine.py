@@ -175,6 +175,11 @@ class Store(ABC):
         with self.session() as db, self.translated("reading"):
             return db.execute(sql, args).fetchone()
 
+    def rows_among(self, sql: str, ids: Iterable[Any]) -> list[tuple]:
+        """All rows of a query with ``{}`` for a list of any length after ``IN``."""
+        with self.session() as db, self.translated("reading"):
+            return list(among(db, sql, ids))
+
     def records(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """All rows of a query as mappings by column name."""
         with self.session() as db, self.translated("reading"):
