@@ -11,7 +11,7 @@ from evolvent.formulas.causal import ArmSums, push_weighted
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
 from evolvent.memory.keys import OF_VALUE
-from evolvent.memory.store.engine import Connection, Store, among, marks
+from evolvent.memory.store.engine import Connection, among, marks
 
 
 class Value(NamedTuple):
@@ -159,12 +159,6 @@ def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iter
 def loaded(rows: Iterable[tuple]) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
     return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
-
-
-def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, Loaded]:
-    """``ask`` and read."""
-    with store.session() as db, store.translated("reading"):
-        return loaded(ask(db, seqs, objective, stage))
 
 
 class Entries:

@@ -1,4 +1,4 @@
-"""The verb explain: who paid whom, when and why; and the health of a scope in numbers."""
+"""The verb explain: who paid whom, when and why; and what lists of memories say of each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.health import SOLVE
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
@@ -30,6 +31,8 @@ _STATUS = {
     "expired": f"m.status = 'active' AND m.expires_at <= {_NOW}",
     **{name: f"m.status = '{name}'" for name in ("archived", "quarantined", "superseded", "erased")},
 }
+_OF_ITEM = ("id", "key", "body", "kind", "polarity", "source", "status", "metadata", "superseded_by",
+            "content_version", "merged", "created_at", "expires_at")  # fmt: skip
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
@@ -76,9 +79,7 @@ def items_of(
     return found
 
 
-def items(
-    bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve", *, limit: int | None = None
-) -> list[Item]:
+def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None = None) -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
     # a page is read in the order of numbers, and not the whole scope for it
     scope = "m.scope_id" if limit is None else "+m.scope_id"
@@ -88,9 +89,8 @@ def items(
             "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END, m.superseded_by, "
             f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
             "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-            f"LEFT JOIN value v ON v.memory_id = {keys.OF_VALUE} AND v.objective = ? AND v.stage = ? "
-            f"WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
-            (time.time(), bank.policy.objective, stage, bank.scope_id, *args, 1 << 62 if limit is None else limit),
+            f"{SOLVE} WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
+            (time.time(), bank.policy.objective, bank.scope_id, *args, 1 << 62 if limit is None else limit),
         ).fetchall()
         parents: dict[int, list[str]] = defaultdict(list)
         for child, parent in among(
@@ -108,27 +108,12 @@ def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
     v = events.Value(*row[14:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
-        id=memory_id(seq),
-        key=key,
-        body=body,
-        kind=kind,
-        polarity=polarity,
-        source=source,
-        status=status,
-        value=v.q,
-        start=start,
-        n=v.n,
-        uncertainty=events.uncertainty(v, bank.reward_range),
-        lift=effect.shrunk if effect.confidence > 0 else None,
-        n_omitted=v.n_omitted,
-        parents=parents,
-        superseded_by=memory_id(newer) if newer else None,
-        content_version=version,
-        merged=merged,
-        created_at=at,
-        metadata=json.loads(meta or "{}"),
-        expires_at=expires_at,
-    )
+        id=memory_id(seq), key=key, body=body, kind=kind, polarity=polarity, source=source, status=status, value=v.q,
+        start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range),
+        lift=effect.shrunk if effect.confidence > 0 else None, n_omitted=v.n_omitted, parents=parents,
+        superseded_by=memory_id(newer) if newer else None, content_version=version, merged=merged, created_at=at,
+        metadata=json.loads(meta or "{}"), expires_at=expires_at,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- one memory
@@ -138,6 +123,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     item = items(bank, "m.seq = ?", (seq,))[0]
     with store.session() as db, store.translated("reading"):
         versions = keys.versions(db, seq)
+        told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
     history = store.records(
         "SELECT e.seq AS event, e.recall_id AS receipt, e.rule, e.depth, e.weight, e.reward, e.q_before, e.q_after, "
         f"o.source, e.objective, e.stage, e.created_at AS at, t.body AS task, {events.COUNTS} AS counts "
@@ -149,26 +135,18 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     for line in history:
         line["receipt"], line["counts"] = receipt_id(line["receipt"]), bool(line["counts"])
     # what was written with an event may not be what it comes to: outcomes before it were revised or rolled back since
-    now = replay.moves(store, bank.scope_id, versions[0]) if _voids(bank) else {}
+    voided = store.row("SELECT 1 FROM void WHERE scope_id = ? LIMIT 1", (bank.scope_id,))
+    now = replay.moves(store, bank.scope_id, versions[0]) if voided else {}
     for line in history:
         line["now"] = now.get(line["event"], (line["q_before"], line["q_after"])) if line["counts"] else None
-    made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
-    with store.session() as db, store.translated("reading"):
-        told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
+    made_in = store.rows("SELECT made_in FROM memory WHERE seq = ?", (seq,))[0][0]
     owner = store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'key'", (seq,))
     data: dict[str, Any] = {
-        **{
-            name: getattr(item, name)
-            for name in ("id", "key", "body", "kind", "polarity", "source", "status", "metadata")
-        },
-        **{
-            name: getattr(item, name)
-            for name in ("superseded_by", "content_version", "merged", "created_at", "expires_at")
-        },
+        **{name: getattr(item, name) for name in _OF_ITEM},
         "keys": told,
         "key_of": memory_id(owner[0]) if owner else None,
-        "made_in": receipt_id(made["made_in"]) if made["made_in"] else None,
-        "q_init": made["q_init"],
+        "made_in": receipt_id(made_in) if made_in else None,
+        "q_init": item.start,
         "versions": [memory_id(version) for version in versions],
         "values": _values(bank, versions[0]),
         "recalls": store.records(
@@ -191,16 +169,12 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     return Explanation(id_, data, _memory_text(data))
 
 
-def _voids(bank: Bank) -> bool:
-    return bank.store.row("SELECT 1 FROM void WHERE scope_id = ? LIMIT 1", (bank.scope_id,)) is not None
-
-
 def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
     told = []
-    for objective, stage in bank.store.rows(
-        "SELECT objective, stage FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
+    for objective, stage, *columns in bank.store.rows(
+        f"SELECT objective, stage, {events.COLUMNS} FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
     ):
-        v = events.load(bank.store, [seq], objective, stage)[seq].value
+        v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
         spread = events.uncertainty(v, bank.reward_range)
         told.append(
