@@ -170,10 +170,5 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     """``"m12"`` to 12."""
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
-    raise BadInput(
-        f"not the id of a {what}",
-        got=id_,
-        expected=f"{letter!r} and a number, e.g. '{letter}12'",
-        where=where,
-        code="not_an_id",
-    )
+    expected = f"{letter!r} and a number, e.g. '{letter}12'"
+    raise BadInput(f"not the id of a {what}", got=id_, expected=expected, where=where, code="not_an_id")

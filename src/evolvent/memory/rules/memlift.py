@@ -95,7 +95,7 @@ def rank(config: Config, pool: Candidates) -> Ranking:
         lift.omission_rate(row.value.n_omitted, rate=config.omit, n0=config.omit_n0) if row.value.n else 0.0
         for row in pool.rows
     ]
-    best = lift.one_answer_each(parts.score, value_N, pool.newer, pool.repeated)
+    best = lift.one_answer_each(parts[0], value_N, pool.newer, pool.repeated)
     return Ranking(
         *parts, value=value_N, effects=effects, best=best[: pool.k],
         omit=[_omission(config, pool, i, j, rate) for i, (j, rate) in enumerate(zip(judged, rates, strict=True))],
