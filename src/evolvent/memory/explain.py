@@ -20,7 +20,7 @@ from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
 from evolvent.memory.store.engine import Store, among, marks
-from evolvent.memory.text import clean_word
+from evolvent.memory.text import clean_word, short
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
@@ -191,13 +191,13 @@ def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, st
 def _memory_text(d: dict[str, Any]) -> str:
     lines = [
         f"{d['id']} ({d['kind']}, {d['polarity']}, from {d['source']}, {d['status']})",
-        f"  key   {_short(d['key'])}",
-        f"  body  {_short(d['body'])}",
+        f"  key   {short(d['key'])}",
+        f"  body  {short(d['body'])}",
     ]
     if d["key_of"]:
         return "\n".join([*lines, f"  one more key of {d['key_of']}, which has the value and is shown"])
     more = [key for key in d["keys"][1:] if key["status"] == "active"]
-    lines[2:2] = [f"  and   {_short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
+    lines[2:2] = [f"  and   {short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
     if len(more) > _MORE_KEYS:
         lines.insert(2 + _MORE_KEYS, f"  and   {len(more) - _MORE_KEYS} more keys")
     if len(d["versions"]) > 1:
@@ -225,7 +225,7 @@ def _memory_text(d: dict[str, Any]) -> str:
             since = f"{e['now'][0]:.3f} → {e['now'][1]:.3f}"
             now = "" if since == then else f", by now {since}"
         told = f"reward {e['reward']:g} ({e['source']}): {how}, {then}{now}"
-        lines.append(f"  {e['receipt']:>6} {told}   {_short(e['task'], 60)}")
+        lines.append(f"  {e['receipt']:>6} {told}   {short(e['task'], 60)}")
     return "\n".join(lines)
 
 
@@ -308,14 +308,14 @@ def _recall_text(d: dict[str, Any]) -> str:
     passed = f"{d['n_pool']} passed the gate {gate:g}" if gate > -1 else f"{d['n_pool']} were candidates"
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",
-        f"  task  {_short(d['query'])}",
+        f"  task  {short(d['query'])}",
         f"  looked at {d['n_scanned']} keys, {passed}",
     ]
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
         numbers = f"{near}relevant {c['relevance']:.2f}  value {c['value']:.2f} (n {c['n']})  score {c['score']:+.2f}"
-        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {_short(c['key'], 50)}")
+        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
         weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
@@ -326,11 +326,6 @@ def _recall_text(d: dict[str, Any]) -> str:
         voided = "" if c["counts"] else " (voided)"
         lines.append(f"    {c['id']} {c['rule']}: {c['q_before']:.3f} → {c['q_after']:.3f}{voided}")
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
-
-
-def _short(text: str, limit: int = 100) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _outcomes(n: int) -> str:

@@ -71,6 +71,12 @@ def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list
     return list(values)
 
 
+def short(text: str, limit: int = 100) -> str:
+    """The beginning of a text, on one line, for people."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
 def content_hash(text: str) -> str:
     """The address of a text: the first 128 bits of its SHA-256, as 32 hex digits."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]

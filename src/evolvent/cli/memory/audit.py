@@ -20,8 +20,10 @@ from evolvent.memory.maintenance.act import VERBS
 from evolvent.memory.maintenance.mend import descendants_of
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
+from evolvent.memory.text import short
 
 _GROWTH_STEPS = 40
+_NOT_MOVED = (0, 0.0, 0.0, 0.0)
 
 
 def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
         effect = lift.marginal(*v.arms, bank.reward_range)
         told.append(
             {
-                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key), "body": short(body),
+                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key, 200), "body": short(body, 200),
                 "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
             }
@@ -143,10 +145,8 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
     """Active memories that lower the reward, worst first, by the test of recall with the whole scope as neighbours."""
     span = bank.reward_range
     rows = bank.store.rows(
-        "SELECT m.seq, v.objective, v.stage, m.source, "
-        + ", ".join(f"v.{name}" for name in events.COLUMNS.split(", "))
-        + " FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ? AND m.status = 'active' "
-        "ORDER BY m.seq",
+        f"SELECT m.seq, v.objective, v.stage, m.source, {events.JOINED} FROM value v JOIN memory m "
+        "ON m.seq = v.memory_id WHERE m.scope_id = ? AND m.status = 'active' ORDER BY m.seq",
         (bank.scope_id,),
     )
     records = [
@@ -172,8 +172,7 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
                 "why": adds if effect.raw < 0.0 else beside,
             }
         )  # fmt: skip
-    worst = sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
-    return worst
+    return sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
 
 
 def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top: int) -> dict[str, Any]:
@@ -238,19 +237,10 @@ def _by_outcome(bank: Bank) -> dict[str, dict[str, Any]]:
             (bank.scope_id,),
         )
     }
-    moved = {
-        source: (n, size)
-        for source, n, size in bank.store.rows(
-            "SELECT o.source, count(*), sum(abs(e.q_after - e.q_before)) FROM value_event e "
-            "JOIN outcome o ON o.outcome_id = e.outcome_id JOIN memory m ON m.seq = e.memory_id "
-            f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY o.source",
-            (bank.scope_id,),
-        )
-    }
-    total = sum(size for _, size in moved.values())
+    moved = _moved(bank, "o.source")
     for source, row in told.items():
-        n, size = moved.get(source, (0, 0.0))
-        row |= {"credits": n, "moved": size, "share": size / total if total > 0 else 0.0}
+        n, size, _, share = moved.get(source, _NOT_MOVED)
+        row |= {"credits": n, "moved": size, "share": share}
     return told
 
 
@@ -266,20 +256,23 @@ def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
             (bank.policy.objective, bank.scope_id),
         )
     }
-    moved = {
-        source: (n, size, net)
-        for source, n, size, net in bank.store.rows(
-            "SELECT m.source, count(*), sum(abs(e.q_after - e.q_before)), sum(e.q_after - e.q_before) "
-            "FROM value_event e JOIN memory m ON m.seq = e.memory_id "
-            f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY m.source",
-            (bank.scope_id,),
-        )
-    }
-    total = sum(size for _, size, _ in moved.values())
+    moved = _moved(bank, "m.source")
     for source, row in told.items():
-        n, size, net = moved.get(source, (0, 0.0, 0.0))
-        row |= {"credits": n, "net": net, "share": size / total if total > 0 else 0.0}
+        n, _, net, share = moved.get(source, _NOT_MOVED)
+        row |= {"credits": n, "net": net, "share": share}
     return told
+
+
+def _moved(bank: Bank, who: str) -> dict[str, tuple[int, float, float, float]]:
+    """By a column: changes of values, how much in all, what was left of that, and its share of all movement."""
+    rows = bank.store.rows(
+        f"SELECT {who}, count(*), sum(abs(e.q_after - e.q_before)), sum(e.q_after - e.q_before) FROM value_event e "
+        "JOIN outcome o ON o.outcome_id = e.outcome_id JOIN memory m ON m.seq = e.memory_id "
+        f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY {who}",
+        (bank.scope_id,),
+    )
+    total = sum(size for _, _, size, _ in rows)
+    return {name: (n, size, net, size / total if total > 0 else 0.0) for name, n, size, net in rows}
 
 
 def _growth(bank: Bank) -> dict[str, list[float]]:
@@ -327,9 +320,3 @@ def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
             "memories": 1 if one else len(lines),
         })  # fmt: skip
     return found
-
-
-def short(text: str, limit: int = 200) -> str:
-    """The beginning of a text, on one line."""
-    line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
