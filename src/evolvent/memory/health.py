@@ -43,6 +43,7 @@ def health(bank: Bank) -> dict[str, Any]:
         # rounded: engines add in another order
         told["mean_value"] = round(told["mean_value"] / told["tried"], 9) if told["tried"] else None
     total = max(1, active["items"])
+    bank.index.catch_up()
     data: dict[str, Any] = {
         "items": active["items"],
         "by_status": dict(sorted(by_status.items())),
@@ -64,15 +65,10 @@ def health(bank: Bank) -> dict[str, Any]:
         "sources": sources,
         "gate": gate_of(bank.embedder) if bank.policy.gate is None else bank.policy.gate,
         "gate_top_fifth": _gate_of_top_fifth(bank),
-        "index": _index(bank),
+        "index": bank.index.about(),
     }
     data["warnings"] = _of_health(data, learns=rule_of(bank.policy).credit is not None)
     return data
-
-
-def _index(bank: Bank) -> dict[str, Any]:
-    bank.index.catch_up()
-    return bank.index.about()
 
 
 def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:
