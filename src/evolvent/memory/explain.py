@@ -13,7 +13,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
-from evolvent.memory.health import SOLVE
+from evolvent.memory.health import SOLVE, STATUS
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
@@ -24,13 +24,7 @@ from evolvent.memory.text import clean_word, short
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
-_NOW = "now()"
-# what a status means, as a condition on table m
-_STATUS = {
-    "active": f"m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > {_NOW})",
-    "expired": f"m.status = 'active' AND m.expires_at <= {_NOW}",
-    **{name: f"m.status = '{name}'" for name in ("archived", "quarantined", "superseded", "erased")},
-}
+_STATUSES = ("active", "expired", "archived", "quarantined", "superseded", "erased")
 _OF_ITEM = ("id", "key", "body", "kind", "polarity", "source", "status", "metadata", "superseded_by",
             "content_version", "merged", "created_at", "expires_at")  # fmt: skip
 _HISTORY = 200  # events told per memory; all of them are in the store
@@ -53,13 +47,14 @@ def items_of(
     bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
 ) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and (not isinstance(status, str) or status not in _STATUS):
-        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUS)}", where="items")
+    if status is not None and status not in _STATUSES:
+        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUSES)}", where="items")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
     first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
-    condition = f"{_STATUS[status]} AND m.seq > ? AND {keys.OWN}" if status else f"m.seq > ? AND {keys.OWN}"
-    condition, args = condition.replace(_NOW, repr(time.time())), [first]
+    condition, args = f"m.seq > ? AND {keys.OWN}", [first]
+    if status is not None:
+        condition, args = f"{condition} AND {STATUS} = ?", [first, time.time(), status]
     if not (clauses := parse(filter, "items(filter=…)")):
         return items(bank, condition, args, limit=limit and min(limit, 1 << 62))
     only, without = bank.metadata.find(clauses)
@@ -85,8 +80,7 @@ def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None 
     scope = "m.scope_id" if limit is None else "+m.scope_id"
     with bank.store.session() as db, bank.store.translated("reading"):
         rows = db.execute(
-            "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, "
-            "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END, m.superseded_by, "
+            f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
             f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
             "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
             f"{SOLVE} WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",

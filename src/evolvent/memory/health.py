@@ -14,6 +14,8 @@ from evolvent.memory.policies import rule_of
 
 # value of a memory under the policy's objective, in the stage that solves
 SOLVE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = 'solve'"
+# status of a memory at the time that is its argument
+STATUS = "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END"
 
 
 def health(bank: Bank) -> dict[str, Any]:
@@ -21,8 +23,7 @@ def health(bank: Bank) -> dict[str, Any]:
     bank.check_scope()
     store, scope = bank.store, bank.scope_id
     groups = store.records(
-        "SELECT CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END AS status, "
-        "m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
+        f"SELECT {STATUS} AS status, m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
         "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
         "coalesce(sum(v.q) FILTER (WHERE v.n > 0), 0.0) AS worth, count(*) FILTER (WHERE m.status = 'active' "
         "AND NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) AS never_shown "
