@@ -19,7 +19,7 @@ from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_
 from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
-from evolvent.memory.store.engine import Store, among, marks
+from evolvent.memory.store.engine import Store, marks
 from evolvent.memory.text import clean_word, short
 
 _PIECE = 500
@@ -78,22 +78,20 @@ def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None 
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
     # a page is read in the order of numbers, and not the whole scope for it
     scope = "m.scope_id" if limit is None else "+m.scope_id"
-    with bank.store.session() as db, bank.store.translated("reading"):
-        rows = db.execute(
-            f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
-            f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
-            "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-            f"{SOLVE} WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
-            (time.time(), bank.policy.objective, bank.scope_id, *args, 1 << 62 if limit is None else limit),
-        ).fetchall()
-        parents: dict[int, list[str]] = defaultdict(list)
-        for child, parent in among(
-            db,
-            "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
-            "AND child IN ({}) ORDER BY child, parent",
-            [row[0] for row in rows],
-        ):
-            parents[child].append(memory_id(parent))
+    rows = bank.store.rows(
+        f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
+        f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
+        "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
+        f"{SOLVE} WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
+        (time.time(), bank.policy.objective, bank.scope_id, *args, 1 << 62 if limit is None else limit),
+    )
+    parents: dict[int, list[str]] = defaultdict(list)
+    for child, parent in bank.store.rows_among(
+        "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
+        "AND child IN ({}) ORDER BY child, parent",
+        [row[0] for row in rows],
+    ):
+        parents[child].append(memory_id(parent))
     return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
 
 

@@ -269,8 +269,7 @@ class Index:
     def _near(self, query: np.ndarray, limit: int, subset: Subset) -> tuple[np.ndarray, np.ndarray] | None:
         """The same from the candidates of the graph and all vectors behind it; ``None``: ask all vectors."""
         shadow, ready = self._shadow, self._graph()
-        able = shadow.count(subset)
-        if ready is None or able < _FEW * shadow.n:
+        if ready is None or (able := shadow.count(subset)) < _FEW * shadow.n:
             return None
         wanted = int(max(_LEAST, _SPARE * limit) * shadow.n / max(1, able)) + 1
         slots = ready.search(query, wanted)
