@@ -15,16 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from evolvent.core.errors import StoreError
 from evolvent.memory.store.schema import Table
-
-if TYPE_CHECKING:
-    from evolvent.memory.index.index import Index
-    from evolvent.memory.store.pgvector import PgVector
 
 BUSY_TIMEOUT_S = 60.0
 GONE = "the scope of this memory was dropped"
@@ -73,10 +69,6 @@ class Subset(NamedTuple):
 
 
 ALL = Subset()
-
-
-# what searches the vectors of one scope; ``Index`` says what each method promises
-VectorIndex: TypeAlias = "Index | PgVector"
 
 
 class OneProcess:
@@ -149,7 +141,7 @@ class Store(ABC):
         """Insert whole rows as they are, vectors as bytes, inside the transaction at hand."""
 
     @abstractmethod
-    def index(self, scope_id: int, search: Search = "auto") -> VectorIndex:
+    def index(self, scope_id: int, search: Search = "auto") -> Any:
         """The vectors of one scope; see ``index.Index`` for ``search``."""
 
     @abstractmethod

@@ -320,15 +320,6 @@ def _triggers() -> dict[str, str]:
     }
 
 
-# words of SQLite's message, what is wrong, what to do, code
-_TOLD = (
-    (("closed database",), "the memory is closed", "open it again: Memory(path)", "closed"),
-    (("locked", "busy"), "another process kept the memory locked",
-     "look for a process that holds a long transaction() open", "locked"),
-    (("full",), "the disk is full", "make room; the transaction was undone, what was acknowledged before is intact",
-     "disk_full"),
-    (("readonly", "read-only"), "the memory cannot be written", "check the permissions of the folder", "read_only"),
-)  # fmt: skip
 # the operating system refused a write for another reason than a full disk: nothing is wrong with what is there
 _NOT_WRITTEN = tuple(
     f"SQLITE_IOERR_{what}" for what in ("WRITE", "FSYNC", "DIR_FSYNC", "TRUNCATE", "SHMSIZE", "SHMOPEN", "DELETE")
@@ -356,10 +347,17 @@ def _no_handles_left() -> bool:
 def _explained(error: Exception, doing: str, path: str) -> StoreError:
     text, name = str(error), getattr(error, "sqlite_errorname", "")
     lower = text.lower()
-    for words, what, do, code in _TOLD:
-        if any(word in lower for word in words):
-            waited = f" after {BUSY_TIMEOUT_S:g} s" if code == "locked" else ""
-            return StoreError(what, got=text + waited, where=path, do=do, code=code)
+    if "closed database" in lower:
+        return StoreError("the memory is closed", got=text, where=path, code="closed", do="open it again: Memory(path)")
+    if "locked" in lower or "busy" in lower:
+        got, do = f"{text} after {BUSY_TIMEOUT_S:g} s", "look for a process that holds a long transaction() open"
+        return StoreError("another process kept the memory locked", got=got, where=path, do=do, code="locked")
+    if "full" in lower:
+        do = "make room; the transaction was undone, what was acknowledged before is intact"
+        return StoreError("the disk is full", got=text, where=path, do=do, code="disk_full")
+    if "readonly" in lower or "read-only" in lower:
+        do = "check the permissions of the folder"
+        return StoreError("the memory cannot be written", got=text, where=path, do=do, code="read_only")
     if "unable to open" in lower and _no_handles_left():
         do = "close memories that are not in use (one a scope stays open), or raise the limit: ulimit -n"
         expected = f"{HANDLES} free file handles for every open memory"
