@@ -114,14 +114,14 @@ class Cached(RuleBasedStateMachine):
             "SELECT m.seq, m.kind, m.status, e.vec FROM memory m JOIN embedding e USING(emb_id) ORDER BY m.seq"
         )
         assert index.n == len(rows) and index.about()["vectors"] == len({row[3] for row in rows})
-        for query, kinds, limit, gate in ((3, None, 3, -2.0), (17, ["a"], 5, 0.1), (28, ["a", "b"], 1000, -2.0)):
+        for query, kinds, limit in ((3, None, 3), (17, ["a"], 5), (28, ["a", "b"], 1000)):
             vec = TABLE[query] / np.linalg.norm(TABLE[query])
             truth = []
             for seq, kind, status, blob in rows:
                 sim = round(float((np.frombuffer(blob, "<f4") * vec.astype(np.float64)).sum()), 6)
-                if status == "active" and (kinds is None or kind in kinds) and sim > gate:
+                if status == "active" and (kinds is None or kind in kinds):
                     truth.append((-sim, seq))
-            found = index.search(vec, limit=limit, gate=gate, subset=Subset(kinds))
+            found = index.search(vec, limit=limit, subset=Subset(kinds))
             assert list(zip((-found[1]).tolist(), found[0].tolist(), strict=True)) == sorted(truth)[:limit]
             assert index.count(Subset(kinds)) == sum(
                 r[2] == "active" and (kinds is None or r[1] in kinds) for r in rows

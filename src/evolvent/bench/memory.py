@@ -149,8 +149,8 @@ def _measure_size(path: Path, size: int, seed: int, repeats: int, result: dict[s
             text = _text(size + t)
             query = memory.embedder.embed([text])[0]
             _clock(times["product"], lambda q=query: matrix @ q)
-            right, _ = _clock(times["exact"], lambda q=query: exact.search(q, limit=LIMIT, gate=GATE))
-            near, _ = _clock(times["search"], lambda q=query: index.search(q, limit=LIMIT, gate=GATE))
+            right, _ = _clock(times["exact"], lambda q=query: exact.search(q, limit=LIMIT))
+            near, _ = _clock(times["search"], lambda q=query: index.search(q, limit=LIMIT))
             found, due = found + len(np.intersect1d(right, near, assume_unique=True)), due + len(right)
             # the receipt, its query's vector and its candidates are on the disk before this returns
             _clock(times["recall_memrl"], lambda q=text: memory.recall(q))

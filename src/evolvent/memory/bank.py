@@ -6,15 +6,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
+from evolvent.memory.index.index import Index
 from evolvent.memory.items import Recall
 from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
-from evolvent.memory.store.engine import GONE, Connection, Search, Store, VectorIndex, among, put_text
+from evolvent.memory.store.engine import GONE, Connection, Search, Store, among, put_text
+
+if TYPE_CHECKING:
+    from evolvent.memory.store.pgvector import PgVector
 
 EMB_ID = "(SELECT emb_id FROM embedding WHERE model=? AND text_hash=?)"
 _CACHED_VECTORS = 8192
@@ -32,7 +37,7 @@ class Bank:
     reward_range: tuple[float, float]
     seed: int
     search: Search = "auto"
-    index: VectorIndex = field(init=False)
+    index: Index | PgVector = field(init=False)  # ``Index`` says what each method promises
     metadata: Metadata = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)
     _vectors_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -170,10 +175,5 @@ def parse_id(id_: object, letter: str, what: str, where: str) -> int:
     """``"m12"`` to 12."""
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
-    raise BadInput(
-        f"not the id of a {what}",
-        got=id_,
-        expected=f"{letter!r} and a number, e.g. '{letter}12'",
-        where=where,
-        code="not_an_id",
-    )
+    expected = f"{letter!r} and a number, e.g. '{letter}12'"
+    raise BadInput(f"not the id of a {what}", got=id_, expected=expected, where=where, code="not_an_id")

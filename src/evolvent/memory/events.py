@@ -11,7 +11,7 @@ from evolvent.formulas.causal import ArmSums, push_weighted
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
 from evolvent.memory.keys import OF_VALUE
-from evolvent.memory.store.engine import Connection, Store, among, marks
+from evolvent.memory.store.engine import Connection, among, marks, newest
 
 
 class Value(NamedTuple):
@@ -74,10 +74,7 @@ class Event(NamedTuple):
 
 
 # the newest number that was given to a value event; those of erased memories stay taken
-NEWEST = (
-    "(SELECT max(n) FROM (SELECT coalesce(max(seq), 0) AS n FROM value_event UNION ALL "
-    "SELECT CAST(body AS BIGINT) FROM meta WHERE name = 'event_seq') numbers)"
-)
+NEWEST = newest("value_event", kept="event_seq")
 # a value event that counts, of ``value_event e JOIN memory m``: not in a range that was voided
 COUNTS = (
     "NOT EXISTS (SELECT 1 FROM void x WHERE x.scope_id = m.scope_id AND x.undone_at IS NULL "
@@ -159,12 +156,6 @@ def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iter
 def loaded(rows: Iterable[tuple]) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
     return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
-
-
-def load(store: Store, seqs: Iterable[int], objective: str, stage: str) -> dict[int, Loaded]:
-    """``ask`` and read."""
-    with store.session() as db, store.translated("reading"):
-        return loaded(ask(db, seqs, objective, stage))
 
 
 class Entries:

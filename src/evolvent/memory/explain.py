@@ -1,4 +1,4 @@
-"""The verb explain: who paid whom, when and why; and the health of a scope in numbers."""
+"""The verb explain: who paid whom, when and why; and what lists of memories say of each."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
+from evolvent.memory.health import SOLVE, STATUS
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
-from evolvent.memory.store.engine import Store, among, marks
-from evolvent.memory.text import clean_word, in_units
+from evolvent.memory.store.engine import Store, marks
+from evolvent.memory.text import clean_word, in_units, short
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
-_NOW = "now()"
-# what a status means, as a condition on table m
-_STATUS = {
-    "active": f"m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > {_NOW})",
-    "expired": f"m.status = 'active' AND m.expires_at <= {_NOW}",
-    **{name: f"m.status = '{name}'" for name in ("archived", "quarantined", "superseded", "erased")},
-}
+_STATUSES = ("active", "expired", "archived", "quarantined", "superseded", "erased")
+_OF_ITEM = ("id", "key", "body", "kind", "polarity", "source", "status", "metadata", "superseded_by",
+            "content_version", "merged", "created_at", "expires_at")  # fmt: skip
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
@@ -50,13 +47,14 @@ def items_of(
     bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
 ) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and (not isinstance(status, str) or status not in _STATUS):
-        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUS)}", where="items")
+    if status is not None and status not in _STATUSES:
+        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUSES)}", where="items")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
     first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
-    condition = f"{_STATUS[status]} AND m.seq > ? AND {keys.OWN}" if status else f"m.seq > ? AND {keys.OWN}"
-    condition, args = condition.replace(_NOW, repr(time.time())), [first]
+    condition, args = f"m.seq > ? AND {keys.OWN}", [first]
+    if status is not None:
+        condition, args = f"{condition} AND {STATUS} = ?", [first, time.time(), status]
     if not (clauses := parse(filter, "items(filter=…)")):
         return items(bank, condition, args, limit=limit and min(limit, 1 << 62))
     only, without = bank.metadata.find(clauses)
@@ -76,30 +74,24 @@ def items_of(
     return found
 
 
-def items(
-    bank: Bank, condition: str, args: Sequence[Any], stage: str = "solve", *, limit: int | None = None
-) -> list[Item]:
+def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None = None) -> list[Item]:
     """Stored memories that meet a condition on table m, with their value under the policy's objective."""
     # a page is read in the order of numbers, and not the whole scope for it
     scope = "m.scope_id" if limit is None else "+m.scope_id"
-    with bank.store.session() as db, bank.store.translated("reading"):
-        rows = db.execute(
-            "SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, "
-            "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END, m.superseded_by, "
-            f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
-            "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-            f"LEFT JOIN value v ON v.memory_id = {keys.OF_VALUE} AND v.objective = ? AND v.stage = ? "
-            f"WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
-            (time.time(), bank.policy.objective, stage, bank.scope_id, *args, 1 << 62 if limit is None else limit),
-        ).fetchall()
-        parents: dict[int, list[str]] = defaultdict(list)
-        for child, parent in among(
-            db,
-            "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
-            "AND child IN ({}) ORDER BY child, parent",
-            [row[0] for row in rows],
-        ):
-            parents[child].append(memory_id(parent))
+    rows = bank.store.rows(
+        f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
+        f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
+        "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
+        f"{SOLVE} WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
+        (time.time(), bank.policy.objective, bank.scope_id, *args, 1 << 62 if limit is None else limit),
+    )
+    parents: dict[int, list[str]] = defaultdict(list)
+    for child, parent in bank.store.rows_among(
+        "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
+        "AND child IN ({}) ORDER BY child, parent",
+        [row[0] for row in rows],
+    ):
+        parents[child].append(memory_id(parent))
     return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
 
 
@@ -108,27 +100,12 @@ def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
     v = events.Value(*row[14:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
-        id=memory_id(seq),
-        key=key,
-        body=body,
-        kind=kind,
-        polarity=polarity,
-        source=source,
-        status=status,
-        value=v.q,
-        start=start,
-        n=v.n,
-        uncertainty=events.uncertainty(v, bank.reward_range),
-        lift=effect.shrunk if effect.confidence > 0 else None,
-        n_omitted=v.n_omitted,
-        parents=parents,
-        superseded_by=memory_id(newer) if newer else None,
-        content_version=version,
-        merged=merged,
-        created_at=at,
-        metadata=json.loads(meta or "{}"),
-        expires_at=expires_at,
-    )
+        id=memory_id(seq), key=key, body=body, kind=kind, polarity=polarity, source=source, status=status, value=v.q,
+        start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range),
+        lift=effect.shrunk if effect.confidence > 0 else None, n_omitted=v.n_omitted, parents=parents,
+        superseded_by=memory_id(newer) if newer else None, content_version=version, merged=merged, created_at=at,
+        metadata=json.loads(meta or "{}"), expires_at=expires_at,
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- one memory
@@ -138,6 +115,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     item = items(bank, "m.seq = ?", (seq,))[0]
     with store.session() as db, store.translated("reading"):
         versions = keys.versions(db, seq)
+        told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
     history = store.records(
         "SELECT e.seq AS event, e.recall_id AS receipt, e.rule, e.depth, e.weight, e.reward, e.q_before, e.q_after, "
         f"o.source, e.objective, e.stage, e.created_at AS at, t.body AS task, {events.COUNTS} AS counts "
@@ -149,26 +127,18 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     for line in history:
         line["receipt"], line["counts"] = receipt_id(line["receipt"]), bool(line["counts"])
     # what was written with an event may not be what it comes to: outcomes before it were revised or rolled back since
-    now = replay.moves(store, bank.scope_id, versions[0]) if _voids(bank) else {}
+    voided = store.row("SELECT 1 FROM void WHERE scope_id = ? LIMIT 1", (bank.scope_id,))
+    now = replay.moves(store, bank.scope_id, versions[0]) if voided else {}
     for line in history:
         line["now"] = now.get(line["event"], (line["q_before"], line["q_after"])) if line["counts"] else None
-    made = store.records("SELECT made_in, q_init FROM memory WHERE seq = ?", (seq,))[0]
-    with store.session() as db, store.translated("reading"):
-        told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
+    made_in = store.rows("SELECT made_in FROM memory WHERE seq = ?", (seq,))[0][0]
     owner = store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'key'", (seq,))
     data: dict[str, Any] = {
-        **{
-            name: getattr(item, name)
-            for name in ("id", "key", "body", "kind", "polarity", "source", "status", "metadata")
-        },
-        **{
-            name: getattr(item, name)
-            for name in ("superseded_by", "content_version", "merged", "created_at", "expires_at")
-        },
+        **{name: getattr(item, name) for name in _OF_ITEM},
         "keys": told,
         "key_of": memory_id(owner[0]) if owner else None,
-        "made_in": receipt_id(made["made_in"]) if made["made_in"] else None,
-        "q_init": made["q_init"],
+        "made_in": receipt_id(made_in) if made_in else None,
+        "q_init": item.start,
         "versions": [memory_id(version) for version in versions],
         "values": _values(bank, versions[0]),
         "recalls": store.records(
@@ -191,16 +161,12 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     return Explanation(id_, data, _memory_text(data, _span(bank)))
 
 
-def _voids(bank: Bank) -> bool:
-    return bank.store.row("SELECT 1 FROM void WHERE scope_id = ? LIMIT 1", (bank.scope_id,)) is not None
-
-
 def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
     told = []
-    for objective, stage in bank.store.rows(
-        "SELECT objective, stage FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
+    for objective, stage, *columns in bank.store.rows(
+        f"SELECT objective, stage, {events.COLUMNS} FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
     ):
-        v = events.load(bank.store, [seq], objective, stage)[seq].value
+        v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
         spread = events.uncertainty(v, bank.reward_range)
         told.append(
@@ -221,13 +187,13 @@ def _span(bank: Bank) -> float:
 def _memory_text(d: dict[str, Any], span: float) -> str:
     lines = [
         f"{d['id']} ({d['kind']}, {d['polarity']}, from {d['source']}, {d['status']})",
-        f"  key   {_short(d['key'])}",
-        f"  body  {_short(d['body'])}",
+        f"  key   {short(d['key'])}",
+        f"  body  {short(d['body'])}",
     ]
     if d["key_of"]:
         return "\n".join([*lines, f"  one more key of {d['key_of']}, which has the value and is shown"])
     more = [key for key in d["keys"][1:] if key["status"] == "active"]
-    lines[2:2] = [f"  and   {_short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
+    lines[2:2] = [f"  and   {short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
     if len(more) > _MORE_KEYS:
         lines.insert(2 + _MORE_KEYS, f"  and   {len(more) - _MORE_KEYS} more keys")
     if len(d["versions"]) > 1:
@@ -256,7 +222,7 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
             since = _move(e["now"][0], e["now"][1], span)
             now = "" if since == then else f", by now {since}"
         told = f"reward {e['reward']:g} ({e['source']}): {how}, {then}{now}"
-        lines.append(f"  {e['receipt']:>6} {told}   {_short(e['task'], 60)}")
+        lines.append(f"  {e['receipt']:>6} {told}   {short(e['task'], 60)}")
     return "\n".join(lines)
 
 
@@ -339,7 +305,7 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
     passed = f"{d['n_pool']} passed the gate {gate:g}" if gate > -1 else f"{d['n_pool']} were candidates"
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",
-        f"  task  {_short(d['query'])}",
+        f"  task  {short(d['query'])}",
         f"  looked at {d['n_scanned']} keys, {passed}",
     ]
     for c in d["pool"]:
@@ -347,7 +313,7 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
         value = in_units(c["value"], span, 2)
         numbers = f"{near}relevant {c['relevance']:.2f}  value {value} (n {c['n']})  score {c['score']:+.2f}"
-        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {_short(c['key'], 50)}")
+        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
         weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
@@ -362,11 +328,6 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
 
 def _move(before: float, after: float, span: float) -> str:
     return f"{in_units(before, span, 3)} → {in_units(after, span, 3)}"
-
-
-def _short(text: str, limit: int = 100) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _outcomes(n: int) -> str:

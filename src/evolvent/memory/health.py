@@ -14,6 +14,8 @@ from evolvent.memory.policies import rule_of
 
 # value of a memory under the policy's objective, in the stage that solves
 SOLVE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = 'solve'"
+# status of a memory at the time that is its argument
+STATUS = "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END"
 
 
 def health(bank: Bank) -> dict[str, Any]:
@@ -21,8 +23,7 @@ def health(bank: Bank) -> dict[str, Any]:
     bank.check_scope()
     store, scope = bank.store, bank.scope_id
     groups = store.records(
-        "SELECT CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END AS status, "
-        "m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
+        f"SELECT {STATUS} AS status, m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
         "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
         "coalesce(sum(v.q) FILTER (WHERE v.n > 0), 0.0) AS worth, count(*) FILTER (WHERE m.status = 'active' "
         "AND NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) AS never_shown "
@@ -43,6 +44,7 @@ def health(bank: Bank) -> dict[str, Any]:
         # rounded: engines add in another order
         told["mean_value"] = round(told["mean_value"] / told["tried"], 9) if told["tried"] else None
     total = max(1, active["items"])
+    bank.index.catch_up()
     data: dict[str, Any] = {
         "items": active["items"],
         "by_status": dict(sorted(by_status.items())),
@@ -64,15 +66,10 @@ def health(bank: Bank) -> dict[str, Any]:
         "sources": sources,
         "gate": gate_of(bank.embedder) if bank.policy.gate is None else bank.policy.gate,
         "gate_top_fifth": _gate_of_top_fifth(bank),
-        "index": _index(bank),
+        "index": bank.index.about(),
     }
     data["warnings"] = _of_health(data, learns=rule_of(bank.policy).credit is not None)
     return data
-
-
-def _index(bank: Bank) -> dict[str, Any]:
-    bank.index.catch_up()
-    return bank.index.about()
 
 
 def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:

@@ -8,6 +8,7 @@ nothing; a key that is archived (by its number, or by a rollback) finds nothing 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -92,6 +93,11 @@ def versions(db: Connection, seq: int) -> list[int]:
     root = seq if first is None else first[0]
     later = db.execute("SELECT child FROM provenance WHERE parent = ? AND relation = 'updated' ORDER BY child", (root,))
     return [root, *(child for (child,) in later)]
+
+
+def merged(details: Iterable[tuple]) -> set[str]:
+    """Hashes of the keys that lines of the log about merges, ``(detail,)``, name."""
+    return {json.loads(detail).get("key_hash", "") for (detail,) in details}
 
 
 def extend_expiry(db: Connection, seq: int, until: float | None) -> None:

@@ -172,15 +172,6 @@ def judge(
     return Judgement(not better and (beaten or worse(a, b)), effect.shrunk + 0.5 * effect.spread < 0.0, look)
 
 
-class Ranking(NamedTuple):
-    """Parts of the score of a pool, all float64 ``[N]``: ``score = (1-w) z_sim + w z_value``; bonus = effect part."""
-
-    score: np.ndarray
-    z_sim: np.ndarray
-    z_value: np.ndarray
-    bonus: np.ndarray
-
-
 def rank(
     sim: ArrayLike,
     value: ArrayLike,
@@ -189,8 +180,10 @@ def rank(
     weight: float,
     reward_range: tuple[float, float],
     spread_floor: float,
-) -> Ranking:
-    """Scores of a pool of N candidates.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of a pool of N candidates, and their parts: ``(score, z_sim, z_value, bonus)``, float64 ``[N]``.
+
+    ``score = (1-w) z_sim + w z_value``; the bonus is the part of measured effects.
 
     The worth of each is ``c raw + (1 - c) (value - mean value)``: measured effect where there is evidence (c near 1),
     the learned value relative to the pool where there is none. Similarity and worth are centred and divided by their
@@ -204,7 +197,7 @@ def rank(
     span = reward_range[1] - reward_range[0]
     z_sim = _scaled(sim_N, SIM_FLOOR)
     z_value = _scaled(worth, spread_floor * span)
-    return Ranking((1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, worth - relative)
+    return (1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, worth - relative
 
 
 def one_answer_each(

@@ -71,15 +71,12 @@ def _scalar(name: str, value: Any, where: str) -> Scalar:
     raise BadInput(f"field {name!r} cannot be stored", got=value, expected=expected, where=where)
 
 
-def expiry(
-    expires: datetime | timedelta | float | None, now: float, where: str = "remember(expires=…)"
-) -> float | None:
+def expiry(expires: datetime | timedelta | float | None, now: float) -> float | None:
     """Seconds since 1970 from which on a memory is out of recall.
 
     Args:
         expires: a moment (without a zone: local), or how long from now: a ``timedelta`` or seconds.
         now: seconds since 1970.
-        where: for errors.
     """
     if expires is None:
         return None
@@ -89,7 +86,7 @@ def expiry(
     seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 <= seconds < 1e11:
         expected = "a datetime, a timedelta or seconds >= 0 from now"
-        raise BadInput("not an expiry", got=expires, expected=expected, where=where)
+        raise BadInput("not an expiry", got=expires, expected=expected, where="remember(expires=…)")
     return now + float(seconds)
 
 

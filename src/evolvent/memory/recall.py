@@ -185,13 +185,9 @@ def _written(
         id=receipt_id(number),
         items=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i not in pool.omitted),
         omitted=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i in pool.omitted),
-        pool_size=len(pool.seen.ids),
-        stage=request.stage,
-        policy=policy.name,
-        frozen=request.frozen,
-        is_test=request.is_test,
-        explored=pool.explored,
-    )
+        pool_size=len(pool.seen.ids), stage=request.stage, policy=policy.name, frozen=request.frozen,
+        is_test=request.is_test, explored=pool.explored,
+    )  # fmt: skip
 
 
 def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int) -> Pool:
@@ -313,13 +309,10 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         for name in names:
             if not isinstance(name, str) or name not in offered:
                 raise BadInput(
-                    "this memory was not handed out by the recall",
-                    code="not_handed_out",
-                    got=name,
+                    "this memory was not handed out by the recall", code="not_handed_out", got=name, where=where,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
-                    where=where,
                     do="list only items of recall.items; what was omitted must not be shown",
-                )
+                )  # fmt: skip
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return

@@ -29,25 +29,17 @@ def clean_text(text: str, *, what: str, where: str, limit: int = MAX_BODY_CHARS,
     if not empty and not text.strip():
         raise BadInput(f"{what} is empty", got=text, expected="text", where=where)
     if len(text) > limit:
-        raise BadInput(
-            f"{what} is too long",
-            got=f"{len(text):,} characters",
-            expected=f"at most {limit:,}",
-            where=where,
-            do="store a summary, and the long text outside with its path in the body",
-        )
+        do, got = "store a summary, and the long text outside with its path in the body", f"{len(text):,} characters"
+        raise BadInput(f"{what} is too long", got=got, expected=f"at most {limit:,}", where=where, do=do)
     if "\x00" in text:
         raise BadInput(f"{what} holds a zero byte", got=text[:40], expected="text without \\x00", where=where)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise BadInput(
-            f"{what} holds a lone surrogate",
-            got=f"position {error.start}",
-            expected="valid Unicode",
-            where=where,
+            f"{what} holds a lone surrogate", got=f"position {error.start}", expected="valid Unicode", where=where,
             do="decode the bytes with errors='replace' before remembering them",
-        ) from error
+        ) from error  # fmt: skip
     return mask_secrets(text)
 
 
@@ -82,6 +74,12 @@ def in_units(value: float, span: float, digits: int, sign: str = "") -> str:
     """A value as people read it: ``digits`` decimals where rewards span 1 or more, so many places of it where less."""
     more = 0 if span >= 1.0 else math.floor(-math.log10(span))
     return f"{value:{sign}.{digits + more}f}" if more < 4 else f"{value:{sign}.{digits}e}"
+
+
+def short(text: str, limit: int = 100) -> str:
+    """The beginning of a text, on one line, for people."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def content_hash(text: str) -> str:

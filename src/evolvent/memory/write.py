@@ -18,8 +18,11 @@ from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite, listed
 
-_NOTHING: Mapping[str, Any] = {}
 POLARITIES = ("success", "failure", "mixed", "neutral")
+_DEFAULTS: dict[str, Any] = {
+    "kind": "case", "polarity": "neutral", "parents": (), "source": "self", "value": None, "merge": 0.98,
+    "supersedes": None, "metadata": None, "expires": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,41 +48,16 @@ class Draft:
 
 def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     """Check one row of ``remember_many``."""
-    known = ("key", "body", "kind", "polarity", "parents", "source", "value", "merge", "supersedes", "metadata",
-             "expires")  # fmt: skip
-    if not isinstance(row, Mapping) or not {"key", "body"} <= set(row) <= set(known):
-        got = list(row) if isinstance(row, Mapping) else row
-        raise BadInput("not a memory", got=got, expected=f"key, body and any of {known[2:]}", where="remember_many")
-    draft = _draft(
-        bank, row["key"], row["body"], kind=row.get("kind", "case"), polarity=row.get("polarity", "neutral"),
-        source=row.get("source", "self"), value=row.get("value"), merge=row.get("merge", 0.98),
-        supersedes=row.get("supersedes"), parents=_parents(bank, row.get("parents", ())),
-    )  # fmt: skip
-    return replace(draft, meta=stored(row.get("metadata")), expires_at=expiry(row.get("expires"), time.time()))
-
-
-def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[list[int], int | None]:
-    """Rows of the parents, and the receipt where one was given."""
-    where = "remember(parents=…)"
-    if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
-        number = bank.receipt_seq(parents, where)
-        rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
-        return [row[0] for row in rows], number
-    expected = "a Recall, a receipt's id or a sequence of memory ids"
-    ids = listed(parents, what="parents", expected=expected, where=where)
-    return list(dict.fromkeys(bank.owner_seq(p, where) for p in ids)), None
-
-
-def _draft(
-    bank: Bank, key: str, body: str, *, kind: str, polarity: str, source: str, value: float | None, merge: float | None,
-    supersedes: str | None, parents: tuple[Sequence[int], int | None],
-) -> Draft:  # fmt: skip
-    """Check the arguments of one remember."""
-    where = "remember"
-    key = clean_text(key, what="the key", where=where, limit=MAX_KEY_CHARS)
-    body = clean_text(body, what="the body", where=where)
-    clean_word(kind, what="a kind", where=where)
-    clean_word(source, what="a source", where=where)
+    if not isinstance(row, Mapping) or not {"key", "body"} <= set(row) <= {"key", "body", *_DEFAULTS}:
+        got, expected = list(row) if isinstance(row, Mapping) else row, f"key, body and any of {tuple(_DEFAULTS)}"
+        raise BadInput("not a memory", got=got, expected=expected, where="remember_many")
+    told, where = {**_DEFAULTS, **row}, "remember"
+    parents, receipt = _parents(bank, told["parents"])
+    key = clean_text(told["key"], what="the key", where=where, limit=MAX_KEY_CHARS)
+    body = clean_text(told["body"], what="the body", where=where)
+    kind = clean_word(told["kind"], what="a kind", where=where)
+    source = clean_word(told["source"], what="a source", where=where)
+    polarity, merge, value, old = (told[name] for name in ("polarity", "merge", "value", "supersedes"))
     if polarity not in POLARITIES:
         raise BadInput("unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where)
     if merge is not None:
@@ -87,11 +65,24 @@ def _draft(
     if value is not None:
         lo, hi = value_bounds(bank.policy, bank.reward_range)
         value = finite(value, what="value", where=where, lo=lo, hi=hi)
-    old = None if supersedes is None else bank.owner_seq(supersedes, where)
+    if old is not None:
+        old = bank.owner_seq(old, where)
     return Draft(
-        key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old,
-        tuple(dict.fromkeys(parents[0])), parents[1],
+        key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old, tuple(parents),
+        receipt, stored(told["metadata"]), expiry(told["expires"], time.time()),
     )  # fmt: skip
+
+
+def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[Iterable[int], int | None]:
+    """Rows of the parents, each once, and the receipt where one was given."""
+    where = "remember(parents=…)"
+    if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
+        number = bank.receipt_seq(parents, where)
+        rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
+        return [row[0] for row in rows], number
+    expected = "a Recall, a receipt's id or a sequence of memory ids"
+    ids = listed(parents, what="parents", expected=expected, where=where)
+    return dict.fromkeys(bank.owner_seq(p, where) for p in ids), None
 
 
 def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -104,12 +95,7 @@ def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
         bank.index.catch_up()
         with bank.store.write() as db:
             bank.index.catch_up()  # what others committed before we got the lock
-            return _write_all(db, bank, drafts, vectors)
-
-
-def _write_all(db: Connection, bank: Bank, drafts: Sequence[Draft], vectors: Mapping[str, np.ndarray]) -> list[str]:
-    """Write drafts inside the transaction at hand; one id each, of the new memory or of the one it was merged into."""
-    return [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
+            return [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
 
 
 def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
@@ -154,12 +140,8 @@ def _merge(db: Connection, bank: Bank, d: Draft, seq: int, row: int | None) -> N
     keys.extend_expiry(db, seq, d.expires_at)
     _link(db, seq, [p for p in d.parents if p < seq], "merged")
     put_text(db, d.key_hash, d.key)
-    detail = {
-        "key_hash": d.key_hash,
-        "source": d.source,
-        "receipt": d.receipt,
-        "parents": [memory_id(p) for p in d.parents],
-    }
+    parents = [memory_id(p) for p in d.parents]
+    detail = {"key_hash": d.key_hash, "source": d.source, "receipt": d.receipt, "parents": parents}
     if row is not None:
         detail["key"] = memory_id(row)
     audit(db, bank.scope_id, "merge", memory_id(seq), detail)
@@ -209,11 +191,11 @@ def _check_active(db: Connection, seq: int, where: str) -> None:
         )  # fmt: skip
 
 
-def _supersede(db: Connection, bank: Bank, old: int, new: int, detail: Mapping[str, Any] = _NOTHING) -> None:
+def _supersede(db: Connection, bank: Bank, old: int, new: int, **more: str) -> None:
     db.execute("UPDATE memory SET status='superseded', superseded_by=? WHERE seq=?", (new, old))
     if old < new:
         _link(db, new, [old], "revised")
-    audit(db, bank.scope_id, "supersede", memory_id(old), {"by": memory_id(new), **detail})
+    audit(db, bank.scope_id, "supersede", memory_id(old), {"by": memory_id(new), **more})
     bank.store.dirty = True
     bank.index.set_active(old, False)
 
@@ -263,5 +245,5 @@ def update(
                 (seq, old),
             )
             _link(db, seq, keys.versions(db, old)[:1], "updated")
-            _supersede(db, bank, old, seq, {"update": reason})
+            _supersede(db, bank, old, seq, update=reason)
     return memory_id(seq)

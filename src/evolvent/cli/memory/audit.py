@@ -18,12 +18,13 @@ from evolvent.memory.health import SOLVE, health
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance.act import VERBS
+from evolvent.memory.maintenance.mend import descendants_of
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
-from evolvent.memory.text import finite, in_units
+from evolvent.memory.text import finite, in_units, short
 
 _GROWTH_STEPS = 40
-_CHUNK = 500
+_NOT_MOVED = (0, 0.0, 0.0, 0.0)
 
 
 def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
         effect = lift.marginal(*v.arms, bank.reward_range)
         told.append(
             {
-                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key), "body": short(body),
+                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key, 200), "body": short(body, 200),
                 "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
             }
@@ -149,10 +150,8 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
     span = bank.reward_range
     width = span[1] - span[0]
     rows = bank.store.rows(
-        "SELECT m.seq, v.objective, v.stage, m.source, "
-        + ", ".join(f"v.{name}" for name in events.COLUMNS.split(", "))
-        + " FROM value v JOIN memory m ON m.seq = v.memory_id WHERE m.scope_id = ? AND m.status = 'active' "
-        "ORDER BY m.seq",
+        f"SELECT m.seq, v.objective, v.stage, m.source, {events.JOINED} FROM value v JOIN memory m "
+        "ON m.seq = v.memory_id WHERE m.scope_id = ? AND m.status = 'active' ORDER BY m.seq",
         (bank.scope_id,),
     )
     records = [
@@ -179,8 +178,7 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
                 "why": adds if effect.raw < 0.0 else beside,
             }
         )  # fmt: skip
-    worst = sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
-    return worst
+    return sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
 
 
 def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top: int) -> dict[str, Any]:
@@ -197,24 +195,10 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
         (bank.scope_id,),
     )
     roots |= {seq: "quarantined" for (seq,) in rows}
-    reached: dict[int, tuple[int, int]] = {seq: (seq, 0) for seq in sorted(roots)}
-    edge = list(reached)
-    while edge:
-        fresh: list[int] = []
-        for start in range(0, len(edge), _CHUNK):
-            part = edge[start : start + _CHUNK]
-            for parent, child in bank.store.rows(
-                f"SELECT parent, child FROM provenance WHERE parent IN ({marks(len(part))}) "
-                "AND relation IN ('retrieved', 'revised') ORDER BY child, parent",
-                part,
-            ):
-                if child not in reached:
-                    root, depth = reached[parent]
-                    reached[child] = (root, depth + 1)
-                    fresh.append(child)
-        edge = fresh
-    below = {seq: at for seq, at in reached.items() if seq not in roots}
-    active = _active_of(bank, below)
+    below = descendants_of(bank, sorted(roots))
+    active = [
+        seq for (seq,) in bank.store.rows_among("SELECT seq FROM memory WHERE status = 'active' AND seq IN ({})", below)
+    ]
     named = sorted((below[seq][1], seq) for seq in active)
     return {
         "roots": len(roots),
@@ -224,19 +208,6 @@ def _poisoned(bank: Bank, harmful: Iterable[str], untrusted: Sequence[str], top:
             for depth, seq in named[:top]
         ],
     }
-
-
-def _active_of(bank: Bank, seqs: Iterable[int]) -> list[int]:
-    wanted, found = sorted(seqs), []
-    for start in range(0, len(wanted), _CHUNK):
-        part = wanted[start : start + _CHUNK]
-        found += [
-            row[0]
-            for row in bank.store.rows(
-                f"SELECT seq FROM memory WHERE status = 'active' AND seq IN ({marks(len(part))}) ORDER BY seq", part
-            )
-        ]
-    return found
 
 
 def _replaced_by_nothing(bank: Bank, top: int) -> list[dict[str, str]]:
@@ -272,19 +243,10 @@ def _by_outcome(bank: Bank) -> dict[str, dict[str, Any]]:
             (bank.scope_id,),
         )
     }
-    moved = {
-        source: (n, size)
-        for source, n, size in bank.store.rows(
-            "SELECT o.source, count(*), sum(abs(e.q_after - e.q_before)) FROM value_event e "
-            "JOIN outcome o ON o.outcome_id = e.outcome_id JOIN memory m ON m.seq = e.memory_id "
-            f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY o.source",
-            (bank.scope_id,),
-        )
-    }
-    total = sum(size for _, size in moved.values())
+    moved = _moved(bank, "o.source")
     for source, row in told.items():
-        n, size = moved.get(source, (0, 0.0))
-        row |= {"credits": n, "moved": size, "share": size / total if total > 0 else 0.0}
+        n, size, _, share = moved.get(source, _NOT_MOVED)
+        row |= {"credits": n, "moved": size, "share": share}
     return told
 
 
@@ -300,20 +262,23 @@ def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
             (bank.policy.objective, bank.scope_id),
         )
     }
-    moved = {
-        source: (n, size, net)
-        for source, n, size, net in bank.store.rows(
-            "SELECT m.source, count(*), sum(abs(e.q_after - e.q_before)), sum(e.q_after - e.q_before) "
-            "FROM value_event e JOIN memory m ON m.seq = e.memory_id "
-            f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY m.source",
-            (bank.scope_id,),
-        )
-    }
-    total = sum(size for _, size, _ in moved.values())
+    moved = _moved(bank, "m.source")
     for source, row in told.items():
-        n, size, net = moved.get(source, (0, 0.0, 0.0))
-        row |= {"credits": n, "net": net, "share": size / total if total > 0 else 0.0}
+        n, _, net, share = moved.get(source, _NOT_MOVED)
+        row |= {"credits": n, "net": net, "share": share}
     return told
+
+
+def _moved(bank: Bank, who: str) -> dict[str, tuple[int, float, float, float]]:
+    """By a column: changes of values, how much in all, what was left of that, and its share of all movement."""
+    rows = bank.store.rows(
+        f"SELECT {who}, count(*), sum(abs(e.q_after - e.q_before)), sum(e.q_after - e.q_before) FROM value_event e "
+        "JOIN outcome o ON o.outcome_id = e.outcome_id JOIN memory m ON m.seq = e.memory_id "
+        f"WHERE m.scope_id = ? AND e.rule <> 'omitted' AND {events.COUNTS} GROUP BY {who}",
+        (bank.scope_id,),
+    )
+    total = sum(size for _, _, size, _ in rows)
+    return {name: (n, size, net, size / total if total > 0 else 0.0) for name, n, size, net in rows}
 
 
 def _growth(bank: Bank) -> dict[str, list[float]]:
@@ -361,9 +326,3 @@ def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
             "memories": 1 if one else len(lines),
         })  # fmt: skip
     return found
-
-
-def short(text: str, limit: int = 200) -> str:
-    """The beginning of a text, on one line."""
-    line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -14,21 +14,22 @@ from evolvent.memory.items import memory_id
 from evolvent.memory.keys import OWN
 
 _MOST_PAIRS = 200_000
+_NEAR_BODIES = 0.9
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def find(bank: Bank, *, near: float = 0.95, body: float = 0.9, top: int = 20) -> dict[str, Any]:
+def find(bank: Bank, *, near: float = 0.95, top: int = 20) -> dict[str, Any]:
     """Duplicates among the active memories of a scope.
 
     Args:
         bank: the scope.
         near: keys are near when their cosine reaches this.
-        body: bodies are near when the overlap (Dice) of their word pairs reaches this.
         top: at most this many groups of each kind are named; all are counted.
 
     Returns:
-        ``same_body``: groups of memories with one body and different keys; ``near``: groups whose keys and bodies are
-        near (each memory is linked to another of its group), both ``{"groups", "memories", "largest": [[ids…]…]}``.
+        ``same_body``: groups of memories with one body and different keys; ``near``: groups whose keys and bodies
+        (by the overlap of their word pairs) are near, each memory to another of its group; both ``{"groups",
+        "memories", "largest": [[ids…]…]}``.
         ``complete`` is false when there were more pairs of like bodies than could be looked at.
     """
     same = bank.store.rows(
@@ -37,7 +38,7 @@ def find(bank: Bank, *, near: float = 0.95, body: float = 0.9, top: int = 20) ->
         "HAVING count(DISTINCT key_hash) > 1 ORDER BY count(*) DESC, body_hash",
         (bank.scope_id,),
     )
-    groups, complete = _near(bank, near, body)
+    groups, complete = _near(bank, near)
     return {
         "same_body": {
             "groups": len(same),
@@ -62,7 +63,7 @@ def _with_body(bank: Bank, digest: str) -> list[str]:
     return [memory_id(seq) for (seq,) in rows]
 
 
-def _near(bank: Bank, near: float, body: float) -> tuple[list[list[int]], bool]:
+def _near(bank: Bank, near: float) -> tuple[list[list[int]], bool]:
     """Groups of memories, largest first, and whether every pair was looked at."""
     rows = bank.store.rows(
         f"SELECT seq, body_hash FROM memory m WHERE scope_id = ? AND status = 'active' AND {OWN} ORDER BY seq",
@@ -79,7 +80,7 @@ def _near(bank: Bank, near: float, body: float) -> tuple[list[list[int]], bool]:
         if digest in members
     )
     same = ((digest, digest) for digest, found in members.items() if len(found) > 1)
-    for a, b in (*same, *near_bodies(texts, body)):
+    for a, b in (*same, *near_bodies(texts, _NEAR_BODIES)):
         for i, j in combinations(members[a], 2) if a == b else product(members[a], members[b]):
             looked += 1
             if looked > _MOST_PAIRS:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from json import loads
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +18,9 @@ from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live, count, percent, size
 from evolvent.evaluate.pages.report_parts import health_words
+from evolvent.memory.text import short
 
-_TEXT_LIMIT = 60
+_short = partial(short, limit=60)
 _CREDIT = {"credits": "values changed", "moved": "change in all", "net": "change, net", "share": "share of change"}
 # what the audit names one by one, in this order
 _COLUMNS = {
@@ -201,11 +203,6 @@ def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> Non
         for i in items
     ]
     live.table(title, ["id", "value", "lift", "outcomes", "kind", "source", "when", "what"], rows)
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
 
 
 COMMANDS = {"audit": audit, "search": search, "list": list_, "explain": explain, "verify": verify}

@@ -63,11 +63,7 @@ def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional]
     """
     from evolvent.memory.maintenance import transfer
 
-    if dry_run:
-        told = _rehearsed(store, lambda target: transfer.import_jsonl(target, file))
-        _tell(told, f"{file} → {store}", dry_run=True)
-        return
-    _tell(transfer.import_jsonl(store, file), f"{file} → {store}")
+    _copy(store, lambda target: transfer.import_jsonl(target, file), f"{file} → {store}", dry_run)
 
 
 def migrate(source: Annotated[str, Positional], target: Annotated[str, Positional], *, dry_run: bool = False) -> None:
@@ -81,11 +77,7 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
     from evolvent.memory.maintenance import transfer
 
     path = store_path(source)
-    if dry_run:
-        told = _rehearsed(target, lambda temporary: transfer.migrate(path, temporary))
-        _tell(told, f"{source} → {target}", dry_run=True)
-        return
-    _tell(transfer.migrate(path, target), f"{source} → {target}")
+    _copy(target, lambda new: transfer.migrate(path, new), f"{source} → {target}", dry_run)
 
 
 def reembed(store: Where, *, embedder: str) -> None:
@@ -128,7 +120,12 @@ def _existing(store: str) -> Store:
     return open_store(store_path(store), create=False)
 
 
-def _rehearsed(target: str, run: Callable[[Path], Moved]) -> Moved:
+def _copy(target: str, run: Callable[[str | Path], Moved], what: str, dry_run: bool) -> None:
+    """Fill the target, or rehearse that, and tell."""
+    _tell(_rehearsed(target, run) if dry_run else run(target), what, dry_run=dry_run)
+
+
+def _rehearsed(target: str, run: Callable[[str | Path], Moved]) -> Moved:
     """What a copy into a temporary store gives, and the refusal that the real target would meet."""
     from evolvent.memory.store.engine import NoMemory
     from evolvent.memory.store.opening import open_store

@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evolvent.cli.memory.audit import audit, short
+from evolvent.cli.memory.audit import audit
 from evolvent.memory import events
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
+from evolvent.memory.text import short
 
 _CHARTS, _POINTS = 6, 240  # memories of each kind, events of each
 _NODES = 48
 _ROWS, _COLUMNS = 36, 96  # memories by columns of receipts
 
 
-def story(
-    memory: Memory, *, about: Sequence[str] = (), untrusted: Sequence[str] = (), near: float = 0.95
-) -> dict[str, Any]:
+def story(memory: Memory, *, untrusted: Sequence[str] = (), near: float = 0.95) -> dict[str, Any]:
     """The audit with pictures' worth of data.
 
     Args:
         memory: the memory; its scope alone is told.
-        about: memories whose relatives are drawn; default: quarantined ones and those with the most credit.
         untrusted: see ``audit``.
         near: see ``audit``.
 
     Returns:
         ``scope``, ``store``, ``reward_range``, ``audit``; ``charts``: values over time; ``graph``: nodes and edges
-        of provenance; ``strip``: memories by receipts. Its size does not grow with the store.
+        of provenance around quarantined memories and those with the most credit; ``strip``: memories by receipts. Its
+        size does not grow with the store.
     """
     bank = memory.bank
-    seqs = [bank.memory_seq(id_, "story") for id_ in about]
     with bank.store.snapshot():
         told = audit(memory, top=20, untrusted=untrusted, near=near)
         good = [row["id"] for row in told["most_valuable"]][:_CHARTS]
@@ -50,7 +48,7 @@ def story(
                 "most valuable": [_chart(bank, int(id_[1:])) for id_ in good],
                 "harmful or least valuable": [_chart(bank, int(id_[1:])) for id_ in bad],
             },
-            "graph": _graph(bank, seqs or [*_quarantined(bank), *_most_credited(bank)]),
+            "graph": _graph(bank, [*_quarantined(bank), *_most_credited(bank)]),
             "strip": _strip(bank, [int(id_[1:]) for id_ in harmful[:8]]),
         }
 

@@ -244,13 +244,6 @@ def _values(bank: Bank) -> Iterator[Row]:
 
 
 CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
-    "engine": _engine,
-    "rows": _rows,
-    "texts": _texts,
-    "vectors": _vectors,
-    "memories": _memories,
-    "receipts": _receipts,
-    "credit": _credit,
-    "revisions": _revisions,
-    "values": _values,
-}
+    "engine": _engine, "rows": _rows, "texts": _texts, "vectors": _vectors, "memories": _memories,
+    "receipts": _receipts, "credit": _credit, "revisions": _revisions, "values": _values,
+}  # fmt: skip

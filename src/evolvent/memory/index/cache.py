@@ -68,18 +68,14 @@ class Cache:
 
     def prepare(self, shadow: Shadow, progress: Progress | None) -> None:
         """Build what there is to build, and wait for it; the shadow was saved before."""
-        if shadow.vectors.in_file and self._graph_from is not None and shadow.vectors.in_file >= self._graph_from:
-            self._graphs.finish(self._tag, shadow.vectors.mapped, 0, progress)
+        if self._graph_from is not None and shadow.vectors.in_file >= max(1, self._graph_from):
+            self._graphs.finish(self._tag, shadow.vectors.mapped, progress)
 
     def about(self, shadow: Shadow) -> dict[str, Any]:
         """Numbers for ``health``."""
         troubles = [text for text in (self.trouble, self._graphs.trouble) if text]
-        return {
-            "in_file": shadow.vectors.in_file,
-            "in_graph": self._in_graph,
-            "building": self._graphs.busy,
-            "trouble": "; ".join(troubles) or None,
-        }
+        numbers = {"in_file": shadow.vectors.in_file, "in_graph": self._in_graph}
+        return {**numbers, "building": self._graphs.busy, "trouble": "; ".join(troubles) or None}
 
     def close(self, shadow: Shadow, audit: int) -> None:
         """Write what is left when it is worth it, and stop building."""
@@ -98,11 +94,8 @@ class Cache:
 
     def _wants_graph(self, shadow: Shadow) -> bool:
         known = shadow.vectors.in_file
-        return (
-            self._graph_from is not None
-            and known >= self._graph_from
-            and known - self._in_graph > self._room(self._in_graph)
-        )
+        due = self._graph_from is not None and known >= self._graph_from
+        return due and known - self._in_graph > self._room(self._in_graph)
 
     def _room(self, known: int) -> int:
         return max(self._tail, known // 40)

@@ -124,14 +124,14 @@ class Graphs:
         )
         self._thread.start()
 
-    def finish(self, tag: str, file_ND: np.ndarray, missing: int, progress: Progress | None = None) -> None:
-        """The same, and wait for it, also for what is under way."""
+    def finish(self, tag: str, file_ND: np.ndarray, progress: Progress | None) -> None:
+        """The same, whatever is missing, and wait for it, also for what is under way."""
         self._progress = progress
         try:
             if self._thread is not None:
                 self._thread.join()
             self._stop.clear()
-            self._try(tag, file_ND, missing)
+            self._try(tag, file_ND, 0)
         finally:
             self._progress = None
 

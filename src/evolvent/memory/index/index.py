@@ -19,7 +19,7 @@ from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
 from evolvent.memory.index.shadow import Shadow
-from evolvent.memory.store.engine import ALL, Progress, Search, Store, Subset, marks
+from evolvent.memory.store.engine import ALL, Progress, Search, Store, Subset
 
 # similarities are rounded to this, so that equal keys are equal however their products were summed
 SIM_DIGITS = 6
@@ -187,12 +187,8 @@ class Index:
 
     def _follow(self, seqs: Sequence[int]) -> None:
         """Show or hide memories as the store says now."""
-        for start in range(0, len(seqs), 500):
-            part = seqs[start : start + 500]
-            for seq, status in self._store.rows(
-                f"SELECT seq, status FROM memory WHERE seq IN ({marks(len(part))})", part
-            ):
-                self._shadow.set_active(seq, status == "active")
+        for seq, status in self._store.rows_among("SELECT seq, status FROM memory WHERE seq IN ({})", seqs):
+            self._shadow.set_active(seq, status == "active")
 
     def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
         """Add one active row; ``seq`` must be newer than all before it (rows stay sorted by it)."""
@@ -238,15 +234,12 @@ class Index:
                 self._cache.stop()
 
     # ------------------------------------------------------------------------------------------------ looking
-    def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The ``limit`` active memories most similar to ``query`` with similarity > ``gate``.
+    def search(self, query: np.ndarray, *, limit: int, subset: Subset = ALL) -> tuple[np.ndarray, np.ndarray]:
+        """The ``limit`` active memories most similar to ``query``.
 
         Args:
             query: unit vector float32 ``[D]``.
             limit: at most this many.
-            gate: strict lower bound of the cosine; -2 admits all.
             subset: which memories it may return.
 
         Returns:
@@ -258,33 +251,25 @@ class Index:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != shadow.vectors.dim:
             raise BadInput("query of another dimension", got=query.size, expected=shadow.vectors.dim)
-        found = self._near(query, limit, gate, subset)
-        rows, sim = self._all(query, gate, subset) if found is None else found
-        return self._best(rows, sim, query, limit, gate)
+        found = self._near(query, limit, subset)
+        rows, sim = self._all(query, subset) if found is None else found
+        return self._best(rows, sim, query, limit)
 
-    def _all(self, query: np.ndarray, gate: float, subset: Subset) -> tuple[np.ndarray | None, np.ndarray]:
-        """Rows with a similarity above the gate (``None``: all rows), and their similarities float32."""
+    def _all(self, query: np.ndarray, subset: Subset) -> tuple[np.ndarray | None, np.ndarray]:
+        """Rows that may be returned (``None``: all rows), and their similarities float32."""
         shadow = self._shadow
         allowed = shadow.allowed(subset)
-        if allowed is not None and shadow.count(subset) < 0.1 * shadow.n:
-            rows = np.flatnonzero(allowed)
-            sim = shadow.vectors.take(shadow.slot[rows]) @ query
-        else:
-            sim = shadow.vectors.product(query)
-            sim = sim if shadow.plain else sim[shadow.slot[: shadow.n]]
-            if allowed is not None:
-                np.putmask(sim, ~allowed, np.float32(-3.0))
-            rows = None
-        if gate > -1.0 or (allowed is not None and rows is None):
-            above = np.flatnonzero(sim > np.float32(max(gate, -2.0) - _SLACK))
-            rows, sim = above if rows is None else rows[above], sim[above]
-        return rows, sim
+        rows = None if allowed is None else np.flatnonzero(allowed)
+        if rows is not None and len(rows) < 0.1 * shadow.n:
+            return rows, shadow.vectors.take(shadow.slot[rows]) @ query
+        sim = shadow.vectors.product(query)
+        sim = sim if shadow.plain else sim[shadow.slot[: shadow.n]]
+        return rows, sim if rows is None else sim[rows]
 
-    def _near(self, query: np.ndarray, limit: int, gate: float, subset: Subset) -> tuple[np.ndarray, np.ndarray] | None:
+    def _near(self, query: np.ndarray, limit: int, subset: Subset) -> tuple[np.ndarray, np.ndarray] | None:
         """The same from the candidates of the graph and all vectors behind it; ``None``: ask all vectors."""
         shadow, ready = self._shadow, self._graph()
-        able = shadow.count(subset)
-        if ready is None or able < _FEW * shadow.n:
+        if ready is None or (able := shadow.count(subset)) < _FEW * shadow.n:
             return None
         wanted = int(max(_LEAST, _SPARE * limit) * shadow.n / max(1, able)) + 1
         slots = ready.search(query, wanted)
@@ -294,17 +279,17 @@ class Index:
         tail = np.arange(ready.count, shadow.vectors.n)
         if len(tail) > wanted:
             sim = shadow.vectors.product(query, ready.count)
-            tail = tail[sim >= max(edge, float(gate)) - _SLACK]
+            tail = tail[sim >= edge - _SLACK]
         rows = shadow.rows_of(np.concatenate([slots, tail]))
         rows = rows[shadow.allows(rows, subset)]
         sim = shadow.vectors.take(shadow.slot[rows]) @ query
         # what the graph did not return lies below its last candidate: enough must lie above that
         above = int(np.count_nonzero(sim > edge + _SLACK))
-        if above < limit and edge >= gate - _SLACK and len(rows) < able:
+        if above < limit and len(rows) < able:
             return None
         # a graph may never reach a cluster; a few vectors compared exactly tell
         worst = float(np.partition(sim, len(sim) - limit)[len(sim) - limit]) if len(sim) >= limit else -2.0
-        missed = ready.overlooked(query, slots, max(worst, gate) + _SLACK)
+        missed = ready.overlooked(query, slots, worst + _SLACK)
         missed = shadow.rows_of(missed) if len(missed) else missed
         return None if len(missed) and shadow.allows(missed, subset).any() else (rows, sim)
 
@@ -312,7 +297,7 @@ class Index:
         return None if self._cache is None else self._cache.graph(self._shadow)
 
     def _best(
-        self, rows: np.ndarray | None, sim: np.ndarray, query: np.ndarray, limit: int, gate: float
+        self, rows: np.ndarray | None, sim: np.ndarray, query: np.ndarray, limit: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The best of some rows, compared in float64."""
         if len(sim) > limit:
@@ -322,20 +307,17 @@ class Index:
         elif rows is None:
             rows = np.arange(len(sim))
         seq, cosine = self._shadow.ids[rows], self._cosines(rows, query)
-        order = np.lexsort((seq, -cosine))
-        order = order[cosine[order] > gate][:limit]
+        order = np.lexsort((seq, -cosine))[:limit]
         return seq[order], cosine[order]
 
     def _cosines(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
         slots, place = np.unique(self._shadow.slot[rows], return_inverse=True)
         return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)[place]
 
-    def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
-    ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, in order, and their cosines to ``query``: float64 ``[<=N]``."""
+    def similarities(self, seqs: Sequence[int], query: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that are active, in order, each once, and their cosines to ``query``: float64 ``[<=N]``."""
         rows = self._shadow.rows(np.unique(np.asarray(seqs, np.int64)))
-        rows = rows[self._shadow.allows(rows, subset)]
+        rows = rows[self._shadow.active[rows]]
         return self._shadow.ids[rows].tolist(), self._cosines(rows, query)
 
     def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:

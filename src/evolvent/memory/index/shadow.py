@@ -8,7 +8,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.index.cache_files import Saved
-from evolvent.memory.index.vectors import Vectors
+from evolvent.memory.index.vectors import Vectors, larger
 from evolvent.memory.store.engine import Subset
 
 _REGROUP = 10_000
@@ -87,10 +87,10 @@ class Shadow:
         self.n = b
 
     def room_for(self, more: int) -> None:
-        """Make space for more memories; growing by half keeps the cost of a row constant."""
+        """Make space for more memories."""
         if self.n + more > len(self.ids):
             for name in ("ids", "kind", "active", "slot"):
-                setattr(self, name, _larger(getattr(self, name), self.n, more))
+                setattr(self, name, larger(getattr(self, name), self.n, more))
 
     def _slots_of(self, rows: Sequence[Row]) -> list[int]:
         """Where the vectors of new memories lie; those that no earlier memory has are added."""
@@ -103,7 +103,7 @@ class Shadow:
             slots.append(slot)
         if new:
             if u + len(new) > len(self.emb):
-                self.emb = _larger(self.emb, u, len(new))
+                self.emb = larger(self.emb, u, len(new))
             self.emb[u : u + len(new)] = [row[3] for row in new]
             self.vectors.extend(np.frombuffer(b"".join([row[4] for row in new]), "<f4").reshape(len(new), -1))
         return slots
@@ -215,9 +215,3 @@ class Shadow:
 
 def _unbounded(subset: Subset) -> bool:
     return subset.only is None and not len(subset.without)
-
-
-def _larger(column: np.ndarray, used: int, more: int) -> np.ndarray:
-    new = np.empty(max(64, used + more, int(used * 1.5)), column.dtype)
-    new[:used] = column[:used]
-    return new

@@ -31,12 +31,10 @@ class Vectors:
         return self._tail[: self.n - len(self._file)]
 
     def room_for(self, more: int) -> None:
-        """Make space for more rows; growing by half keeps the cost of a row constant."""
+        """Make space for more rows."""
         used = self.n - len(self._file)
         if used + more > len(self._tail):
-            new = np.empty((max(64, used + more, int(used * 1.5)), self.dim), np.float32)
-            new[:used] = self._tail[:used]
-            self._tail = new
+            self._tail = larger(self._tail, used, more)
 
     def extend(self, vec_ND: np.ndarray) -> None:
         """Append rows."""
@@ -91,3 +89,10 @@ class Vectors:
             for start in range(0, len(rows), _PIECE)
         ]
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def larger(rows: np.ndarray, used: int, more: int) -> np.ndarray:
+    """A copy of the first ``used`` rows with room for more; growing by half keeps the cost of a row constant."""
+    new = np.empty((max(64, used + more, int(used * 1.5)), *rows.shape[1:]), rows.dtype)
+    new[:used] = rows[:used]
+    return new

@@ -168,7 +168,9 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
             change(act)
             values, voided = [], 0
             if act.on or act.off:
-                values, voided = _moved(replay.rebuilt(store, bank.scope_id)), counted - _counting(act)
+                moved = sorted(replay.rebuilt(store, bank.scope_id).items())
+                values = [ValueMove(memory_id(seq), objective, stage, *q) for (seq, objective, stage), q in moved]
+                voided = counted - _counting(act)
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
                 tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept),
@@ -208,10 +210,3 @@ def _counting(act: Act) -> int:
         "SELECT count(*) FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? "
         f"AND {events.COUNTS}"
     )[0][0]
-
-
-def _moved(changed: dict[tuple, tuple[float, float]]) -> list[ValueMove]:
-    return [
-        ValueMove(memory_id(seq), objective, stage, was, now)
-        for (seq, objective, stage), (was, now) in sorted(changed.items())
-    ]

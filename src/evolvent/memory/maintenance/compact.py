@@ -10,6 +10,7 @@ import json
 import time
 
 from evolvent.core.errors import BadInput
+from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.maintenance.act import Act, Mended, perform
 from evolvent.memory.store.engine import Store
@@ -28,17 +29,8 @@ _NOT_SELECTED = (
 )
 
 
-def compact(bank: Bank, *, keep: int = 1000, reason: str = "compact", dry_run: bool = False) -> Mended:
-    """Take out what nothing needs; the candidates of the newest ``keep`` receipts stay for ``explain``.
-
-    Memories that have expired are archived.
-
-    Args:
-        bank: the scope whose receipts are trimmed; texts and vectors that nothing refers to go from the whole store.
-        keep: how many receipts keep all their candidates.
-        reason: for the log.
-        dry_run: only tell.
-    """
+def compact(bank: Bank, *, keep: int, dry_run: bool) -> Mended:
+    """``Memory.compact``: one scope is trimmed; texts and vectors that nothing refers to go from the whole store."""
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
         raise BadInput("keep is not a count", got=keep, expected="an integer >= 0", where="compact")
     newest = bank.store.rows(
@@ -48,7 +40,9 @@ def compact(bank: Bank, *, keep: int = 1000, reason: str = "compact", dry_run: b
     last = newest[0][0] if newest else 0
 
     def change(act: Act) -> None:
-        at, merged = (bank.scope_id, last), _merged_keys(bank)
+        # keys that only the log of merges refers to stay
+        merged = keys.merged(bank.store.rows("SELECT detail FROM audit WHERE verb = 'merge'"))
+        at = (bank.scope_id, last)
         with bank.store.write() as db:
             act.removed["recall_item"] = bank.store.rows(f"SELECT count(*) {_NOT_SELECTED}", at)[0][0]
             db.execute(f"DELETE {_NOT_SELECTED}", at)
@@ -59,7 +53,7 @@ def compact(bank: Bank, *, keep: int = 1000, reason: str = "compact", dry_run: b
         act.set_status([seq for (seq,) in act.rows(_EXPIRED, time.time())], "archived")
         act.extra["until"] = last
 
-    done = perform(bank, "compact", bank.scope, reason, change, dry_run)
+    done = perform(bank, "compact", bank.scope, "compact", change, dry_run)
     if done.act is not None:
         bank.store.shrink()
     return done
@@ -71,9 +65,3 @@ def trimmed(store: Store) -> dict[int, int]:
     for scope_id, detail in store.rows("SELECT scope_id, detail FROM audit WHERE verb = 'compact'"):
         found[scope_id] = max(found.get(scope_id, 0), json.loads(detail).get("until", 0))
     return found
-
-
-def _merged_keys(bank: Bank) -> set[str]:
-    """Hashes of keys that only the log of merges refers to."""
-    rows = bank.store.rows("SELECT detail FROM audit WHERE verb = 'merge'")
-    return {json.loads(detail).get("key_hash", "") for (detail,) in rows}

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, replay
+from evolvent.memory import events, keys, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
@@ -93,8 +93,8 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
             for table, column in _SAID
             for (digest,) in bank.store.rows(f"SELECT DISTINCT {column} FROM {table} WHERE scope_id = ?", (scope_id,))
         }
-        hashes |= _merged_keys(bank.store.rows("SELECT detail FROM audit WHERE scope_id = ? AND verb = 'merge'",
-                                               (scope_id,)))  # fmt: skip
+        merges = "SELECT detail FROM audit WHERE scope_id = ? AND verb = 'merge'"
+        hashes |= keys.merged(bank.store.rows(merges, (scope_id,)))
         doomed = [(table, f"memory_id {mine}") for table in _OF_MEMORIES]
         doomed += [("provenance", f"child {mine}"), *((table, "scope_id = ?") for table in bank.store.copies)]
         for table, which in [*doomed, *((table, "scope_id = ?") for table in _OF_SCOPE)]:
@@ -113,12 +113,10 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
 def _rows_of(bank: Bank, id_: str) -> list[int]:
     """A memory with all its versions (of ``update``) and all their keys; the first version first."""
     seq = bank.owner_seq(id_, "erase")
-    first = bank.store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'updated'", (seq,))
-    rows = [seq if first is None else first[0]]
-    for relation in ("updated", "key"):
-        sql = f"SELECT child FROM provenance WHERE relation = ? AND parent IN ({marks(len(rows))}) ORDER BY child"
-        rows += [child for (child,) in bank.store.rows(sql, (relation, *rows))]
-    return rows
+    with bank.store.session() as db, bank.store.translated("reading"):
+        rows = keys.versions(db, seq)
+        more = "SELECT child FROM provenance WHERE relation = 'key' AND parent IN ({}) ORDER BY child"
+        return [*rows, *(child for (child,) in among(db, more, rows))]
 
 
 def _alone(bank: Bank, where: str) -> None:
@@ -132,12 +130,8 @@ def _texts_of(db: Connection, seqs: list[int]) -> dict[str, str]:
     names = [memory_id(seq) for seq in seqs]
     rows = list(among(db, "SELECT key_hash, body_hash FROM memory WHERE seq IN ({})", seqs))
     hashes = {digest for row in rows for digest in row} - {_NOTHING}
-    hashes |= _merged_keys(among(db, "SELECT detail FROM audit WHERE verb = 'merge' AND target IN ({})", names))
+    hashes |= keys.merged(among(db, "SELECT detail FROM audit WHERE verb = 'merge' AND target IN ({})", names))
     return dict(among(db, "SELECT hash, body FROM text_blob WHERE hash IN ({})", sorted(hashes)))
-
-
-def _merged_keys(rows: Iterable[tuple]) -> set[str]:
-    return {json.loads(detail).get("key_hash", "") for (detail,) in rows}
 
 
 def _quotes_removed(db: Connection, bank: Bank, said: Iterable[str]) -> set[str]:

@@ -23,8 +23,6 @@ from evolvent.memory.replay import Point
 from evolvent.memory.store.engine import Progress, marks
 from evolvent.memory.text import listed
 
-_CHUNK = 500
-
 
 class Mending:
     """What ``Memory`` offers to an operator: memories taken out of recall or put back, outcomes and values set right.
@@ -163,27 +161,27 @@ class Mending:
         return _compact(self.bank, keep=keep, dry_run=dry_run)
 
 
-def descendants_of(bank: Bank, seqs: Sequence[int]) -> list[int]:
+def descendants_of(bank: Bank, seqs: Sequence[int]) -> dict[int, tuple[int, int]]:
     """Memories written while one of ``seqs`` (or a descendant of it) was shown, and later versions of them.
 
-    A merge is no descent: the older memory had said the same before.
+    Oldest first, each with the one of ``seqs`` that is nearest back, and how many links that is. A merge is no descent:
+    the older memory had said the same before.
     """
-    seen, found, edge = set(seqs), [], list(seqs)
+    reached = {seq: (seq, 0) for seq in seqs}
+    edge = list(reached)
     while edge:
-        fresh: list[int] = []
-        for start in range(0, len(edge), _CHUNK):
-            part = edge[start : start + _CHUNK]
-            for (child,) in bank.store.rows(
-                f"SELECT DISTINCT child FROM provenance WHERE parent IN ({marks(len(part))}) "
-                "AND relation IN ('retrieved', 'revised') ORDER BY child",
-                part,
-            ):
-                if child not in seen:
-                    seen.add(child)
-                    fresh.append(child)
-        found += fresh
-        edge = fresh
-    return sorted(found)
+        links = bank.store.rows_among(
+            "SELECT parent, child FROM provenance WHERE relation IN ('retrieved', 'revised') AND parent IN ({}) "
+            "ORDER BY child, parent",
+            edge,
+        )
+        edge = []
+        for parent, child in links:
+            if child not in reached:
+                root, depth = reached[parent]
+                reached[child] = (root, depth + 1)
+                edge.append(child)
+    return {seq: reached[seq] for seq in sorted(reached) if reached[seq][1]}
 
 
 def _states_at(bank: Bank, point: Point) -> dict[int, tuple[str, int | None]]:

@@ -19,12 +19,7 @@ _THERE = "EXISTS (SELECT 1 FROM embedding e WHERE e.model = ? AND e.text_hash = 
 
 
 def reembed(store: Store, embedder: str | Embedder, *, progress: Progress | None = None) -> int:
-    """Give every key of every scope a vector of ``embedder``; returns how many were embedded by this call.
-
-    Args:
-        store: the open store; not inside a transaction.
-        embedder: name or object, as for ``Memory``.
-        progress: called as ``progress(done, total, "vectors")``.
+    """``Memory.reembed`` of an open store: every key of every scope gets a vector of ``embedder``.
 
     Raises:
         BadInput: not an embedder, or it gave no vectors; inside a transaction. The store is as it was.

@@ -38,15 +38,10 @@ class Moved:
     digest: str
 
 
-def digest(store: Store, *, progress: Progress | None = None) -> str:
-    """SHA-256 of a store's content, as 64 hex digits: equal for equal stores, in whichever engine.
-
-    Args:
-        store: any open store.
-        progress: called as ``progress(rows done, rows in all, table)``.
-    """
+def digest(store: Store) -> str:
+    """SHA-256 of a store's content, as 64 hex digits: equal for equal stores, in whichever engine."""
     sha = hashlib.sha256()
-    for line, _, _ in _content(store, progress):
+    for line, _, _ in _content(store):
         sha.update(line)
     return sha.hexdigest()
 

@@ -96,7 +96,7 @@ def rank(config: Config, pool: Candidates) -> Ranking:
         for row in pool.rows
     ]
     lo, hi = pool.reward_range
-    best = lift.one_answer_each(parts.score, (value_N - lo) / (hi - lo), pool.newer, pool.repeated)
+    best = lift.one_answer_each(parts[0], (value_N - lo) / (hi - lo), pool.newer, pool.repeated)
     return Ranking(
         *parts, value=value_N, effects=effects, best=best[: pool.k],
         omit=[_omission(config, pool, i, j, rate) for i, (j, rate) in enumerate(zip(judged, rates, strict=True))],

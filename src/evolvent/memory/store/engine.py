@@ -71,70 +71,6 @@ class Subset(NamedTuple):
 ALL = Subset()
 
 
-class VectorIndex(Protocol):
-    """Nearest neighbours among the memories of one scope; see ``index.Index`` for what each method promises."""
-
-    model: object  # the embedder that is searched with; ``catch_up`` raises where the store has another one
-
-    @property
-    def n(self) -> int:
-        """How many memories of any status it knows."""
-        ...
-
-    @property
-    def newest(self) -> int:
-        """Sequence number of the newest memory that it knows."""
-        ...
-
-    def catch_up(self) -> bool:
-        """Follow what others committed; whether memories or their status changed."""
-        ...
-
-    def append(self, seq: int, kind: str, vector: np.ndarray) -> None:
-        """A new active memory of the transaction at hand."""
-        ...
-
-    def set_active(self, seq: int, active: bool) -> None:
-        """Show or hide a memory."""
-        ...
-
-    def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """``(seq int64, cosine float64)`` of the most similar active memories above ``gate``, best first."""
-        ...
-
-    def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
-    ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, in order, and their cosines."""
-        ...
-
-    def sample(self, limit: int, rng: np.random.Generator, subset: Subset = ALL) -> np.ndarray:
-        """Active memories drawn uniformly without replacement."""
-        ...
-
-    def count(self, subset: Subset = ALL) -> int:
-        """How many memories a search looks at."""
-        ...
-
-    def vectors(self, seqs: Sequence[int]) -> np.ndarray:
-        """Vectors of known memories: float32 ``[len(seqs), D]``."""
-        ...
-
-    def restart(self) -> None:
-        """Read everything anew: vectors went, or are other ones."""
-        ...
-
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Build now what makes searching fast, and wait for it."""
-        ...
-
-    def about(self) -> dict[str, Any]:
-        """How it searches: ``search`` is "exact" or "approximate"; for ``health``."""
-        ...
-
-
 class OneProcess:
     """A lock among the threads of the process that made it; after a fork the child is told to open its own store.
 
@@ -205,7 +141,7 @@ class Store(ABC):
         """Insert whole rows as they are, vectors as bytes, inside the transaction at hand."""
 
     @abstractmethod
-    def index(self, scope_id: int, search: Search = "auto") -> VectorIndex:
+    def index(self, scope_id: int, search: Search = "auto") -> Any:
         """The vectors of one scope; see ``index.Index`` for ``search``."""
 
     @abstractmethod
@@ -230,6 +166,11 @@ class Store(ABC):
         """The first row of a query, or ``None``."""
         with self.session() as db, self.translated("reading"):
             return db.execute(sql, args).fetchone()
+
+    def rows_among(self, sql: str, ids: Iterable[Any]) -> list[tuple]:
+        """All rows of a query with ``{}`` for a list of any length after ``IN``."""
+        with self.session() as db, self.translated("reading"):
+            return list(among(db, sql, ids))
 
     def records(self, sql: str, args: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """All rows of a query as mappings by column name."""
@@ -348,11 +289,11 @@ def _filled(sql: str, n: int) -> str:
     return sql.format(marks(n))
 
 
-def newest(table: str, column: str = "seq") -> str:
-    """SQL: the newest number that was given in a table; those that a dropped scope had stay taken."""
+def newest(table: str, column: str = "seq", kept: str = "") -> str:
+    """SQL: the newest number that was given in a table; those of a dropped scope (``kept`` in meta) stay taken."""
     return (
         f"(SELECT max(n) FROM (SELECT coalesce(max({column}), 0) AS n FROM {table} UNION ALL "
-        f"SELECT CAST(body AS BIGINT) FROM meta WHERE name = '{table}_seq') numbers)"
+        f"SELECT CAST(body AS BIGINT) FROM meta WHERE name = '{kept or table + '_seq'}') numbers)"
     )
 
 

@@ -172,10 +172,8 @@ class PgVector:
         """Nothing to do: a trigger did it."""
 
     # ------------------------------------------------------------------------------------------------ looking
-    def search(
-        self, query: np.ndarray, *, limit: int, gate: float = -2.0, subset: Subset = ALL
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The ``limit`` active memories most similar to ``query`` above ``gate``, best first; see ``Index.search``."""
+    def search(self, query: np.ndarray, *, limit: int, subset: Subset = ALL) -> tuple[np.ndarray, np.ndarray]:
+        """The ``limit`` active memories most similar to ``query``, best first; see ``Index.search``."""
         if self.count(subset) == 0 or limit <= 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != self._dim:
@@ -188,8 +186,7 @@ class PgVector:
             rows = self._look_at_all(query, limit, subset)
         seq = np.array([row[0] for row in rows], np.int64)
         sim = _cosines(rows, query)
-        order = np.lexsort((seq, -sim))
-        order = order[sim[order] > gate][:limit]
+        order = np.lexsort((seq, -sim))[:limit]
         return seq[order], sim[order]
 
     def _look_at_all(self, query: np.ndarray, limit: int, subset: Subset) -> list[tuple]:
@@ -230,11 +227,9 @@ class PgVector:
             )
         self._graph_made = not self._store.writing()  # inside a transaction it may still be undone
 
-    def similarities(
-        self, seqs: Sequence[int], query: np.ndarray, subset: Subset = ALL
-    ) -> tuple[list[int], np.ndarray]:
-        """Those of ``seqs`` that a search may return, each once, and their cosines to ``query``: float64 ``[<=N]``."""
-        where, args = self._filter(subset)
+    def similarities(self, seqs: Sequence[int], query: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """Those of ``seqs`` that are active, in order, each once, and their cosines to ``query``: float64 ``[<=N]``."""
+        where, args = self._filter(ALL)
         rows = self._store.rows(
             f"SELECT seq, vec FROM memory_vector WHERE {where} AND seq = ANY(?) ORDER BY seq",
             (*args, [int(s) for s in seqs]),

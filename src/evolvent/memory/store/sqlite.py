@@ -59,7 +59,7 @@ class SQLite(Store):
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
         self._depth = 0
-        self._indexes: list[Any] = []
+        self._indexes: list[Index] = []
         self._turn = Turn(f"{self.path}-wal")
         self._at, self._file = os.path.abspath(self.path), None
         fixed = self._fixed()
@@ -203,7 +203,7 @@ class SQLite(Store):
                 f"INSERT INTO {table.name}({', '.join(table.columns)}) VALUES({marks(len(table.columns))})", rows
             )
 
-    def index(self, scope_id: int, search: Search = "auto") -> Any:
+    def index(self, scope_id: int, search: Search = "auto") -> Index:
         """A shadow of the file: in memory, of large scopes in files beside it."""
         self._indexes.append(Index(self, scope_id, search))
         return self._indexes[-1]
@@ -350,32 +350,18 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
     if "closed database" in lower:
         return StoreError("the memory is closed", got=text, where=path, code="closed", do="open it again: Memory(path)")
     if "locked" in lower or "busy" in lower:
-        return StoreError(
-            "another process kept the memory locked",
-            code="locked",
-            got=f"{text} after {BUSY_TIMEOUT_S:g} s",
-            where=path,
-            do="look for a process that holds a long transaction() open",
-        )
+        got, do = f"{text} after {BUSY_TIMEOUT_S:g} s", "look for a process that holds a long transaction() open"
+        return StoreError("another process kept the memory locked", got=got, where=path, do=do, code="locked")
     if "full" in lower:
         do = "make room; the transaction was undone, what was acknowledged before is intact"
         return StoreError("the disk is full", got=text, where=path, do=do, code="disk_full")
     if "readonly" in lower or "read-only" in lower:
-        return StoreError(
-            "the memory cannot be written",
-            got=text,
-            where=path,
-            code="read_only",
-            do="check the permissions of the folder",
-        )
+        do = "check the permissions of the folder"
+        return StoreError("the memory cannot be written", got=text, where=path, do=do, code="read_only")
     if "unable to open" in lower and _no_handles_left():
-        return StoreError(
-            "the process may open no more files",
-            got=text,
-            expected=f"{HANDLES} free file handles for every open memory",
-            where=path,
-            do="close memories that are not in use (one a scope stays open), or raise the limit: ulimit -n",
-        )
+        do = "close memories that are not in use (one a scope stays open), or raise the limit: ulimit -n"
+        expected = f"{HANDLES} free file handles for every open memory"
+        return StoreError("the process may open no more files", got=text, expected=expected, where=path, do=do)
     if "unable to open" in lower:
         do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"
         return StoreError("the memory cannot be opened", got=text, where=path, do=do)
