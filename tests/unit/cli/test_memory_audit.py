@@ -200,6 +200,18 @@ def test_the_page_shows_what_it_is_given_as_text_only(memory):
     assert sum(part.count(f"<title>{root} from") for part in strip) == 3
 
 
+def test_an_updated_memory_keeps_its_value_and_its_line_in_the_page(memory):
+    first = memory.remember("count delta flights", "way")
+    for reward in (1.0, 1.0, 0.0):
+        settled(memory, "count delta flights", reward, show=first)
+    second = memory.update(first, "a better way", body="other way")
+    settled(memory, "count delta flights", 1.0, show=second)
+    told = story(memory)
+    (chart,) = told["charts"]["most valuable"]
+    assert (chart["id"], chart["value"], chart["events"]) == (second, memory.items()[0].value, 4)
+    assert {node["value"] for node in told["graph"]["nodes"]} == {chart["value"]}
+
+
 def test_the_page_of_an_empty_memory(memory):
     page = render(story(memory))
     assert "Nothing looks wrong" in page and "Provenance" not in page

@@ -8,7 +8,9 @@ from typing import Any
 from evolvent.cli.memory.audit import audit
 from evolvent.memory import events
 from evolvent.memory.bank import Bank
+from evolvent.memory.health import SOLVE
 from evolvent.memory.items import memory_id, receipt_id
+from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import short
@@ -54,11 +56,11 @@ def story(memory: Memory, *, untrusted: Sequence[str] = (), near: float = 0.95) 
 
 
 def _chart(bank: Bank, seq: int) -> dict[str, Any]:
-    """Value of one memory after each of its events, evenly thinned out; voided events are marked."""
+    """Value of one memory, with its earlier versions, after each event, evenly thinned out; voided ones are marked."""
     at = (seq, bank.policy.objective)
     rows = bank.store.rows(
         f"SELECT e.recall_id, e.rule, e.reward, e.q_after, {events.COUNTS} FROM value_event e "
-        "JOIN memory m ON m.seq = e.memory_id WHERE e.memory_id = ? AND e.objective = ? AND e.stage = 'solve' "
+        f"JOIN memory m ON e.memory_id = {OF_VALUE} WHERE m.seq = ? AND e.objective = ? AND e.stage = 'solve' "
         "ORDER BY e.seq",
         at,
     )
@@ -74,8 +76,7 @@ def _about(bank: Bank, seqs: Sequence[int]) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for seq, key, source, status, start, q, n in bank.store.rows(
         "SELECT m.seq, k.body, m.source, m.status, m.q_init, v.q, v.n FROM memory m "
-        "JOIN text_blob k ON k.hash = m.key_hash LEFT JOIN value v ON v.memory_id = m.seq AND v.objective = ? "
-        f"AND v.stage = 'solve' WHERE m.seq IN ({marks(len(seqs))})",
+        f"JOIN text_blob k ON k.hash = m.key_hash {SOLVE} WHERE m.seq IN ({marks(len(seqs))})",
         (bank.policy.objective, *seqs),
     ):
         value = start if q is None else q
