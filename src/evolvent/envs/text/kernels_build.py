@@ -149,7 +149,8 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
         return Refused("harness", result.error)
     library = result.files.get("k.so")
     if result.status != "ok" or library is None:
-        words = errors_of(result.stderr) or f"the compiler was ended: {result.limit or result.status}"
+        last = result.stderr.strip().rpartition("\n")[2][:160] if result.status == "failed" else ""
+        words = errors_of(result.stderr) or last or f"the compiler was ended: {result.limit or result.status}"
         return Refused("compile", words)
     told = linked(library)
     return Refused("compile" if told.startswith("there is no") else "hack", told) if told else library
