@@ -50,6 +50,8 @@ class Refused:
     gate: str
     """``text`` (there is no program), ``hack``, ``compile``, or ``harness`` where the sandbox failed."""
     words: str
+    doubtful: bool = False
+    """The compiler named no line of the program: it may be its own fault."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
     if result.status != "ok" or library is None:
         last = result.stderr.strip().rpartition("\n")[2][:160] if result.status == "failed" else ""
         words = errors_of(result.stderr) or last or f"the compiler was ended: {result.limit or result.status}"
-        return Refused("compile", words)
+        named = re.search(r"k\.c:\d+:\d+: error|undefined reference", result.stderr)
+        return Refused("compile", words, doubtful=result.status == "failed" and named is None)
     told = linked(library)
     return Refused("compile" if told.startswith("there is no") else "hack", told) if told else library
 
