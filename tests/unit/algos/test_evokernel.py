@@ -326,6 +326,9 @@ def test_a_gain_teaches_its_own_new_lines():
     assert lesson_of(before, after) == (
         'Write `#pragma GCC optimize("fast-math")` and `void kernel(const float* restrict x, int n) {`.'
     )
+    long = "\n".join(f"    out[{i}] = x[{i}];" for i in range(2000))
+    other = long.replace(";", " + y;").replace("out[7]", "__builtin_trap(), out[7]")
+    assert lesson_of(long, other) == "Write `__builtin_trap(), out[7] = x[7] + y;`."  # no line for line comparison
     assert lesson_of(before, before) == lesson_of(before, before.replace("s = 0", "s = 0.0f")) == ""
 
 

@@ -178,7 +178,7 @@ def _zig(
 def with_headers(source: str) -> str:
     """The source with the usual headers where it has none, behind its first pragmas: they decide what math.h offers."""
     missing = [name for name in ("math", "string", "stdlib", "stdint") if f"<{name}.h>" not in source]
-    lines = source.splitlines()
+    lines = source.split("\n")  # as C does: others, such as a form feed, may stand inside a comment
     at = next((i for i, line in enumerate(lines) if not line.startswith(("#pragma", "//")) and line.strip()), 0)
     return "\n".join([*lines[:at], *(f"#include <{name}.h>" for name in missing), *lines[at:], ""])
 
