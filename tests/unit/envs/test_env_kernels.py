@@ -242,6 +242,9 @@ def test_it_keeps_the_promises_of_environments():
     env = envs.load("kernels:timed=false")
     check_env(env, n=3)
     check_env(env, n=2, act=lambda task, turn: BY_NAME[task.kind].source)
+    (task,) = env.tasks("train", 1, 0)
+    env.reset(task)
+    assert env.step(BY_NAME[task.kind].source).info["rewards"] == {"compiles": 1.0, "correct": 1.0}
     env.close()
 
 

@@ -193,6 +193,9 @@ class Kernels(TextEnv):
         speed, passed = found.speed, GATES.index(found.gate) if found.gate in GATES else 0
         ratio = 0.0 if speed is None else speed.ratio
         reward = float(found.correct) if not self.timed else ratio**2 / (1 + ratio**2)
+        rewards = {"compiles": float(passed > 2), "correct": float(found.correct)} | (
+            {"ratio": ratio} if self.timed else {}  # a rule that reads it is told at once that nobody measures it
+        )
         told = {} if speed is None else {"low": speed.low, "high": speed.high, "us": speed.microseconds}
         self._turn = Turn(
             found.words,
@@ -202,7 +205,7 @@ class Kernels(TextEnv):
             valid=found.gate != "harness",
             info={
                 "action": found.source, "gate": found.gate, "words": found.words, "ratio": ratio, **told,
-                "rewards": {"compiles": float(passed > 2), "correct": float(found.correct), "ratio": ratio},
+                "rewards": rewards,
             },
         )  # fmt: skip
         return self._turn
