@@ -16,7 +16,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from evolvent.cli import say
 from evolvent.core.errors import BadInput, EvolventError
-from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 from evolvent.sandbox.result import Limits, NoSandbox
@@ -34,6 +34,7 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
     from evolvent.sandbox.mechanisms import NAMES, candidates, problem
     from evolvent.sandbox.settings import PROFILES
 
+    check_target(json, "--json")
     with Live(plain=True if plain else None) as live:
         rows, found = [], candidates()
         for mechanism in found:

@@ -64,6 +64,15 @@ def test_check_says_what_works_and_what_is_not_covered(tmp_path, capsys):
     assert any(row[2] == "works" for row in json.loads((tmp_path / "c.json").read_text())["result"]["found"])
 
 
+@pytest.mark.parametrize("command", [["sandbox", "check"], ["bench", "recall"], ["credit", ".", "--rule", "group_std"]])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(command, tmp_path, capsys, monkeypatch):
+    for path in (tmp_path / "no" / "x.json", tmp_path):
+        with pytest.raises(SystemExit) as end:
+            main([*command, "--json", str(path)])
+        told = capsys.readouterr()
+        assert end.value.code == 2 and "--json" in told.err and str(path) in told.err and not told.out
+
+
 def found(tmp_path, capsys):
     main(["sandbox", "check", "--plain", "--json", str(tmp_path / "c.json")])
     capsys.readouterr()
