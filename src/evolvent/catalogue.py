@@ -148,6 +148,15 @@ def settings_of(name: str) -> type[Any]:
     return _alone(f"evolvent.algos.{name}", path, frozenset({"Config"})).Config
 
 
+def defaults_of(name: str) -> Any:
+    """The settings that a system has by default, made as ``settings_of`` makes their class.
+
+    Raises:
+        BadInput: as ``system``; a file of your own whose settings raise, with its words, file and line.
+    """
+    return settings_of(name)() if name in _modules("algos") else system(name).settings()
+
+
 @functools.cache
 def _alone(name: str, path: Path, names: frozenset[str]) -> ModuleType:
     """A module of the package with nothing but ``names`` and what these need, also of other modules of the package."""

@@ -164,6 +164,18 @@ def test_what_a_system_raises_is_told_in_a_few_lines_with_the_line_of_the_file(h
 
 
 # --------------------------------------------------------------------------------------------------- environments
+@pytest.mark.parametrize("words", [("--out", "r"), ("--help",)])
+def test_settings_of_a_file_that_raise_are_told_in_a_few_lines(here, words):
+    (here / "bad.py").write_text(
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Config:\n    seed: int = 0\n"
+        "    def __post_init__(self):\n        raise ValueError('not today')\n"
+        "def run(config, folder, live, *, resume=False):\n    return {}\n"
+    )
+    _, err = evolvent("run", "bad.py", *words, cwd=here, code=2)
+    assert "got: ValueError: not today" in err and "bad.py, line 6, in __post_init__" in err
+    assert "Traceback" not in err and len(err.splitlines()) <= 6
+
+
 def test_an_environment_of_a_file_is_run_kept_and_judged_elsewhere(here):
     words = ("--env", "my_env.py:make,count=3", "--model", "none", "--train", 4, "--heldout", 3, "--passes", 1)
     evolvent("run", "memlift", *words, "--out", "r", cwd=here)

@@ -16,7 +16,7 @@ from evolvent.core.credit_rule import CreditRule
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import credit_units, page
@@ -55,6 +55,8 @@ def credit(
         raise BadInput("no credit rule", expected="--rule NAME", where=_WHERE, do="see `evolvent list credit`")
     if top < 1:
         raise BadInput("nothing to show", got=top, expected="at least 1", where="--top")
+    for path, flag in ((json, "--json"), (html, "--html")):
+        check_target(path, flag)
     opened = RunFolder.open(folder)
     with opened, Live(plain=True if plain else None) as live:
         live.status("reading what the run recorded")

@@ -13,7 +13,7 @@ from tyro.conf import Positional
 from evolvent import catalogue, running
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
@@ -81,6 +81,7 @@ def bench(
         json: also write the result, with versions and machine, to this file.
         plain: plain text output even on a terminal.
     """
+    check_target(json, "--json")
     module = catalogue.benchmark(name)
     accepted = inspect.signature(module.run).parameters
     if sizes and "sizes" not in accepted:

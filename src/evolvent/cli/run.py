@@ -37,7 +37,7 @@ def main(words: list[str]) -> None:
     name, *rest = words
     kind = catalogue.settings_of(name)
     if {"-h", "--help"} & set(rest):
-        _parse(kind, name, rest, kind())
+        _parse(kind, name, rest, catalogue.defaults_of(name))
     running.check_env(kind, _given("--env", rest) or "")  # before what the system runs with is imported
     found = catalogue.system(name)
     resumed = _given("--resume", rest)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +15,11 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from evolvent.cli import say
-from evolvent.core.errors import BadInput
-from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
-from evolvent.sandbox.result import Limits
-
-_COMPILERS = ("cc", "gcc", "clang", "tcc")
+from evolvent.sandbox.result import Limits, NoSandbox
 
 
 def check(*, attempts: bool = False, json: Path | None = None, plain: bool = False) -> None:
@@ -32,11 +30,11 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
         json: also write what was found, with versions and machine, to this file.
         plain: plain text output even on a terminal.
     """
-    from evolvent.sandbox import NoSandbox, Sandbox
-    from evolvent.sandbox.browser import NAMES as BROWSERS
+    from evolvent.sandbox import Sandbox
     from evolvent.sandbox.mechanisms import NAMES, candidates, problem
     from evolvent.sandbox.settings import PROFILES
 
+    check_target(json, "--json")
     with Live(plain=True if plain else None) as live:
         rows, found = [], candidates()
         for mechanism in found:
@@ -45,13 +43,7 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
                 rows.append([mechanism.name, profile, problem(mechanism, profile) or "works"])
         if not found:
             rows = [[name, "", f"no: {platform.system()} {platform.machine()}"] for name in NAMES]
-        for name, profile, programs, install in (
-            ("compiler", "tools", _COMPILERS, "apt install gcc"),
-            ("browser", "browser", BROWSERS, "apt install chromium-headless-shell"),
-        ):
-            rows.append(
-                [name, profile, next(filter(None, map(shutil.which, programs)), f"none; to have one: {install}")]
-            )
+        rows += [[name, profile, _tried(live, name, start)] for name, profile, start in _NEEDED]
         live.table("sandbox", ["", "profile", ""], rows)
         result: dict[str, Any] = {"found": rows}
         try:
@@ -69,6 +61,36 @@ def check(*, attempts: bool = False, json: Path | None = None, plain: bool = Fal
             live.note(f"result: {json}")
         if attempts:
             _tell(live, result)
+
+
+def _compiler() -> str:
+    """What compiles kernels; it has compiled one."""
+    from evolvent.envs.text.kernels import Bench
+
+    with closing(Bench()) as bench:
+        return " ".join(bench.compiler.command)
+
+
+def _browser() -> str:
+    """What plays games; it was started."""
+    from evolvent.sandbox.browser import Browser
+
+    with Browser() as browser:
+        version = browser.start()
+        return f"{browser.path}, {version}"
+
+
+_NEEDED = (("compiler", "tools", _compiler), ("browser", "browser", _browser))
+"""What worlds need beside the sandbox. Found and tried as they do it: one on the path may lack its libraries."""
+
+
+def _tried(live: Live, name: str, start: Callable[[], str]) -> str:
+    live.status(f"trying a {name}")
+    try:
+        return f"works: {start()}"
+    except EvolventError as error:  # the sandbox's own is raised below, with all that it says
+        told = f"no: {error.what}" + (f", got {error.got}" if error.got else "")
+        return told if isinstance(error, NoSandbox) or not error.do else f"{told}; {error.do}"
 
 
 def _tell(live: Live, result: dict[str, Any]) -> None:

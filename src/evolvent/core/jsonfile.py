@@ -64,6 +64,17 @@ def _plain(value: Any, secrets: Sequence[str]) -> Any:
     )
 
 
+def check_target(path: Path | None, where: str) -> None:
+    """Refuse, before the work is done, a file that could not be written after it; ``None`` is no file.
+
+    Raises:
+        BadInput: its folder is not there, or it is a folder itself.
+    """
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        what = "a folder" if path.is_dir() else "no such folder"
+        raise BadInput(what, got=str(path), expected="a file in a folder that is there", where=where)
+
+
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Replace ``path`` by a file with ``content``: temporary file, fsync, rename, fsync of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

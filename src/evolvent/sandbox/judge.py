@@ -186,7 +186,8 @@ def _case(given: Case | tuple[Any, Any], function: str | None) -> Case:
         ):
             raise BadValue("a whole program takes one text, its standard input, and gives one")
     except BadValue as error:
-        raise BadInput("a case that is not made of plain values", got=str(error), where=f"judge, {inputs!r}") from error
+        where = f"judge, inputs {_short(inputs)}"
+        raise BadInput("a case that is not made of plain values", got=str(error), where=where) from error
     return Case(inputs, expected, given.hidden)
 
 
@@ -206,5 +207,8 @@ def _compared(case: Case, got: Any, equal: Callable[[Any, Any], bool]) -> Outcom
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # of a very long integer
+        return f"a {type(value).__name__} that is too long to write"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

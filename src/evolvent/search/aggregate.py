@@ -67,13 +67,14 @@ def shifted(scores: Sequence[float]) -> np.ndarray:
 
 
 def _vote(answers: Sequence[str | None], scores: Sequence[float] | np.ndarray) -> str | None:
+    """The answer of the largest sum; of equal sums, as where nothing is valued, the more frequent, then the first."""
     values = _scores(answers, scores)
     values = shifted(values.tolist()) if len(values) and values.min() < 0 else values
     sums: dict[str, float] = {}
     for answer, value in zip(answers, values.tolist(), strict=True):
         if answer:
             sums[answer] = sums.get(answer, 0.0) + value
-    return max(sums, key=lambda a: sums[a]) if sums else None
+    return max(sums, key=lambda a: (sums[a], answers.count(a))) if sums else None
 
 
 def _max(answers: Sequence[str | None], scores: np.ndarray) -> str | None:

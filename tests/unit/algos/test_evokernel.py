@@ -8,14 +8,17 @@ import pytest
 
 from evolvent import Memory
 from evolvent.algos import evokernel
+from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.envs.text import kernels, kernels_run
+from evolvent.envs.text.kernels_build import Compiler
 from evolvent.envs.text.kernels_run import Speed
 from evolvent.envs.text.kernels_tasks import BY_NAME
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.report import write_report
 from evolvent.models.served.scripted import Scripted
+from evolvent.runs.programs import seat
 from evolvent.runs.programs.words import PRACTICES, TEMPLATES, lesson_of
 from sample_programs_run import FAST, KERNELS, Writer, begin, live, played, quick
 
@@ -110,6 +113,48 @@ def test_a_run_that_was_stopped_ends_with_the_same_numbers(tmp_path, quick, afte
         with Memory(tmp_path / name / "memory.db") as memory:
             values.append([(i.id, i.kind, i.body, i.value, i.n) for i in memory.items()])
     assert values[0] == values[1]
+
+
+def test_a_run_that_another_version_began_goes_on_in_its_own_order(tmp_path, quick, monkeypatch):
+    config = evokernel.Config(count=4, budget=2)
+    drawn = [task.kind for task in kernels.make().tasks("train", 4, 0)]
+    seen, out = [], io.StringIO()
+
+    class Stopper(Live):
+        def task(self, i, n, **more):
+            seen.append(i)
+            folder.interrupt.requested = i == 6
+
+    fields = configs.to_json(config)
+    folder = RunFolder.create(tmp_path / "run", algo="evokernel", config=fields, env="kernels", seed=0, command="")
+    with monkeypatch.context() as patch, folder, pytest.raises(Interrupted):
+        patch.setattr(seat, "sorted", lambda names, key=None: list(names), raising=False)  # as drawn: so it once began
+        evokernel.run(config, folder, Stopper(plain=True, stream=out), model=Scripted({"*": "prose"}))
+    with RunFolder.open(tmp_path / "run") as folder:
+        evokernel.run(config, folder, live(), resume=True, model=Scripted({"*": "prose"}))
+    assert [row["kernel"] for row in rows(tmp_path / "run")] == drawn * 2 and len(set(drawn)) == 4
+
+
+def test_a_compiler_that_vanishes_is_no_fault_of_the_programs(tmp_path, quick, monkeypatch):
+    written = iter(range(99))
+
+    class Removes(Writer):
+        def _write(self, prompt):
+            if next(written) == 5:  # after two right drafts
+                (tmp_path / "cc").unlink()
+            return super()._write(prompt)
+
+    (tmp_path / "cc").write_text('#!/bin/sh\nexec /usr/bin/cc "$@"\n')
+    for part in (tmp_path / "cc", tmp_path, tmp_path.parent, tmp_path.parent.parent):  # the jail may be another user's
+        part.chmod(0o755)
+    compiler = Compiler("cc", (str(tmp_path / "cc"),), (str(tmp_path),))
+    monkeypatch.setattr(kernels, "find_compiler", lambda: compiler)
+    with pytest.raises(EnvError, match=r"(?s)attempts at the last programs broke.*nothing compiles C any more"):
+        played(tmp_path / "run", Removes())
+    told = rows(tmp_path / "run")
+    assert {row["gate"] for row in told[5:]} == {"harness"} and not any(row["valid"] for row in told[5:])
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        assert not any("any more" in item.body for item in memory.items())
 
 
 def test_what_was_learned_is_handed_on_without_what_it_holds_of_the_same_kernels(tmp_path, quick):
@@ -248,7 +293,7 @@ def test_the_first_minute_says_what_is_tried_what_goes_on_and_how_long_it_takes(
 
 
 def test_what_is_drawn_begins_with_the_shortest(tmp_path, quick):
-    config = evokernel.Config(budget=1, env="kernels:timed=false")
+    config = evokernel.Config(budget=1)
     folder = RunFolder.create(tmp_path / "run", algo="evokernel", config={}, env="", seed=0, command="")
     with folder:
         evokernel.run(config, folder, live(), model=Scripted({"*": "prose"}))
@@ -258,7 +303,11 @@ def test_what_is_drawn_begins_with_the_shortest(tmp_path, quick):
 
 def test_what_cannot_be_run_is_said_before_anything_is_loaded(tmp_path):
     for number, (more, named) in enumerate(
-        [({"env": "arithmetic"}, "kernels"), ({"memory": "nowhere"}, "no such memory")]
+        [
+            ({"env": "arithmetic"}, "kernels"),
+            ({"env": "kernels:timed=false"}, "leave timed=false out"),
+            ({"memory": "nowhere"}, "no such memory"),
+        ]
     ):
         config, folder = begin(tmp_path / str(number), **more)
         with folder, pytest.raises(BadInput, match=named):
@@ -277,6 +326,9 @@ def test_a_gain_teaches_its_own_new_lines():
     assert lesson_of(before, after) == (
         'Write `#pragma GCC optimize("fast-math")` and `void kernel(const float* restrict x, int n) {`.'
     )
+    long = "\n".join(f"    out[{i}] = x[{i}];" for i in range(2000))
+    other = long.replace(";", " + y;").replace("out[7]", "__builtin_trap(), out[7]")
+    assert lesson_of(long, other) == "Write `__builtin_trap(), out[7] = x[7] + y;`."  # no line for line comparison
     assert lesson_of(before, before) == lesson_of(before, before.replace("s = 0", "s = 0.0f")) == ""
 
 

@@ -1,6 +1,8 @@
 """`evolvent sandbox`: one program run and told about; what the machine can do."""
 
+import importlib.util
 import json
+import shutil
 import sys
 
 import pytest
@@ -60,3 +62,39 @@ def test_check_says_what_works_and_what_is_not_covered(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "NOT covered" in out and "side channels" in out
     assert any(row[2] == "works" for row in json.loads((tmp_path / "c.json").read_text())["result"]["found"])
+
+
+@pytest.mark.parametrize("command", [["sandbox", "check"], ["bench", "recall"], ["credit", ".", "--rule", "group_std"]])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(command, tmp_path, capsys, monkeypatch):
+    for path in (tmp_path / "no" / "x.json", tmp_path):
+        with pytest.raises(SystemExit) as end:
+            main([*command, "--json", str(path)])
+        told = capsys.readouterr()
+        assert end.value.code == 2 and "--json" in told.err and str(path) in told.err and not told.out
+
+
+def found(tmp_path, capsys):
+    main(["sandbox", "check", "--plain", "--json", str(tmp_path / "c.json")])
+    capsys.readouterr()
+    rows = json.loads((tmp_path / "c.json").read_text())["result"]["found"]
+    return {name: words for name, _, words in rows if name in ("compiler", "browser")}
+
+
+def test_check_says_what_to_install_where_there_is_no_compiler_and_no_browser(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    told = found(tmp_path, capsys)
+    assert told["compiler"].startswith("no: ")
+    assert "apt install gcc" in told["compiler"] and "[kernels]" in told["compiler"]
+    assert told["browser"].startswith("no: ") and "EVOLVENT_CHROMIUM" in told["browser"]
+
+
+def test_check_tries_what_it_finds_as_the_worlds_do(tmp_path, capsys, monkeypatch):
+    broken = tmp_path / "cc"  # a compiler that lacks its headers, a browser its libraries
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(broken) if name == "cc" else None)
+    monkeypatch.setenv("EVOLVENT_CHROMIUM", str(broken))
+    told = found(tmp_path, capsys)
+    assert told["compiler"].startswith("no: ") and f"{broken} says" in told["compiler"]
+    assert told["browser"].startswith("no: ") and "does not start" in told["browser"]

@@ -225,6 +225,11 @@ def test_headers_stand_behind_the_first_pragmas():
     assert made.splitlines()[:2] == ['#pragma GCC optimize("fast-math")', "#include <math.h>"]
 
 
+def test_what_ends_a_line_for_python_alone_ends_no_comment(bench):
+    source = BY_NAME["dot"].source + "// a form feed \f and a separator \u2028 here"
+    assert bench.judge(BY_NAME["dot"], f"```c\n{source}\n```", 0, timed=False).correct
+
+
 def test_without_a_compiler_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(kernels_build.shutil, "which", lambda name: None)
     monkeypatch.setattr(kernels_build.importlib.util, "find_spec", lambda name: None)
@@ -237,6 +242,9 @@ def test_it_keeps_the_promises_of_environments():
     env = envs.load("kernels:timed=false")
     check_env(env, n=3)
     check_env(env, n=2, act=lambda task, turn: BY_NAME[task.kind].source)
+    (task,) = env.tasks("train", 1, 0)
+    env.reset(task)
+    assert env.step(BY_NAME[task.kind].source).info["rewards"] == {"compiles": 1.0, "correct": 1.0}
     env.close()
 
 

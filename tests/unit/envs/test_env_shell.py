@@ -110,6 +110,11 @@ def test_a_failure_is_told(world):
     assert [turn.info["rewards"]["runs"] for turn in turns] == [0, 0, 0, 0, 1, 1]
 
 
+def test_any_text_is_a_command(world):
+    turns = played(world, one(world), ["echo a\0b > new", "cat n\0ew", "\0", "echo \ud800"])
+    assert turns[1].observation == "Output: ab" and turns[2].observation == "Output: no command"
+
+
 def test_long_output_is_cut(world):
     (turn,) = played(world, one(world), ["seq 2000"])
     assert len(turn.observation) < 600 and "characters)" in turn.observation

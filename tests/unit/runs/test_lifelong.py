@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from contextlib import closing
 from dataclasses import replace
@@ -19,9 +20,10 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.recall import forget
 from evolvent.models.served.acting import Served
+from evolvent.models.served.scripted import Scripted
 from evolvent.play.experience import Use
 from evolvent.runs.memory.attempt import Agent, attempt
-from evolvent.runs.memory.lifelong import Stream, run_stream
+from evolvent.runs.memory.lifelong import Stream, run_stream, show
 from evolvent.runs.memory.run import Plan
 from run_folders import begin, stable
 
@@ -118,6 +120,19 @@ def test_corrections_teach_what_no_model_can_know(tmp_path, policy):
         assert summary["paired"] == {"n": 4, "gained": 4, "lost": 0, "mcnemar_p": 0.125}
         assert len(memory.items()) == 6  # an answer that a shown memory holds already is not kept twice
         assert len(list(folder.read_episodes())) == summary["steps"] == 4 + 12 + 4 + 6
+
+
+def test_an_attempt_that_the_world_did_not_judge_is_not_called_wrong(tmp_path):
+    class Unsure(CodeBook):
+        def step(self, action):
+            return replace(super().step(action), valid=False)
+
+    lines, task = io.StringIO(), CodeBook().tasks("train", 1, 0)[0]
+    agent = Agent(Served(Scripted({"*": "Z9"})))
+    with closing(Memory(tmp_path / "m.db", embedder="hash")) as memory:
+        done = attempt(Unsure(), task, agent, memory, seed=0)
+    show(Live(plain=True, stream=lines), 1, 1, task, done)
+    assert "broke" in lines.getvalue() and "did not judge it" in lines.getvalue() and "wrong" not in lines.getvalue()
 
 
 def test_evaluation_changes_nothing(tmp_path):

@@ -77,6 +77,24 @@ def test_checkers_tolerance_and_types(sandbox):
         judge({"other.py": ""}, [("", "")], sandbox=sandbox)
 
 
+def test_no_finite_number_is_near_an_infinite_one(sandbox):
+    def near(value, expected):
+        program = f"def f(): return {value}"
+        return judge(program, [((), expected)], function="f", sandbox=sandbox, tolerance=1e-6).passed
+
+    assert near("float('inf')", math.inf) and near("[-1e999]", [-math.inf])
+    assert not any(near(value, math.inf) for value in ("5.0", "1e308", "-float('inf')")) and not near("1e999", 1e308)
+
+
+def test_an_integer_too_long_to_cross_is_said_to_be_that(sandbox):
+    (outcome,) = judge("def f(): return 10**4300", [((), 1)], function="f", sandbox=sandbox).outcomes
+    assert outcome.status == "value" and "more than 4300 digits" in outcome.detail
+    assert judge("def f(x): return x + 1", [(10**4300 - 2, 10**4300 - 1)], function="f", sandbox=sandbox).passed
+    for case in ((10**4300, 1), (1, -(10**4300))):
+        with pytest.raises(BadInput, match=r"(?s)not made of plain values.*4300 digits"):
+            judge("def f(x): return 1", [case], function="f", sandbox=sandbox)
+
+
 def test_a_guest_keeps_its_state_and_ends_with_its_limits(sandbox):
     text = "n = 0\ndef up(by, more=0):\n  global n\n  n += by + more\n  print(n)\n  return n\nfrom time import sleep"
     program = {"m.py": text}

@@ -125,5 +125,8 @@ def test_aggregators_drop_what_could_not_be_read():
     assert aggregate.majority(["", None, "a", "b", "b"], [[]] * 5) == "b"
     assert aggregate.last_max([None, "a"], [[0.9], [0.1]]) == "a"
     assert aggregate.min_vote([], []) is None
+    for worth in (0.0, -1.0, 0.5):  # nothing is told apart by value: a vote is a vote
+        assert aggregate.last_vote(["a", "b", "b", "c"], [[worth]] * 4) == "b"
+        assert aggregate.min_vote(["a", "b", "b", "a"], [[worth]] * 4) == "a"
     with pytest.raises(BadInput, match="one finite score"):
         aggregate.last_vote(["a"], [[np.nan]])

@@ -48,6 +48,9 @@ void kernel(const float* x, float a, float* out, int n) {
 
 """
 
+_TRIED = "void kernel(float* x) {\n    x[0] = expf(x[0]);\n}\n"
+"""What a compiler that works compiles."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -79,7 +82,7 @@ class Bench:
         self._tools = Sandbox("tools", read=self.compiler.read)
         self._python = Sandbox("python")
         self._naive: dict[str, tuple[bytes, int]] = {}
-        tried = self._compiled("void kernel(float* x) {\n    x[0] = expf(x[0]);\n}\n")
+        tried = self._once(_TRIED)
         if isinstance(tried, Refused):  # else every program would be told that it does not compile
             self.close()
             raise no_compiler(f"{' '.join(self.compiler.command)} says: {tried.words}")
@@ -110,6 +113,13 @@ class Bench:
         self._python.close()
 
     def _compiled(self, source: str) -> bytes | Refused:
+        """The library, or why there is none; where nothing compiles any more that is no fault of the program."""
+        made = self._once(source)
+        if isinstance(made, Refused) and made.doubtful and isinstance(tried := self._once(_TRIED), Refused):
+            return Refused("harness", f"nothing compiles C any more: {tried.words}")
+        return made
+
+    def _once(self, source: str) -> bytes | Refused:
         return compiled(self._tools, self.compiler, source, fast_math=self.fast_math)
 
     def _reference(self, operator: Operator) -> tuple[bytes, int]:
@@ -135,7 +145,7 @@ class Kernels(TextEnv):
     def __init__(self, variant: str, own: Sequence[Operator], *, timed: bool, fast_math: bool) -> None:
         self.operators = {**BY_NAME, **{operator.name: operator for operator in own}}
         self._train = [o.name for o in own] or [o.name for o in ALL if o.name not in HELDOUT]
-        self._variant, self._timed, self._fast_math = variant, timed, fast_math
+        self._variant, self.timed, self._fast_math = variant, timed, fast_math
         self._bench: Bench | None = None
         self._turn: Turn | None = None
 
@@ -179,20 +189,23 @@ class Kernels(TextEnv):
         ``high``, ``us`` (microseconds a call), and as kinds of reward whether it compiles and is right, and ``ratio``.
         """
         playing(self._turn, "kernels")
-        found = self.start().judge(self._operator, action, self._seed, timed=self._timed)
+        found = self.start().judge(self._operator, action, self._seed, timed=self.timed)
         speed, passed = found.speed, GATES.index(found.gate) if found.gate in GATES else 0
         ratio = 0.0 if speed is None else speed.ratio
-        reward = float(found.correct) if not self._timed else ratio**2 / (1 + ratio**2)
+        reward = float(found.correct) if not self.timed else ratio**2 / (1 + ratio**2)
+        rewards = {"compiles": float(passed > 2), "correct": float(found.correct)} | (
+            {"ratio": ratio} if self.timed else {}  # a rule that reads it is told at once that nobody measures it
+        )
         told = {} if speed is None else {"low": speed.low, "high": speed.high, "us": speed.microseconds}
         self._turn = Turn(
             found.words,
             reward=reward,
             terminated=True,
-            success=found.correct if self._variant == "write" or not self._timed else ratio >= GAIN,
+            success=found.correct if self._variant == "write" or not self.timed else ratio >= GAIN,
             valid=found.gate != "harness",
             info={
                 "action": found.source, "gate": found.gate, "words": found.words, "ratio": ratio, **told,
-                "rewards": {"compiles": float(passed > 2), "correct": float(found.correct), "ratio": ratio},
+                "rewards": rewards,
             },
         )  # fmt: skip
         return self._turn

@@ -50,6 +50,8 @@ class Refused:
     gate: str
     """``text`` (there is no program), ``hack``, ``compile``, or ``harness`` where the sandbox failed."""
     words: str
+    doubtful: bool = False
+    """The compiler named no line of the program: it may be its own fault."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,10 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
         return Refused("harness", result.error)
     library = result.files.get("k.so")
     if result.status != "ok" or library is None:
-        words = errors_of(result.stderr) or f"the compiler was ended: {result.limit or result.status}"
-        return Refused("compile", words)
+        last = result.stderr.strip().rpartition("\n")[2][:160] if result.status == "failed" else ""
+        words = errors_of(result.stderr) or last or f"the compiler was ended: {result.limit or result.status}"
+        named = re.search(r"k\.c:\d+:\d+: error|undefined reference", result.stderr)
+        return Refused("compile", words, doubtful=result.status == "failed" and named is None)
     told = linked(library)
     return Refused("compile" if told.startswith("there is no") else "hack", told) if told else library
 
@@ -174,7 +178,7 @@ def _zig(
 def with_headers(source: str) -> str:
     """The source with the usual headers where it has none, behind its first pragmas: they decide what math.h offers."""
     missing = [name for name in ("math", "string", "stdlib", "stdint") if f"<{name}.h>" not in source]
-    lines = source.splitlines()
+    lines = source.split("\n")  # as C does: others, such as a form feed, may stand inside a comment
     at = next((i for i, line in enumerate(lines) if not line.startswith(("#pragma", "//")) and line.strip()), 0)
     return "\n".join([*lines[:at], *(f"#include <{name}.h>" for name in missing), *lines[at:], ""])
 

@@ -116,7 +116,8 @@ class Shell(TextEnv):
             NoSandbox: nothing here confines a program.
         """
         playing(self._turn, self.name)
-        command, self._steps = action.strip().removeprefix("$ "), self._steps + 1
+        # no command holds a zero byte; a shell that reads one drops it
+        command, self._steps = action.replace("\0", "").strip().removeprefix("$ "), self._steps + 1
         over, result = command == "done", None
         if not over and command:
             result = self._run(command)

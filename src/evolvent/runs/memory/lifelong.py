@@ -194,9 +194,12 @@ def _log(item: Item, tries: list[Attempt], memory: Memory, folder: RunFolder) ->
 
 def show(live: Live, i: int, n: int, task: Task, done: Attempt) -> None:
     """The live line of an attempt."""
+    said = (
+        one_line(str(done.error)) if done.error else note(done) if done.episode.valid else "the world did not judge it"
+    )
     live.task(
-        i, n, question=done.situation or task.text, action=done.action, ok=None if done.error else done.success,
-        note=one_line(str(done.error)) if done.error else note(done), seconds=done.seconds,
+        i, n, question=done.situation or task.text, action=done.action, note=said, seconds=done.seconds,
+        ok=done.success if done.episode.valid else None,
     )  # fmt: skip
 
 

@@ -101,9 +101,16 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         env: Any = stack.enter_context(closing(envs.load(config.env)))
         if not hasattr(env, "operators"):
             raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
+        if not env.timed:
+            raise BadInput("this system learns from how fast programs are", got=config.env, where="--env",
+                           expected="kernels that are timed", do="leave timed=false out")  # fmt: skip
         drawn = (task.kind for task in env.tasks(config.split, config.count, config.seed))
         # the shortest first: it is written soonest, and likely to be right
-        names = config.kernels or sorted(drawn, key=lambda name: len(env.operators[name].source))
+        by_size = sorted(drawn, key=lambda name: len(env.operators[name].source))
+        names = list(dict.fromkeys(config.kernels or by_size))
+        if resume:  # it goes on in its own order, whatever that of this version is
+            begun = [row["kernel"] for row in folder.read_metrics()[: len(names)]]
+            names = list(dict.fromkeys([*begun, *names]))[: len(names)]
         if wrong := [name for name in names if name not in env.operators]:
             raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
         bench = env.start()
@@ -120,7 +127,7 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         if model is None:
             live.status(f"loading {config.model}")
             model = stack.enter_context(closing(models.load(config.model)))
-        works = [Work(name, f"{name}: {env.operators[name].words}") for name in dict.fromkeys(names)]
+        works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
         known = {"", *env.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
         others = {work.name: sorted(known - {work.name}) for work in works}
         yield Seat(env, Served(model, config.temperature), model.name, memory, works, others)

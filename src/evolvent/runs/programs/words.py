@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,9 +38,8 @@ _TELLING = ("#pragma", "restrict", "__builtin", "fmaf", "_mm", "const float inv"
 
 def lesson_of(before: str, after: str, most: int = 160) -> str:
     """What made a program faster, in its own lines: those that are new and would carry over; empty where none would."""
-    diff = difflib.ndiff(before.splitlines(), after.splitlines())
-    new = [line[2:].strip() for line in diff if line.startswith("+ ")]
-    telling = [line for line in new if any(word in line and word not in before for word in _TELLING)]
+    new = [word for word in _TELLING if word not in before]  # a line with one of them is a new line
+    telling = [line.strip() for line in after.splitlines() if any(word in line for word in new)]
     text = " and ".join(f"`{line}`" for line in telling[:2])
     return f"Write {text}." if text and len(text) <= most else ""
 

@@ -15,6 +15,9 @@ from collections import Counter
 from typing import Any
 
 MAX_BYTES, MAX_DEPTH, MAX_SAME_HASH = 1 << 20, 30, 100
+MAX_DIGITS = 4300
+"""Of an integer: Python reads and writes no longer ones, unless it is told to."""
+_TOO_LONG = 10**MAX_DIGITS
 
 
 class BadValue(ValueError):
@@ -57,7 +60,8 @@ def same(a: object, b: object, tolerance: float = 0.0) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return a == b or (math.isfinite(a) and abs(a - b) <= tolerance * max(1.0, abs(b)))
+        finite = math.isfinite(a) and math.isfinite(b)  # else every number would be near enough to an infinite one
+        return a == b or (finite and abs(a - b) <= tolerance * max(1.0, abs(b)))
     if isinstance(a, complex) and isinstance(b, complex):
         return same(a.real, b.real, tolerance) and same(a.imag, b.imag, tolerance)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -77,6 +81,8 @@ def _pack(value: object, depth: int) -> object:
     if depth > MAX_DEPTH:
         raise BadValue(f"the value is nested more than {MAX_DEPTH} deep")
     kind, deeper = type(value), depth + 1
+    if kind is int and not -_TOO_LONG < value < _TOO_LONG:  # type: ignore[operator]
+        raise BadValue(f"an integer of more than {MAX_DIGITS} digits cannot leave or enter the sandbox")
     if value is None or kind is bool or kind is int or kind is str:
         return value
     if kind is float:
