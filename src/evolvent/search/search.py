@@ -33,7 +33,8 @@ class State:
 
     ``steps`` are the moves from the root as text, ``logps`` their mean log-probabilities a token (NaN = not known);
     ``ended`` and ``reward`` are what is known of the end once a state was entered; a value that reads the reward is an
-    oracle. ``context`` is what the model would read next, for learned heads; ``None`` where there is no such thing.
+    oracle; ``shown`` is its share of the tests that stood in the question (kind of reward "shown"), which is none.
+    ``context`` is what the model would read next, for learned heads; ``None`` where there is no such thing.
     """
 
     node: int
@@ -44,6 +45,7 @@ class State:
     ended: bool = False
     reward: float = math.nan
     context: Prompt | None = None
+    shown: float = math.nan
 
 
 class Space(Protocol):
