@@ -147,3 +147,8 @@ def test_simulations_under_way_part_where_all_values_are_negative():
     search = search_of(Written(edges, dict.fromkeys("abcd", -5.0)), verifier=values.reward)
     mcts_rollout.run(search, mcts_rollout.Config(paths=8, parallel=4, simulations=8))
     assert [int(search.tree.taken[n]) for n in search.tree.children(0)] == [2, 2, 2, 2]
+
+
+def test_of_equal_sums_the_more_frequent_answer_is_taken():
+    assert aggregate.last_vote(["a", "b", "b"], [[-1.0], [-1.0], [-1.0]]) == "b"
+    assert aggregate.min_vote(["a", "b", "b"], [[0.0], [0.0], [0.0]]) == "b"
