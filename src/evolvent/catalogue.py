@@ -315,6 +315,8 @@ def _load(package: str, name: str, what: str, do: str, others: Sequence[str] = (
     known = sorted(_modules(package))
     if name not in known:
         hint = closest(name, [*known, *others])
+        if package == "algos" and name in ("greedy", *_searches()):
+            do = f"it is a way to search: evolvent run search --search {name}"
         raise BadInput(f"unknown {what}", got=name, expected=hint, where="evolvent", do=do)
     module = f"evolvent.{package}.{name}"
     try:
@@ -340,6 +342,12 @@ def _modules(package: str) -> dict[str, Path]:
         rules = _modules("memory.rules").items()
         found |= {name: path for name, path in rules if "\nLEVEL = " in path.read_text(encoding="utf-8")}
     return found
+
+
+def _searches() -> list[str]:
+    """Ways to search, which are settings of one system: modules that grow a tree and say whose they are."""
+    found = {name: path.read_text(encoding="utf-8") for name, path in _modules("search").items()}
+    return [name for name, text in found.items() if "\nPAPER = " in text and name != "omega"]
 
 
 def _read(name: str, path: Path) -> Entry:

@@ -6,6 +6,7 @@ Answers that could not be read (``None`` or empty) are dropped first; where none
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -71,10 +72,11 @@ def _vote(answers: Sequence[str | None], scores: Sequence[float] | np.ndarray) -
     values = _scores(answers, scores)
     values = shifted(values.tolist()) if len(values) and values.min() < 0 else values
     sums: dict[str, float] = {}
+    times = Counter(answers)
     for answer, value in zip(answers, values.tolist(), strict=True):
         if answer:
             sums[answer] = sums.get(answer, 0.0) + value
-    return max(sums, key=lambda a: (sums[a], answers.count(a))) if sums else None
+    return max(sums, key=lambda a: (sums[a], times[a])) if sums else None  # shifted, equal scores are all 0
 
 
 def _max(answers: Sequence[str | None], scores: np.ndarray) -> str | None:

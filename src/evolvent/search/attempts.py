@@ -18,6 +18,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Engine, Prompt, Request, cut
+from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import mean_likelihoods, softmax
 from evolvent.search.budget import Meter
@@ -30,6 +31,8 @@ Start = Callable[..., Player]
 """``start(limit, ask="")`` begins an attempt, the same each time, and may break off the one begun before (one world is
 enough for a task); ``limit`` limits its decisions, 0 = not, ``ask`` is answered before the first of them."""
 Decode = Callable[[np.ndarray], str]
+SHOWN = "shown"
+"""The kind of reward by which a world says what share of the tests in its question an attempt passed."""
 
 
 @dataclass
@@ -140,7 +143,8 @@ class Attempts:
             context = self._joined(context, self.said(node))
         texts = tuple(said.text for said in path)
         ended, reward = place.episode is not None, place.episode.total_reward if place.episode else np.nan
-        return State(node, task, self.questions[task], texts, logps, ended, reward, context)
+        shown = reward_total(place.episode, SHOWN) if place.episode and SHOWN in reward_kinds(place.episode) else np.nan
+        return State(node, task, self.questions[task], texts, logps, ended, reward, context, shown)
 
     def key(self, node: int) -> str | None:
         """See ``Space``: the prompt, where an answer begins and prompts say all."""

@@ -33,7 +33,8 @@ class State:
 
     ``steps`` are the moves from the root as text, ``logps`` their mean log-probabilities a token (NaN = not known);
     ``ended`` and ``reward`` are what is known of the end once a state was entered; a value that reads the reward is an
-    oracle. ``context`` is what the model would read next, for learned heads; ``None`` where there is no such thing.
+    oracle; ``shown`` is its share of the tests that stood in the question (kind of reward "shown"), which is none.
+    ``context`` is what the model would read next, for learned heads; ``None`` where there is no such thing.
     """
 
     node: int
@@ -44,6 +45,7 @@ class State:
     ended: bool = False
     reward: float = math.nan
     context: Prompt | None = None
+    shown: float = math.nan
 
 
 class Space(Protocol):
@@ -180,7 +182,7 @@ class Search:
             self.space.made(node, children)
             if not len(children):
                 tree.terminal[node] = tree.dead[node] = True
-                tree.reward[node] = tree.value[node] = 0.0
+                tree.reward[node], tree.value[node] = 0.0, self.worth(node)
                 self.note("a state from which the model made no move counts as lost")
         if judge:
             self._judge(new, self.value)
@@ -201,8 +203,12 @@ class Search:
         self.paths.append(Path(task, int(node), self.worth(node), int(self.meter.tokens[task])))
 
     def worth(self, node: int) -> float:
-        """What it is worth to stop at ``node``."""
-        return float(self.tree.value[self.tree.state[node]])
+        """What it is worth to stop at ``node``; where an attempt is lost, the least of its task's values, at most 0.
+
+        With a fixed 0 a lost state would be the best one wherever values are negative.
+        """
+        at = self.tree.state[node]
+        return float(self.tree.least[self.tree.task[at]] if self.tree.dead[at] else self.tree.value[at])
 
     def note(self, text: str) -> None:
         """Say something once."""
@@ -236,6 +242,7 @@ class Search:
         self.meter.value_s += self.meter.elapsed - started
         np.add.at(self.meter.judged, self.tree.task[nodes], 1)
         self.tree.value[nodes] = worth
+        np.minimum.at(self.tree.least, self.tree.task[nodes], worth)
 
     def _compare(self, node: int) -> None:
         """Join a node to one that stands for the same state."""

@@ -40,6 +40,7 @@ class Tree:
         value: what the state was judged to be worth when it was made.
         reward: of a finished attempt, NaN where not known.
         terminal: the attempt ends here. dead: no move from here could be made.
+        least: of each task, the least that a state was judged to be worth, at most 0: what is lost is worth as much.
     """
 
     parent: np.ndarray
@@ -63,6 +64,7 @@ class Tree:
         if tasks < 1:
             raise BadInput("a tree without a root", got=tasks, expected="at least 1", where="search.tree")
         self.n, self._room, self.virtual_loss = 0, 0, virtual_loss
+        self.least = np.zeros(tasks)
         self.roots = self._take(tasks)
         self.task[self.roots] = self.roots
 
@@ -112,7 +114,8 @@ class Tree:
         """Mean value of each state, what it was judged to be worth before the first visit; under way counts as lost."""
         at = self.state[nodes]
         n = self.visits[at] + self.pending[at]
-        total = self.total[at] - self.virtual_loss * self.pending[at]
+        loss = np.maximum(self.virtual_loss, -self.least[self.task[at]])
+        total = self.total[at] - loss * self.pending[at]
         return np.where(n > 0, total / np.maximum(n, 1), self.value[at])
 
     def expanded(self, node: int) -> bool:

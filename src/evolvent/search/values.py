@@ -46,6 +46,27 @@ def reward(states: Sequence[State]) -> np.ndarray:
     return paid
 
 
+def shown(states: Sequence[State]) -> np.ndarray:
+    """The share of the tests in the question that attempts which have ended passed: a verifier, and no oracle.
+
+    Raises:
+        BadInput: the world does not say it.
+    """
+    passed = np.array([s.shown for s in states], np.float64)
+    if np.isnan(passed).any():
+        raise BadInput(
+            "no tests stand in the questions of this world", where="value shown",
+            expected='a world that pays the kind of reward "shown", such as program:told', do="take another value",
+        )  # fmt: skip
+    return passed
+
+
+def guess(states: Sequence[State]) -> np.ndarray:
+    """``likelihood`` where it is known, otherwise 0, float64 ``[N]``: where nothing better is known yet."""
+    known = [not np.isnan(s.logps).any() for s in states]
+    return np.array([likelihood([s])[0] if k else 0.0 for s, k in zip(states, known, strict=True)], np.float64)
+
+
 def process(scores: Callable[[str, Sequence[str]], ArrayLike]) -> Value:
     """A process reward model: ``scores(question, steps)`` is one number a step, of which the last counts.
 

@@ -20,6 +20,7 @@ def here(tmp_path, monkeypatch):
     ("words", "told"),
     [
         ("run memlift --passses=3", "unknown option\n  got: --passses=3\n  expected: did you mean '--passes'"),
+        ("run mcts_rollout", "do: it is a way to search: evolvent run search --search mcts_rollout"),
         ("run mat --stpes 3", "unknown option\n  got: --stpes 3\n  expected: did you mean '--steps'"),
         ("run memlift --seeds --passes 2", "--seeds without seeds\n  expected: --seeds 0 1 2"),
         ("run memlift --env my:make", "do: write my.py:make"),

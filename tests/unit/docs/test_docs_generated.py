@@ -27,6 +27,7 @@ def test_the_pages_of_searches_are_those_of_their_result_files():
     first = (module.first_error_page, module.FIRST)
     pages = {"search-noisy-oracle.md": noisy, "search-speed.md": speed, "search-first-error.md": first}
     pages["search-budgets.md"] = (module.budgets_page, module.BUDGETS)
+    pages["search-tasks.md"] = (module.tasks_page, module.TASKS)
     for page, (made, source) in pages.items():
         assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
 

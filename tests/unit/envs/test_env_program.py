@@ -278,3 +278,12 @@ def test_a_memory_learns_from_what_the_tests_say(tmp_path):
         rows = folder.read_metrics()
     assert {row["lesson"] for row in rows if row["phase"] == "stream"} == {"corrected"}
     assert any(row["shown"] for row in rows if row["phase"] == "stream" and row["pass"] == 2)
+
+
+def test_what_the_shown_calls_say_of_a_program_is_told_apart_from_what_the_hidden_ones_say(world):
+    task = world.tasks("heldout", 1, seed=0)[0]
+    problem = world.problem(task)
+    by_heart = {repr(case.inputs): case.expected for case in problem.cases[: world.n_shown]}
+    world.reset(task)
+    turn = world.step(f"def {problem.function}(*a):\n    return {by_heart!r}.get(repr(a), 'nothing')")
+    assert turn.info["rewards"]["shown"] == 1.0 and turn.info["rewards"]["share"] < 1.0 and not turn.success

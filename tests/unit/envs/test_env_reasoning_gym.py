@@ -12,7 +12,15 @@ pytestmark = pytest.mark.compiled  # it brings pycosat, which is built from sour
 SMALL = "reasoning_gym:basic_arithmetic,settings=max_terms=2+max_digits=1+operators=['+']+allow_parentheses=false"
 
 
-@pytest.mark.parametrize("spec", [SMALL, "reasoning_gym:letter_counting", "reasoning_gym:gsm_symbolic,shots=1"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        SMALL,
+        "reasoning_gym:letter_counting",
+        "reasoning_gym:gsm_symbolic,shots=1",
+        "reasoning_gym:gsm_symbolic,shots=1,work=200",
+    ],
+)
 def test_a_generator_keeps_the_promises_of_an_environment(spec):
     assert "attempts" in check_env(load(spec))
 
@@ -78,6 +86,9 @@ def test_a_verifier_that_fails_on_text_pays_nothing():
         ("reasoning_gym:composite", "refuses"),
         ("reasoning_gym:graph_color", "shots=0"),
         ("reasoning_gym:basic_arithmetic,shots=-1", "negative"),
+        ("reasoning_gym:basic_arithmetic,work=-1", "negative"),
+        ("reasoning_gym:countdown,work=50", "gives no working"),
+        ("reasoning_gym:countdown,settings=max_numbers=4+min_target=99999+max_target=99999", "makes no question"),
     ],
 )
 def test_bad_options_say_what_is_expected(spec, words):
@@ -101,3 +112,18 @@ def test_tasks_carry_the_answer_that_the_generator_names():
     for task in env.tasks("heldout", 3, seed=0):
         env.reset(task)
         assert env.step(task.meta["answer"]).reward == 1.0
+
+
+def test_an_answer_that_is_worked_out_is_judged_by_its_last_line():
+    env = load("reasoning_gym:gsm_symbolic,shots=2,work=200,exact=true")
+    assert env.instructions.count("\nSteps: ") == env.instructions.count("\nAnswer: ") == 2
+    assert env.stop == ("\n\n",) and env.max_tokens == 200
+    task = env.tasks("heldout", 1, seed=0)[0]
+    told = answer(env, task, f"Answer: no\n2 + 2 = 4\nAnswer: {task.meta['answer']}\n")
+    assert told.success and told.info["action"] == task.meta["answer"]
+    assert not answer(env, task, task.meta["answer"]).success  # nobody said that this is the answer
+
+
+def test_indices_at_which_a_generator_gives_up_are_left_out():
+    env = load("reasoning_gym:countdown,settings=min_numbers=3+max_numbers=3+max_target=100")
+    assert len(env.tasks("heldout", 12, seed=0)) == 12

@@ -127,7 +127,7 @@ def test_no_more_stays_than_the_limit_and_the_latest_stays(model):
     limit = 40
     with model.keeping(limit):
         prompts = grown(model, rounds=6)[1]
-        kept = model._cache.of("policy", model.trainable)
+        kept = model.kept.of("policy", model.trainable)
         assert kept.n <= limit and all(key.shape[1] <= 2 * limit for key, _ in kept.layers)
         assert all(kept._path(-1, p[:10].tolist())[0] >= 0 for p in prompts[-1:])
         # every token that stays has the one before it
@@ -165,7 +165,7 @@ def test_listed_actions_are_chosen_behind_what_is_kept_as_without_it(model, way,
 
 
 def test_a_search_over_listed_actions_is_the_same_and_reads_less(model, monkeypatch):
-    made, worlds = {}, [envs.load("microwave:step_limit=3") for _ in range(2)]
+    made, said, worlds = {}, {}, [envs.load("microwave:step_limit=3") for _ in range(2)]
     for keep in (False, True):
         seen = stepped(model, monkeypatch)
         grower = Grower(
@@ -175,9 +175,12 @@ def test_a_search_over_listed_actions_is_the_same_and_reads_less(model, monkeypa
         search, _ = grower.grow(
             worlds[0].tasks("heldout", 2, 0), lambda s: mcts_rollout.run(s, mcts_rollout.Config(simulations=6)), seed=0
         )
-        made[keep] = search.tree, sum(seen)
+        meter = search.meter
+        made[keep], said[keep] = (search.tree, sum(seen)), (meter.prompt, meter.cached)
         monkeypatch.undo()
     (tree, all_read), (same, read) = made[False], made[True]
     assert tree.n == same.n > 10 and tree.tokens[: tree.n].tolist() == same.tokens[: same.n].tolist()
     assert np.abs(tree.prior[: tree.n] - same.prior[: same.n]).max() < GAP
     assert read < 0.6 * all_read
+    prompts, known = zip(*said.values(), strict=True)  # what is said to be cached is what was not read
+    assert prompts[0] == prompts[1] > known[1] and known[1] - known[0] == all_read - read

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.search import aggregate, beam, bfs_v, cot_sc_tree, mcts_alpha, mcts_rollout, rap, values
+from evolvent.search import aggregate, beam, bfs_v, cot_sc_tree, mcts_alpha, mcts_rollout, rap, rstar, values
 from evolvent.search.budget import Budget, Meter
 from evolvent.search.search import judged
 from evolvent.search.simulate import Puct, simulate
@@ -130,3 +130,28 @@ def test_aggregators_drop_what_could_not_be_read():
         assert aggregate.min_vote(["a", "b", "b", "a"], [[worth]] * 4) == "a"
     with pytest.raises(BadInput, match="one finite score"):
         aggregate.last_vote(["a"], [[np.nan]])
+
+
+@pytest.mark.parametrize("low", [0.0, -5.0])
+def test_a_lost_state_is_not_the_best_one_where_all_values_are_negative(low):
+    edges = {"root": dict.fromkeys("abc", (1 / 3, low))}
+    edges |= {n: {n + m: (0.5, low) for m in "xy"} for n in "abc"}
+    rewards = {n + m: low + (n + m == "by") for n in "abc" for m in "xy"}
+    for by in (mcts_rollout, rap, rstar):
+        search = search_of(Written(edges, rewards, dead=("a",)), verifier=values.reward)
+        by.run(search, by.Config(paths=20))
+        best = max(search.of(0), key=lambda path: path.value)
+        assert search.space.names[best.leaf] == "by" and len(search.paths) > 12
+        assert search.tree.taken[named(search, "a")] < 10  # it is tried, and then left alone
+
+
+def test_simulations_under_way_part_where_all_values_are_negative():
+    edges = {"root": dict.fromkeys("abcd", (0.25, -5.0))}
+    search = search_of(Written(edges, dict.fromkeys("abcd", -5.0)), verifier=values.reward)
+    mcts_rollout.run(search, mcts_rollout.Config(paths=8, parallel=4, simulations=8))
+    assert [int(search.tree.taken[n]) for n in search.tree.children(0)] == [2, 2, 2, 2]
+
+
+def test_of_equal_sums_the_more_frequent_answer_is_taken():
+    assert aggregate.last_vote(["a", "b", "b"], [[-1.0], [-1.0], [-1.0]]) == "b"
+    assert aggregate.min_vote(["a", "b", "b"], [[0.0], [0.0], [0.0]]) == "b"

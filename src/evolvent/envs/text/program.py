@@ -12,7 +12,8 @@ ones or of QuixBugs or Exercism in a folder of yours; ``codeio``: the same of Co
 ``predict``: what does such a program return for this call?
 
 Reward 1 for a right program, else 0. Kinds of reward (``core.reward_kinds``): ``compiles``, ``runs`` (every call that
-was made gave a value), ``correct``, ``share`` of the tests passed, and ``test:0`` … for each of them.
+was made gave a value), ``correct``, ``share`` of the tests passed, ``shown`` of those in the question (anyone can try
+them: what a search may look at), and ``test:0`` … for each of them.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ class Program(TextEnv):
 
     name, labels, stop, max_tokens = "program", ("Task", "Program"), ("\n\n", "\nTask:"), 120
     instructions = INSTRUCTIONS
+    n_shown = SHOWN
+    """Calls with their answers that stand in a question; they are the first tests."""
 
     def __init__(self, problems: Callable[[Opened], Problems], reviewer: str) -> None:
         self.problems, self._reviewer = problems(lambda: _PLACE.enter(self)), reviewer
@@ -158,6 +161,8 @@ class Program(TextEnv):
         words = "right" if right else self._words(verdict)
         rewards = {"compiles": float(not broken), "runs": float(runs), "correct": float(right)}
         rewards["share"] = sum(passed) / n_tests
+        if self.n_shown:
+            rewards["shown"] = sum(passed[: self.n_shown]) / self.n_shown
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
         self._failed = self._task.id, "" if right or verdict is None else _told(verdict, problem.function)
         self._turn = Turn(
@@ -208,6 +213,7 @@ class Predict(Program):
     """No program is asked for: the value of one call, which is compared; the answer is not run."""
 
     labels, stop, max_tokens, instructions = ("Program", "Value"), ("\n",), 60, PREDICT
+    n_shown = 0
 
     def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
         """A value has no lines."""

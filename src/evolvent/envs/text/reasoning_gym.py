@@ -1,9 +1,10 @@
 """Any generator of reasoning-gym by name, asked in free text: ``reasoning_gym:basic_arithmetic,settings=max_terms=2``.
 
 A question is an index of the generator; acre, gsm_symbolic, list_functions and word_ladder hold 500 of them, the others
-as many as their settings allow. Of version 0.1.25 isomorphic_strings, list_functions, polynomial_multiplication and
-ransom_note ask other things in a process with another hash seed (``PYTHONHASHSEED=0`` makes runs repeatable), and
-knight_swap never repeats itself, so it is refused.
+as many as their settings allow. With ``work=TOKENS`` an answer is worked out before it is given, a line a step, so that
+a search has lines to choose among: ``reasoning_gym:gsm_symbolic,work=200,shots=2``. Of version 0.1.25
+isomorphic_strings, list_functions, polynomial_multiplication and ransom_note ask other things in a process with another
+hash seed (``PYTHONHASHSEED=0`` makes runs repeatable), and knight_swap never repeats itself, so it is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from evolvent.envs.text._text import TextEnv, check_request, playing
 
 _WHERE = "envs.reasoning_gym.make"
 _HEAD = "Answer the question with the answer alone.\n\n"
+_WORK_HEAD = "Work out the answer, a short line a step. The last line is 'Answer:' and the answer alone.\n\n"
+_ANSWER = "Answer:"
+_MOST_MISSES = 300
 
 
 def installed() -> bool:
@@ -32,8 +36,9 @@ def installed() -> bool:
 
 
 def make(
-    variant: str = "basic_arithmetic", *, settings: str = "", shots: int = 4, max_tokens: int = 0, exact: bool = False
-) -> ReasoningGym:
+    variant: str = "basic_arithmetic", *, settings: str = "", shots: int = 4, max_tokens: int = 0, exact: bool = False,
+    work: int = 0,
+) -> ReasoningGym:  # fmt: skip
     """One generator of reasoning-gym (Stojanovski et al., arXiv 2505.24760) with its own verifier as the reward.
 
     Args:
@@ -41,17 +46,20 @@ def make(
         settings: the generator's own settings joined by "+", e.g. "min_terms=2+max_terms=2+max_digits=1"; values are
             written as in Python, bare words are text.
         shots: worked examples in the instructions; no task repeats one of them.
-        max_tokens: longest answer; 0 = what the longest of 32 answers needs, at one token a character.
+        max_tokens: longest answer without ``work``; 0 = what the longest of 32 answers needs, at one token a character.
         exact: pay 1 or 0. Otherwise the verifier's partial scores stand; many of them pay an answer that only
             contains the right one by its share of the characters.
+        work: longest answer where it is worked out in lines, of which the last is "Answer: …"; 0 = the answer alone.
+            Worked examples are then those whose working the generator gives (gsm_symbolic); of others ``shots=0``.
 
     Raises:
         BadInput: no such generator or setting, or one that it refuses. MissingExtra: the package is missing.
     """
     if not installed():
         raise missing_extra("reasoning-gym", "language", "evolvent.envs.text.reasoning_gym")
-    if shots < 0 or max_tokens < 0:
-        raise BadInput("a negative number", got=(shots, max_tokens), expected="shots and max_tokens ≥ 0", where=_WHERE)
+    if min(shots, max_tokens, work) < 0:
+        got, expected = (shots, max_tokens, work), "shots, max_tokens and work ≥ 0"
+        raise BadInput("a negative number", got=got, expected=expected, where=_WHERE)
     factory = importlib.import_module("reasoning_gym.factory")
     importlib.import_module("reasoning_gym")  # its generators enter their names
     if variant not in factory.DATASETS:
@@ -64,7 +72,7 @@ def make(
         pool = factory.create_dataset(variant, **options, seed=0)
     except (AssertionError, TypeError, ValueError) as error:
         raise BadInput("the generator refuses its settings", got=settings, expected=str(error), where=_WHERE) from error
-    return ReasoningGym(variant, pool, shots, max_tokens, exact)
+    return ReasoningGym(variant, pool, shots, max_tokens, exact, work)
 
 
 class ReasoningGym(TextEnv):
@@ -72,22 +80,29 @@ class ReasoningGym(TextEnv):
 
     labels = ("Question", "Answer")
 
-    def __init__(self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool) -> None:
-        self._exact = exact
+    def __init__(
+        self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool, work: int = 0
+    ) -> None:  # fmt: skip
+        self._exact, self._works = exact, work > 0
         self.name, self._generator, self._pool = f"reasoning_gym-{generator}", generator, pool
         self._turn: Turn | None = None
         self._span = _span(pool)
         examples = list(islice(self._draw(random.Random("examples")), 32))
         if any(self._at(entry["number"])["question"] != entry["question"] for entry in examples[:8]):
             raise BadInput("a generator that does not repeat its questions", got=generator, where=_WHERE)
-        shown = [entry for entry in examples if isinstance(entry["answer"], str)][:shots]
+        shown = [entry for entry in examples if _example(entry, self._works)][:shots]
         if len(shown) < shots:
-            do = "use shots=0: this generator has many right answers and names none"
+            why = "gives no working" if self._works else "has many right answers and names none"
+            do = f"use shots=0: this generator {why}"
             raise BadInput("no worked examples", got=generator, expected=f"{shots} answers", where=_WHERE, do=do)
         answers = [str(entry["answer"]) for entry in examples]
-        self.stop = ("\n\n",) if any("\n" in answer for answer in answers) else ("\n",)
-        self.max_tokens = max_tokens or min(512, max(map(len, answers)) + 4)
-        self.instructions = _HEAD + "".join(f"Question: {e['question']}\nAnswer: {e['answer']}\n\n" for e in shown)
+        several = self._works or any("\n" in answer for answer in answers)
+        self.stop = ("\n\n",) if several else ("\n",)
+        self.max_tokens = work or max_tokens or min(512, max(map(len, answers)) + 4)
+        if self._works:
+            self.labels = ("Question", "Steps")
+        told = [f"{self.labels[0]}: {e['question']}\n{self.labels[1]}: {_example(e, self._works)}\n\n" for e in shown]
+        self.instructions = (_WORK_HEAD if self._works else _HEAD) + "".join(told)
         self._shown = {entry["question"] for entry in shown}
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -104,7 +119,7 @@ class ReasoningGym(TextEnv):
                 number, misses = entry["number"], 0
                 told = {"answer": entry["answer"]} if isinstance(entry["answer"], str) else {}
                 found[text] = Task(f"{self.name}/{number}", text, self._generator, split, number, told)
-            elif (misses := misses + 1) > 300:
+            elif (misses := misses + 1) > _MOST_MISSES:
                 expected = f"about {len(found)} different questions"
                 raise BadInput(
                     "too many tasks for this generator", got=n, expected=expected, where=f"{self.name}.tasks"
@@ -120,9 +135,10 @@ class ReasoningGym(TextEnv):
     def step(self, action: str) -> Turn:
         """Answer; the attempt ends."""
         playing(self._turn, self.name)
-        reward = self._verdict(action.strip())
+        answer = _answer(action) if self._works else action.strip()
+        reward = self._verdict(answer)
         observation = f"Score: {reward:g} of 1."
-        info = {"expected": self._entry["answer"]}
+        info = {"expected": self._entry["answer"]} | ({"action": answer} if self._works else {})
         self._turn = Turn(observation, reward=reward, terminated=True, success=reward >= 1.0, info=info)
         return self._turn
 
@@ -140,9 +156,20 @@ class ReasoningGym(TextEnv):
         return float(reward == 1.0) if self._exact else reward
 
     def _draw(self, chance: random.Random) -> Iterator[dict[str, Any]]:
-        while True:
+        missed: list[ValueError] = []
+        while len(missed) < _MOST_MISSES:
             number = chance.randrange(self._span)
-            yield {**self._at(number), "number": number}
+            try:
+                entry = self._at(number)
+            except ValueError as error:  # some generators give up on an index
+                missed.append(error)
+                continue
+            missed.clear()
+            yield {**entry, "number": number}
+        raise BadInput(
+            "the generator makes no question", got=str(missed[-1]), expected="settings that it can meet",
+            where=self.name, do="widen settings=…",
+        )  # fmt: skip
 
     def _at(self, number: int) -> dict[str, Any]:
         return self._pool[number]
@@ -154,4 +181,22 @@ def _span(pool: Any) -> int:
         pool[10**9 - 1]
     except IndexError:
         return len(pool)
+    except ValueError:  # it knows the index, but gave up on this question
+        pass
     return 10**9
+
+
+def _example(entry: dict[str, Any], works: bool) -> str:
+    """What a worked example answers; nothing where the generator does not say it."""
+    answer = entry["answer"]
+    if not isinstance(answer, str) or not works:
+        return answer if isinstance(answer, str) else ""
+    lines = [line.strip() for line in str(entry["metadata"].get("answer_cot", "")).splitlines()]
+    steps = [line for line in lines if line and not line.startswith("####")]
+    return "\n".join([*steps, f"{_ANSWER} {answer}"]) if steps else ""
+
+
+def _answer(text: str) -> str:
+    """What stands behind the last "Answer:", on its line; nothing where there is none."""
+    _, found, behind = text.rpartition(_ANSWER)
+    return behind.strip().partition("\n")[0].strip() if found else ""

@@ -109,23 +109,27 @@ class Acting:
         """One of the allowed actions, token by token."""
         greedy = self.temperature == 0.0
         out: list[Completion] = []
-        known = self._known.opinions(requests, 1.0 if greedy else self.temperature, inside=True)
-        for request, opinions in zip(requests, known, strict=True):
+        temperature = 1.0 if greedy else self.temperature
+        cached = self._known.cached(requests, temperature, inside=True)
+        known = self._known.opinions(requests, temperature, inside=True)
+        for request, opinions, had in zip(requests, known, cached, strict=True):
             k = sample_choice(request.choice_tokens, opinions, request.seed, greedy=greedy)
             logp_K, entropy_K = opinions[k]
             text = self.model.decode(request.choice_tokens[k])
             scores_N = np.array([opinion.logp_K.sum(dtype=np.float64) for opinion in opinions])
             notes = {"entropy": entropy_K}
-            out.append(Completion(text, request.choice_tokens[k], logp_K, choice=k, scores_N=scores_N, notes=notes))
+            ids, read = request.choice_tokens[k], len(request.tokens)
+            out.append(Completion(text, ids, logp_K, read, had, choice=k, scores_N=scores_N, notes=notes))
         return out
 
     def _choose(self, requests: Sequence[Request]) -> list[Completion]:
         """One of the allowed actions, by the likelihood of the whole."""
+        cached = self._known.cached(requests, 1.0, inside=False)
         known = self._known.opinions(requests, 1.0, inside=False)
         # what training will compute again for each token, where tokens are trained one by one
         kept = self._known.opinions(requests, self.temperature or 1.0, inside=False)
         out: list[Completion] = []
-        for request, opinions, recorded in zip(requests, known, kept, strict=True):
+        for request, opinions, recorded, had in zip(requests, known, kept, cached, strict=True):
             logps = [opinion.logp_K.astype(np.float64) for opinion in opinions]
             texts = [self.model.decode(ids) for ids in request.choice_tokens]
             z = np.array([lp.sum() / divisor(self.way, t, lp) for lp, t in zip(logps, texts, strict=True)])
@@ -135,7 +139,14 @@ class Acting:
             scores_N = np.array([lp.sum() for lp in logps])
             out.append(
                 Completion(
-                    texts[k], request.choice_tokens[k], recorded[k].logp_K, choice=k, scores_N=scores_N, notes=notes
+                    texts[k],
+                    request.choice_tokens[k],
+                    recorded[k].logp_K,
+                    len(request.tokens),
+                    had,
+                    choice=k,
+                    scores_N=scores_N,
+                    notes=notes,
                 )
             )
         return out

@@ -62,6 +62,11 @@ class Cache:
             self._of[adapter] = versions, Kept(self._limit)
         return self._of[adapter][1]
 
+    def known(self, adapter: str | None, weights: Callable[[str], Sequence[Tensor]], prompt: np.ndarray) -> int:
+        """How many tokens of a prompt need not be evaluated when something behind it is: never its last one."""
+        kept = self.of(adapter, weights)
+        return 0 if kept is None else kept.known(prompt[:-1])
+
 
 class Kept:
     """The trie and its pools, of one adapter with its weights as they are.
@@ -212,6 +217,10 @@ class Kept:
         return self.layers[layer]
 
     # ------------------------------------------------------------------------------------------------ inside
+    def known(self, text: np.ndarray) -> int:
+        """How many tokens of a text are kept, from its beginning."""
+        return sum(slot >= 0 for slot in self._path(-1, text.tolist()))
+
     def _path(self, slot: int, tokens: Sequence[int]) -> list[int]:
         """The slots of tokens behind a slot; -1 from the first that is not known."""
         out: list[int] = []

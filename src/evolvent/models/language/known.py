@@ -37,6 +37,16 @@ class Known:
         """Drop all results."""
         self._found.clear()
 
+    def cached(self, requests: Sequence[Request], temperature: float, *, inside: bool) -> list[int]:
+        """Tokens of each prompt that ``opinions``, asked the same next, has no need to evaluate."""
+        model, out, new = self._model, list[int](), set[tuple[object, ...]]()
+        for request in requests:
+            key, prompt = _key(request, temperature, inside), request.tokens
+            again = key in self._found or key in new
+            out.append(len(prompt) if again else model.kept.known(request.adapter, model.trainable, prompt))
+            new.add(key)
+        return out
+
     def opinions(self, requests: Sequence[Request], temperature: float, *, inside: bool) -> list[list[Opinion]]:
         """Of every allowed action of every request, in order.
 
@@ -45,10 +55,7 @@ class Known:
             temperature: divides the logits, above 0.
             inside: each token among those that continue some allowed action; otherwise among all.
         """
-        keys = [
-            (request.adapter, temperature, inside, _bytes(request.tokens), *map(_bytes, request.choice_tokens))
-            for request in requests
-        ]
+        keys = [_key(request, temperature, inside) for request in requests]
         new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._found}
         rows = [
             Row(request.tokens, ids, request.choice_tokens if inside else ())
@@ -91,6 +98,10 @@ def sample_choice(choices: Sequence[np.ndarray], opinions: Sequence[Opinion], se
         taken = tokens[min(which, len(tokens) - 1)]
         left = [i for i in left if int(choices[i][k]) == taken]
     return left[0]
+
+
+def _key(request: Request, temperature: float, inside: bool) -> tuple[object, ...]:
+    return request.adapter, temperature, inside, _bytes(request.tokens), *map(_bytes, request.choice_tokens)
 
 
 def _bytes(ids: np.ndarray) -> bytes:

@@ -107,7 +107,7 @@ class LanguageModel:
         device, dtype, tokenizer: where and in what it computes; that of transformers.
         context: tokens of prompt and answer together.
         end_ids: tokens that end an answer.
-        width: size of hidden states.
+        width: size of hidden states. kept: what stays between calls (``keeping``).
         max_tokens_per_pass: bounds a packed row of ``logprobs``.
         max_kv_tokens: bounds the tokens that ``sample`` keeps at once.
         sampler: ``models.language.vllm.VllmSampler``, where it is to draw free text; ``None`` draws with the model
@@ -127,7 +127,7 @@ class LanguageModel:
         self.end_ids = self.text.end_ids
         self.max_tokens_per_pass, self.max_kv_tokens = 1 << 13, 1 << 15
         self.sampler: Any = None
-        self._cache = Cache()
+        self.kept = Cache()
 
     @property
     def network(self) -> Any:
@@ -236,7 +236,7 @@ class LanguageModel:
                 some = sample_batch(
                     [prompts[i] for i in wave], n, [trees[i] for i in wave],
                     [seeds[i * n + j] for i in wave for j in range(n)], [limits[i] for i in wave], settings, machine,
-                    self._cache.of(adapter, self.trainable),
+                    self.kept.of(adapter, self.trainable),
                 )  # fmt: skip
                 for at, i in enumerate(wave):
                     out[i] = some[at * n : (at + 1) * n]
@@ -248,7 +248,7 @@ class LanguageModel:
         For searches; of ``sample``, and ``states`` and ``logprobs`` without gradients. Numbers are the same to
         rounding. The latest ``tokens`` stay, of each adapter; none when its weights have changed.
         """
-        return self._cache.on(tokens)
+        return self.kept.on(tokens)
 
     # ------------------------------------------------------------------------------------------------ judging
     def logprobs(
@@ -280,7 +280,7 @@ class LanguageModel:
         rows = checked_rows(rows, self.n_vocab, self.context)
         engine = self._engine
         with engine.acting(adapter, exact=exact):
-            kept = None if torch.is_grad_enabled() or exact else self._cache.of(adapter, self.trainable)
+            kept = None if torch.is_grad_enabled() or exact else self.kept.of(adapter, self.trainable)
             forward = engine.forward if kept is None else partial(kept.forward, step=engine.step, device=self.device)
             return row_logprobs(rows, forward, engine.head, temperature, want, self.max_tokens_per_pass)
 
@@ -290,7 +290,7 @@ class LanguageModel:
         """
         rows = checked_rows(rows, self.n_vocab, self.context)
         with self._engine.acting(adapter):
-            kept = None if torch.is_grad_enabled() else self._cache.of(adapter, self.trainable)
+            kept = None if torch.is_grad_enabled() else self.kept.of(adapter, self.trainable)
             if kept is not None and all(len(row.tokens) == 1 for row in rows):
                 return kept.behind([row.context for row in rows], self._engine.step, self.device)
             return states(rows, self._engine.forward, self.device, self.max_tokens_per_pass)

@@ -21,7 +21,7 @@ DRAWN: dict[str, int] = dict.fromkeys(
     ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
 )
 """Those that go on until the budget is spent, with the paths that are enough."""
-VALUES = ("likelihood", "judge", "flat", "rollouts")
+VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
 
 
@@ -43,7 +43,8 @@ class SearchConfig:
     dfsdt, mcts_alpha, mcts_rollout, rap, rstar, dser, se_agent."""
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
-    no), flat (nothing), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
+    no), flat (nothing), shown (the share of the tests in the question that a program passes; likelihood before it is
+    whole), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
     learned value or process reward model (value/ of a run of ts_llm or openr)."""
     verifier: bool = False
     """Let searches see the environment's reward at the end of an attempt: an oracle."""

@@ -154,7 +154,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
-        verifier=values.reward if config.verifier else None,
+        verifier=values.reward if config.verifier else values.shown if config.value == "shown" else None,
     )  # fmt: skip
 
 
@@ -262,8 +262,8 @@ def _value(config: SearchConfig, seat: Seat) -> Value:
         return seat.learned
     if config.value == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
-    kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "rollouts": values.Rollouts()}
-    return kinds[config.value]
+    kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
+    return kinds.get(config.value) or values.Rollouts()
 
 
 def _answer(episode: Episode | None) -> str | None:
