@@ -83,11 +83,13 @@ def test_the_prior_of_a_source_replaces_the_start_exactly():
 
 def test_ranking_does_not_blow_up_noise():
     quiet, *_ = lift.rank(
-        [0.5, 0.501], [0.5, 0.51], [Effect(0, 0, 0.3)] * 2, weight=0.5, reward_range=UNIT, spread_floor=0.1
+        [0.5, 0.501], [0, 0], [0.5, 0.51], [Effect(0, 0, 0.3)] * 2, weight=0.5, reward_range=UNIT, spread_floor=0.1
     )
     assert abs(quiet[0] - quiet[1]) < 0.1
     effects = [Effect(0.5, 0.9, 0.1), Effect(-0.5, 0.9, 0.1)]
-    loud, _, _, bonus = lift.rank([0.5, 0.5], [0.5, 0.5], effects, weight=0.5, reward_range=UNIT, spread_floor=0.1)
+    loud, _, _, bonus = lift.rank(
+        [0.5, 0.5], [0, 0], [0.5, 0.5], effects, weight=0.5, reward_range=UNIT, spread_floor=0.1
+    )
     assert loud[0] > loud[1] and bonus[0] == pytest.approx(0.45)
 
 

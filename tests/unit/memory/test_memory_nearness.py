@@ -76,31 +76,68 @@ def test_share_by_hand():
         assert part.reward / part.weight == pytest.approx(arm.reward / arm.weight)
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "other", "weight"),
-    [
-        ((), (0.6, 0.0), 0.5),  # the nearest was never tried
-        ((1.0,) * 4, (0.6, 0.0), 0.5),  # it is better than the other, whose mean is .6
-        ((0.0,), (0.6, 1.0), 0.5),  # the other was never tried: nothing is known to be better
-        ((0.0,), (0.6, 0.0), 0.575),  # half known, .6 worse
-        ((0.0,) * 40, (0.6, 0.0), 0.65),
-        ((0.0,) * 40, (0.8, 0.5), 0.575),  # the other half known: mean .6
-        ((0.0,) * 40, (0.0, 0.0), 0.5),  # where little succeeds, failing says nothing
-    ],
-)
-def test_the_weight_of_the_value_grows_as_others_do_better(outcomes, other, weight):
+def pool_of(near, far, relevance=(0.9, 0.8), nearness=None):
+    q_N = np.array([near.value.q, far.value.q])
+    return Candidates([1, 2], np.array(relevance), q_N, [near, far], {}, (0.0, 1.0), 2, False, nearness=nearness or {})
+
+
+def lived(outcomes):
+    """A memory that began at 1 and had these outcomes."""
     q, carry = 1.0, 1.0
     for n, reward in enumerate(outcomes):
         step = lift.step_size(n, 0.3)
         q, carry = ema(q, reward, step), carry * (1.0 - step)
-    near = Loaded(Value(q, carry, len(outcomes), sum(outcomes)), 1.0, True, "agent")
-    far = Loaded(Value(*other, 3), 1.0, True, "agent")
-    pool = Candidates([1, 2], np.array([0.9, 0.8]), np.array([q, other[0]]), [near, far], {}, (0.0, 1.0), 2, False)
-    config = memlift.Config(gate=0.2)
-    told = memlift.rank(config, pool)
-    by_hand = (1.0 - weight) * told.z_sim + weight * told.z_value
-    np.testing.assert_allclose(told.score, by_hand, atol=1e-6)
-    plain = memlift.rank(memlift.Config(gate=0.2, boost=0.0), pool)
-    np.testing.assert_allclose(plain.score, 0.5 * told.z_sim + 0.5 * told.z_value)
-    none = memlift.rank(memlift.Config(gate=0.2, weight=0.0), pool)
-    np.testing.assert_allclose(none.score, told.z_sim)
+    return Loaded(Value(q, carry, len(outcomes), sum(outcomes)), 1.0, True, "agent")
+
+
+@pytest.mark.parametrize("outcomes", [(), (0.0,), (1.0, 0.0), (0.0,) * 12, (1.0,) * 12])
+def test_relevance_is_trusted_until_another_has_done_better(outcomes):
+    near, far = lived(outcomes), lived((1.0, 1.0, 0.0))
+    pool = pool_of(near, far)
+    told, only = (memlift.rank(memlift.Config(gate=0.2, weight=w), pool) for w in (0.5, 0.0))
+    np.testing.assert_allclose(only.score, only.z_sim)  # weight 0: relevance alone, whatever came
+    np.testing.assert_allclose(told.score, 0.5 * told.z_sim + 0.5 * told.z_value)
+    trusted = told.z_sim / only.z_sim
+    if 0.0 in outcomes:  # worse than the other's two of three
+        assert trusted[0] < 1.0 == trusted[1]
+    elif outcomes:
+        assert trusted[1] < 1.0 == trusted[0]
+    else:
+        assert trusted.tolist() == [1.0, 1.0]
+
+
+def test_beaten_by_hand():
+    """Half known and .3 behind one that is wholly known, with luck of .2; the best is beaten by none."""
+    told = lift.beaten([0.5, 0.8, 0.9], [0.5, 1.0, 0.0], 0.2)
+    np.testing.assert_allclose(told, [0.5 * np.tanh(3.0), 0.0, 0.0])
+    np.testing.assert_allclose(lift.beaten([0.0, 0.01], [1.0, 1.0], 0.0), [np.tanh(1.0), 0.0])
+    assert lift.beaten([0.4], [1.0], 0.1).tolist() == [0.0]
+
+
+def test_a_well_known_memory_that_fails_does_not_stand_before_a_farther_one_that_helps():
+    pool = pool_of(lived((0.0,) * 12), lived((1.0,) * 12), relevance=(0.95, 0.55))
+    assert memlift.rank(memlift.Config(gate=0.2), pool).best[0] == 1
+    pool = pool_of(lived(()), lived((1.0,) * 12), relevance=(0.95, 0.55))  # the near one was never tried
+    assert memlift.rank(memlift.Config(gate=0.2), pool).best[0] == 0
+
+
+def test_what_helped_nearer_by_is_worth_less_here():
+    """By hand: at .6 where its outcomes came at 1.0, with a gate of .2, half of what it is above failure holds."""
+    near, far = lived((1.0, 0.0, 1.0)), lived((1.0,) * 12)
+    pool = pool_of(near, far, relevance=(0.9, 0.6), nearness={1: 0.9, 2: 1.0})
+    told = memlift.rank(memlift.Config(gate=0.2), pool)
+    same = memlift.rank(memlift.Config(gate=0.2), pool._replace(nearness={1: 0.9, 2: 0.6}))
+    assert told.value[1] == same.value[1]  # what is told of it is its value; only the place in the order differs
+    worth = np.array([near.value.q, 0.5 * far.value.q])
+    p = np.array([near.value.q, far.value.q])
+    known = np.array([1.0 - near.value.carry, 1.0 - far.value.carry])
+    floor = np.hypot(0.1, np.sqrt(np.mean(known * p * (1 - p)) * 0.3 / 1.7))
+    centred = worth - worth.mean()
+    np.testing.assert_allclose(told.z_value, centred / max(np.sqrt(np.mean(centred**2)), floor))
+    assert same.z_value[1] > 0.0 > told.z_value[1]
+
+
+def test_noise_by_hand():
+    """One value at .5 that is all outcomes, one at 1: the mean of .25 and 0, times .3 / 1.7."""
+    assert lift.noise([0.5, 1.0], [1.0, 1.0], 0.3) == pytest.approx(np.sqrt(0.125 * 0.3 / 1.7))
+    assert lift.noise([0.5, 0.5], [0.0, 0.0], 0.3) == 0.0

@@ -1,10 +1,10 @@
 """memlift, our own and the default: ranked by relevance and measured effect; credit by use and by omission.
 
-    score(m) = (1 - w) z(relevance) + w z(c lift + (1 - c) (value - mean value))
+    score(m) = (1 - w) (1 - beaten) z(relevance) + w z(c lift + (1 - c) (value - mean value))
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
 
-The weight w of the value grows as others do better than the most relevant memory. Outcomes count by how near a memory
-was where they came from, compared with how near it is now.
+Relevance is a guess at what outcomes will say: it is trusted of a memory until another has done better. Outcomes count
+by how near a memory was where they came from, compared with how near it is now, in both directions.
 
 Of answers to one question, one is shown: a memory written under the key and kind of one that had been tried is another
 answer, and the higher value counts, on a tie the newer. So a correction takes the place of what failed, and gives it
@@ -17,6 +17,7 @@ a ledger.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -36,8 +37,9 @@ from evolvent.memory.rule import Candidates, Change, Ranking, Settled
 LEVEL = "memory"
 UNBIASED = None
 SOURCES = BODIES = RIVALS = NEARNESS = True
-# settings of older receipts that mean nothing any more: ancestors earn no credit (it made failures look like successes)
-RETIRED = frozenset({"gamma", "trace"})
+# settings of older receipts that mean nothing any more: ancestors earn no credit (it made failures look like
+# successes), and relevance gives way memory by memory
+RETIRED = frozenset({"gamma", "trace", "boost"})
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,6 @@ class Config(Policy):
     q_init: float | Literal["low", "middle", "high"] = "high"
     weight: float = 0.5
     """Weight of the value in the score: 0 = relevance only, 1 = value only."""
-    boost: float = 0.5
-    """Share by which that weight grows as others do better than the most relevant memory: relevance is trusted until
-    then."""
     alpha: float = 0.3
     """Least learning rate of the value."""
     omit: float = 0.2
@@ -72,7 +71,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "weight", "boost", "alpha", "omit", "omit_harmful", "decay")
+        within(self, 0.0, 1.0, "weight", "alpha", "omit", "omit_harmful", "decay")
         within(self, 0.0, np.inf, "omit_n0", "strength", "spread_floor", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
@@ -86,17 +85,20 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     rows = _here(config, pool)
     judged = _judge(config, pool, rows)
     value_N, effects = np.array([j.value for j in judged]), [j.effect for j in judged]
+    lo, hi = pool.reward_range
+    share_N, known_N = (value_N - lo) / (hi - lo), np.array([1.0 - row.value.carry for row in rows])
+    luck = lift.noise(share_N, known_N, config.alpha)
     parts = lift.rank(
-        pool.relevance, value_N, effects, weight=_weight(config, rows, pool.reward_range),
-        reward_range=pool.reward_range, spread_floor=config.spread_floor,
+        pool.relevance, lift.beaten(_means(rows, pool.reward_range), known_N, luck),
+        lo + (value_N - lo) * _carries_over(config, pool), effects, weight=config.weight,
+        reward_range=pool.reward_range, spread_floor=math.hypot(config.spread_floor, luck),
     )  # fmt: skip
     # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
     rates = [
         lift.omission_rate(row.value.n_omitted, rate=config.omit, n0=config.omit_n0) if row.value.n else 0.0
         for row in pool.rows
     ]
-    lo, hi = pool.reward_range
-    best = lift.one_answer_each(parts[0], (value_N - lo) / (hi - lo), pool.newer, pool.repeated)
+    best = lift.one_answer_each(parts[0], share_N, pool.newer, pool.repeated)
     return Ranking(
         *parts, value=value_N, effects=effects, best=best[: pool.k],
         omit=[_omission(config, pool, i, j, rate) for i, (j, rate) in enumerate(zip(judged, rates, strict=True))],
@@ -114,20 +116,6 @@ def bars(config: Config, pool: Candidates) -> np.ndarray:
         j.harmful or j.leans or lift.fails(j.value, n, pool.reward_range)
         for j, n in zip(_judge(config, pool, rows), tried, strict=True)
     ])  # fmt: skip
-
-
-def _weight(config: Config, rows: Sequence[Loaded], span: lift.Range) -> float:
-    """Of the value: relevance is trusted until another memory has done better than the first, the most relevant one.
-
-    How much better counts by how much of both values are outcomes.
-    """
-    if rows[0].value.carry >= 1.0:  # never tried
-        return config.weight
-    (sure, mean), *others = [
-        (1.0 - v.carry, lift.realised(v.q, v.carry, start)) for v, start, *_ in rows if v.carry < 1.0
-    ]
-    behind = sure * max([0.0, *(known * (other - mean) for known, other in others)]) / (span[1] - span[0])
-    return min(1.0, config.weight * (1.0 + config.boost * min(1.0, behind)))
 
 
 def _omission(config: Config, pool: Candidates, i: int, judged: _Judged, rate: float) -> float:
@@ -188,6 +176,26 @@ def _here(config: Config, pool: Candidates) -> list[Loaded]:
             row = row._replace(value=row.value.share(max(0.0, there - gate) / (here - gate), row.q_init))
         rows.append(row)
     return rows
+
+
+def _means(rows: Sequence[Loaded], span: lift.Range) -> list[float]:
+    """The average outcome in each value, as a share of the reward range; 0 where there is none."""
+    lo, hi = span
+    return [(lift.realised(v.q, v.carry, start) - lo) / (hi - lo) if v.carry < 1.0 else 0.0 for v, start, *_ in rows]
+
+
+def _carries_over(config: Config, pool: Candidates) -> np.ndarray:
+    """Share of each value that holds for the task at hand: ``[N]``, 1 where it is as near as its own outcomes were.
+
+    What helped at nearer tasks is worth less here, in proportion to how far above the gate it is: a lesson of another
+    kind of task, that always succeeds there, is no better here than its distance allows.
+    """
+    gate, share_N = config.gate or 0.0, np.ones(len(pool.ids))
+    for i, (id_, here) in enumerate(zip(pool.ids, pool.relevance.tolist(), strict=True)):
+        there = pool.nearness.get(id_, here)
+        if there > max(here, gate):
+            share_N[i] = max(0.0, here - gate) / (there - gate)
+    return share_N
 
 
 # ----------------------------------------------------------------------------------------------------------- credit
