@@ -40,6 +40,7 @@ ABLATIONS: dict[str, tuple[dict[str, Any], dict[str, bool]]] = {
     "nothing withheld": ({"omit_harmful": 0.0}, {}),
     "no sources": ({"strength": 1e9}, {}),
     "no use": ({}, {"use": False}),
+    "all trust": ({"trust": 1.0}, {}),
     "no nearness": ({}, {}),
 }
 ABLATED = ("t base .05", "t base .4", "t nearer", "t harmful companion", "t k = 1", "t many kinds",

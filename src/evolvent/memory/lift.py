@@ -24,8 +24,6 @@ from evolvent.memory.text import in_units
 EFFECT_SPREAD = 0.3
 # smallest spread of similarities in a pool that is scaled up to 1 when ranking
 SIM_FLOOR = 0.05
-# least difference of average outcomes, as a share of the reward range, that luck is held to explain
-LUCK_FLOOR = 0.02
 # a shown memory that the action did not use still answers for this share of the outcome
 IDLE_WEIGHT = 0.25
 # a harmless memory is ever taken for a harmful one with at most this probability, by each of two tests
@@ -176,7 +174,7 @@ def judge(
 
 def rank(
     sim: ArrayLike,
-    beaten: ArrayLike,
+    trust: ArrayLike,
     value: ArrayLike,
     effects: Sequence[Effect],
     *,
@@ -191,8 +189,8 @@ def rank(
     The worth of each is ``c raw + (1 - c) (value - mean value)``: measured effect where there is evidence (c near 1),
     the learned value relative to the pool where there is none. Similarity and worth are centred and divided by their
     spread, but never by less than a floor, so that noise among equals is not blown up to a preference. Similarity is a
-    guess at what outcomes say: it counts for less the more surely a candidate is ``beaten``, 0..1 (see there; all of it
-    where the weight is 0).
+    guess at what outcomes will say: of each candidate it counts for the share ``trust``, 0..1 (all of it where the
+    weight is 0).
     """
     sim_N, value_N = np.asarray(sim, np.float64), np.asarray(value, np.float64)
     c = np.array([e.confidence for e in effects])
@@ -202,7 +200,7 @@ def rank(
     span = reward_range[1] - reward_range[0]
     z_sim = _scaled(sim_N, SIM_FLOOR)
     if weight > 0.0:
-        z_sim = (1.0 - np.asarray(beaten, np.float64)) * z_sim
+        z_sim = np.asarray(trust, np.float64) * z_sim
     z_value = _scaled(worth, spread_floor * span)
     return (1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, worth - relative
 
@@ -215,21 +213,6 @@ def noise(share: ArrayLike, known: ArrayLike, alpha: float) -> float:
     """
     p = np.clip(np.asarray(share, np.float64), 0.0, 1.0)
     return math.sqrt(float(np.mean(np.asarray(known) * p * (1.0 - p))) * alpha / (2.0 - alpha))
-
-
-def beaten(mean: ArrayLike, known: ArrayLike, luck: float) -> np.ndarray:
-    """How surely another candidate of a pool has done better than each: float64 ``[N]``, 0..1.
-
-    ``known_i max_j known_j tanh(2 (mean_j - mean_i) / luck)``: as far as both were tried, and by more than luck.
-
-    Args:
-        mean: average outcomes as shares of the reward range, ``[N]``.
-        known: how much of each value is outcomes, ``[N]``.
-        luck: see ``noise``.
-    """
-    mean_N, known_N = np.asarray(mean, np.float64), np.asarray(known, np.float64)
-    ahead_NN = np.maximum(0.0, mean_N[None, :] - mean_N[:, None])
-    return known_N * (known_N[None, :] * np.tanh(2.0 * ahead_NN / max(luck, LUCK_FLOOR))).max(1)
 
 
 def one_answer_each(

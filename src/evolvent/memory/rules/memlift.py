@@ -1,10 +1,10 @@
 """memlift, our own and the default: ranked by relevance and measured effect; credit by use and by omission.
 
-    score(m) = (1 - w) (1 - beaten) z(relevance) + w z(c lift + (1 - c) (value - mean value))
+    score(m) = (1 - w) (1 - (1 - trust) known) z(relevance) + w z(c lift + (1 - c) (value - mean value))
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
 
-Relevance is a guess at what outcomes will say: it is trusted of a memory until another has done better. Outcomes count
-by how near a memory was where they came from, compared with how near it is now, in both directions.
+Relevance is a guess at what outcomes will say: the more of a memory's value is outcomes, the less relevance counts.
+Outcomes count by how near a memory was where they came from, compared with how near it is now, in both directions.
 
 Of answers to one question, one is shown: a memory written under the key and kind of one that had been tried is another
 answer, and the higher value counts, on a tie the newer. So a correction takes the place of what failed, and gives it
@@ -37,6 +37,8 @@ from evolvent.memory.rule import Candidates, Change, Ranking, Settled
 LEVEL = "memory"
 UNBIASED = None
 SOURCES = BODIES = RIVALS = NEARNESS = True
+# a spread of values below so many typical errors of luck is not scaled up when ranking
+LUCK = 1.5
 # settings of older receipts that mean nothing any more: ancestors earn no credit (it made failures look like
 # successes), and relevance gives way memory by memory
 RETIRED = frozenset({"gamma", "trace", "boost"})
@@ -52,6 +54,8 @@ class Config(Policy):
     q_init: float | Literal["low", "middle", "high"] = "high"
     weight: float = 0.5
     """Weight of the value in the score: 0 = relevance only, 1 = value only."""
+    trust: float = 0.2
+    """Share of its weight that relevance keeps where outcomes have said all they can of a memory."""
     alpha: float = 0.3
     """Least learning rate of the value."""
     omit: float = 0.2
@@ -71,7 +75,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "weight", "alpha", "omit", "omit_harmful", "decay")
+        within(self, 0.0, 1.0, "weight", "trust", "alpha", "omit", "omit_harmful", "decay")
         within(self, 0.0, np.inf, "omit_n0", "strength", "spread_floor", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
@@ -87,10 +91,9 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     value_N, effects = np.array([j.value for j in judged]), [j.effect for j in judged]
     lo, hi = pool.reward_range
     share_N, known_N = (value_N - lo) / (hi - lo), np.array([1.0 - row.value.carry for row in rows])
-    luck = lift.noise(share_N, known_N, config.alpha)
+    trust_N, luck = 1.0 - (1.0 - config.trust) * known_N, LUCK * lift.noise(share_N, known_N, config.alpha)
     parts = lift.rank(
-        pool.relevance, lift.beaten(_means(rows, pool.reward_range), known_N, luck),
-        lo + (value_N - lo) * _carries_over(config, pool), effects, weight=config.weight,
+        pool.relevance, trust_N, lo + (value_N - lo) * _carries_over(config, pool), effects, weight=config.weight,
         reward_range=pool.reward_range, spread_floor=math.hypot(config.spread_floor, luck),
     )  # fmt: skip
     # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
@@ -176,12 +179,6 @@ def _here(config: Config, pool: Candidates) -> list[Loaded]:
             row = row._replace(value=row.value.share(max(0.0, there - gate) / (here - gate), row.q_init))
         rows.append(row)
     return rows
-
-
-def _means(rows: Sequence[Loaded], span: lift.Range) -> list[float]:
-    """The average outcome in each value, as a share of the reward range; 0 where there is none."""
-    lo, hi = span
-    return [(lift.realised(v.q, v.carry, start) - lo) / (hi - lo) if v.carry < 1.0 else 0.0 for v, start, *_ in rows]
 
 
 def _carries_over(config: Config, pool: Candidates) -> np.ndarray:
