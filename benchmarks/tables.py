@@ -24,6 +24,15 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
 PAGES = {"analyst": "The analyst world", "text_world": "A text world", "programs": "Small programs"}
 REFERENCE = "rag"
+# rows made by another rule than the one that ships, or with other settings: commits by arm, and what differed
+_RULE = "the rule of that commit, in which relevance lost weight for all memories of a recall alike"
+_OLD = ("0a5869e80b", "ffff4814d6", "60a2413eaf")
+EARLIER = {
+    "memlift": (("4fcde38cd7", "64fe0f18c3", "dc1824b8b0", "385a636fbf"), _RULE),
+    "memlift-cosine": (_OLD, "a rule with credit to ancestors, margin .15"),
+    "memrl": (_OLD, "gate .37 (now .30), and rounding decided ties"),
+    "memq": (_OLD, "gate .37 (now .30), ε .05 (now .1)"),
+}
 
 
 def main() -> None:
@@ -54,6 +63,10 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         for condition in dict.fromkeys(r["condition"] for r in rows if r["model"] == model):
             cells = [r for r in rows if r["model"] == model and r["condition"] == condition]
             out += [f"## {condition}, {model}", "", f"`{cells[0]['config']['env']}`", "", *_table(cells), ""]
+    old = [arm for arm in EARLIER if any(_earlier(r) for r in rows if r["arm"] == arm)]
+    for arm in old:
+        n, mine = sum(_earlier(r) for r in rows if r["arm"] == arm), sum(r["arm"] == arm for r in rows)
+        out += [f"† `{arm}`: {n} of its {mine} rows were made by {EARLIER[arm][1]}.", ""]
     commits = sorted({(r["commit"] or {}).get("id", "?")[:10] for r in rows})
     dirty = any((r["commit"] or {}).get("dirty") for r in rows)
     out += [f"Commits: {', '.join(commits)}{' (with uncommitted changes)' if dirty else ''}.", ""]
@@ -69,7 +82,7 @@ def _table(cells: Sequence[dict[str, Any]]) -> list[str]:
     reference = {r["seed"]: r for r in cells if r["arm"] == REFERENCE}
     for arm in dict.fromkeys(r["arm"] for r in cells):
         mine = [r for r in cells if r["arm"] == arm]
-        row = [f"`{arm}`", str(len(mine))]
+        row = [f"`{arm}`{'†' * any(map(_earlier, mine))}", str(len(mine))]
         for i in range(passes):
             row.append(_mean([r["passes"][i] for r in mine if len(r["passes"]) > i]))
         row.append(_mean([_heldout(r) for r in mine if _heldout(r) is not None]))
@@ -79,6 +92,12 @@ def _table(cells: Sequence[dict[str, Any]]) -> list[str]:
             row.append(f"{np.mean([r['tokens_per_task'] for r in mine]):.0f}")
         lines.append("| " + " | ".join(row) + " |")
     return lines
+
+
+def _earlier(row: dict[str, Any]) -> bool:
+    """Whether a row was made by another rule, or with other settings, than those that ship."""
+    commits, _ = EARLIER.get(row["arm"], ((), ""))
+    return (row["commit"] or {}).get("id", "")[:10] in commits
 
 
 def table_of(arm: str) -> list[str]:

@@ -60,6 +60,26 @@ def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
             assert _stood(wrong) == before and verify(wrong) == []
 
 
+def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
+    """What was done, what was written of it and how much it counts hold for the new reward, too, unless said anew."""
+    story = {"action": "do one thing then stop", "weight": 0.5}
+    for name in ("memlift", "memq"):
+        fields = {"gate": -1.0, "margin": 2.0, "omit": 0.0} if name == "memlift" else OPEN
+        with make(factory, preset(name, **fields), name=f"{name}-a") as right, \
+                make(factory, preset(name, **fields), name=f"{name}-b") as wrong:  # fmt: skip
+            for memory in (right, wrong):
+                memory.remember("task one", "do one thing then stop")
+                memory.remember("task one more", "nothing of the sort")
+            told, other = right.recall("task one", k=2), wrong.recall("task one", k=2)
+            right.settle(told, 0.0, **story, child=right.remember("task two", "made from it", parents=told))
+            wrong.settle(other, 1.0, **story, child=wrong.remember("task two", "made from it", parents=other))
+            wrong.revise(other, 0.0, "reverted")
+            assert _stood(wrong) == _stood(right), f"{name}: not what it would have been"
+            outcome = wrong.explain(other).to_dict()["outcomes"][-1]
+            assert (outcome["action"], outcome["weight"]) == (story["action"], 0.5), outcome
+            assert verify(wrong) == [] and wrong.rebuild_values() == 0
+
+
 def only_a_settled_outcome_is_revised(factory: Factory) -> None:
     """To invalid and on; what is not settled, or out of range, is refused by its code, and nothing changes."""
     with make(factory) as memory:
@@ -115,7 +135,7 @@ def an_outcome_may_count_less(factory: Factory) -> None:
             )
             with refused("the same outcome with another weight"):
                 memory.settle(r, 0.0, weight=0.5)
-            memory.revise(r, 0.0, "it was the whole answer")
+            memory.revise(r, 0.0, "it was the whole answer", weight=1.0)
             close_to(memory.get(a).value, memory.get(b).value, f"{name}: a whole step")
             assert verify(memory) == []
 

@@ -298,6 +298,13 @@ def one_version_is_in_recall(factory: Factory) -> None:
         memory.quarantine([c], "wrong", descendants=False)
         memory.restore([c], "right after all", descendants=True)
         assert memory.recall("task one", k=3).ids == [c]
+        memory.quarantine([a], "not to be trusted")
+        assert memory.recall("task one", k=3).ids == []
+        memory.restore([a], "it was", descendants=True)
+        assert memory.recall("task one", k=3).ids == [c], "an old text came back"
+        memory.archive(a, "no longer needed")
+        assert memory.recall("task one", k=3).ids == [], "archived under its old id, and still in recall"
+        assert verify(memory) == []
 
 
 def credit_of_an_update_reaches_it(factory: Factory) -> None:

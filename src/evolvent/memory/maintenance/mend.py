@@ -33,11 +33,17 @@ class Mending:
     bank: Bank
 
     def archive(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
-        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay."""
+        """Take a memory out of recall for a reason. Nothing is deleted: value and history stay.
+
+        Of a memory that was updated the version that is in recall goes with the one that is named.
+        """
         seqs = _sequences(self.bank, [id], "archive")
 
         def change(act: Act) -> None:
-            act.set_status([seq for seq in seqs if act.status(seq) != "archived"], "archived")
+            with self.bank.store.session() as db:
+                versions = keys.versions(db, seqs[0])
+            wanted = [seq for seq in versions if seq in seqs or act.status(seq) == "active"]
+            act.set_status([seq for seq in wanted if act.status(seq) != "archived"], "archived")
 
         return perform(self.bank, "archive", id, reason, change, dry_run)
 
@@ -57,14 +63,17 @@ class Mending:
     def restore(self, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
         """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them.
 
-        Of a memory that was updated one version is in recall: the one that is named takes the place of the others.
+        Of a memory that was updated one version is in recall: the one that is named takes the place of the others,
+        with ``descendants`` the newest.
         """
-        seqs = _sequences(self.bank, ids, "restore")
+        named = _sequences(self.bank, ids, "restore")
 
         def change(act: Act) -> None:
-            wanted = [*seqs, *descendants_of(self.bank, seqs)] if descendants else seqs
             with self.bank.store.session() as db:
-                lineages = {seq: keys.versions(db, seq) for seq in seqs}
+                lineages = {seq: keys.versions(db, seq) for seq in named}
+            seqs = list(dict.fromkeys(lineages[seq][-1] for seq in named)) if descendants else named
+            lineages |= {lineages[seq][-1]: lineages[seq] for seq in named}
+            wanted = [*seqs, *descendants_of(self.bank, named)] if descendants else seqs
             others = {v: seq for seq in seqs for v in lineages[seq] if v not in seqs}
             wanted = [seq for seq in wanted if seq not in others]
             act.set_status([seq for seq in wanted if act.status(seq) != "active"], "active")
@@ -72,7 +81,7 @@ class Mending:
                 if act.status(version) == "active":
                     act.set_status([version], "superseded", by)
 
-        return perform(self.bank, "restore", _named(seqs), reason, change, dry_run)
+        return perform(self.bank, "restore", _named(named), reason, change, dry_run)
 
     def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
         """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970).
@@ -120,7 +129,8 @@ class Mending:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
-        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled.
+        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled. Action,
+        child and weight that are not given are those of the old outcome; of its parts only the texts are kept.
         """
         row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
         return _revise(self.bank, row, reason, dry_run=dry_run)

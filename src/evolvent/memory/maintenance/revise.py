@@ -7,6 +7,7 @@ takes the old one's place in the order of events: values are what they would hav
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -14,14 +15,15 @@ from evolvent.memory import events, replay, settle
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import receipt_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
-from evolvent.memory.outcome import outcome_of
+from evolvent.memory.outcome import Outcome, outcome_of
 
 
 def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = False) -> Mended:
     """Replace the outcome of a settled receipt (``row``: the arguments of ``settle``), in one transaction."""
-    o = outcome_of(bank, row)
+    told = outcome_of(bank, row)
 
     def change(act: Act) -> None:
+        o = told
         with bank.store.write() as db:
             receipts, jobs, said, children, last_outcome, last_event = settle.read(db, bank, [o])
             receipt, id_ = receipts[o.receipt], last_outcome + 1
@@ -31,6 +33,7 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
                     f"the receipt is not settled for {o.objective!r}", got=receipt_id(o.receipt), code="not_settled",
                     expected="a receipt with a valid outcome", where="revise", do="settle(receipt, reward)",
                 )  # fmt: skip
+            o = _completed(o, row, said[old])
             if o.repeats(said[old]):
                 return
             if any(job not in said for job, _ in jobs.get((o.objective, o.key or ""), ())):
@@ -52,4 +55,13 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
             entries.append(db)
         act.extra |= {"outcome": id_, "replaced": old}
 
-    return perform(bank, "revise", receipt_id(o.receipt), reason, change, dry_run)
+    return perform(bank, "revise", receipt_id(told.receipt), reason, change, dry_run)
+
+
+def _completed(o: Outcome, row: Mapping[str, Any], old: Outcome) -> Outcome:
+    """With the rest of the attempt's story, which another reward does not change: what was done, what came of it."""
+    if o.action is None:
+        o = replace(o, action=old.action)
+    return replace(
+        o, child=o.child if "child" in row else old.child, weight=o.weight if "weight" in row else old.weight
+    )
