@@ -7,12 +7,14 @@ import pytest
 import tiny_language
 from evolvent.cli import run as command
 from evolvent.core.codec import load_episodes
+from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.pages import report_search
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.report_search import read_trees
-from evolvent.runs.search.config import SEARCHES, SearchConfig, check_value
+from evolvent.runs.search.config import SEARCHES, Plan, SearchConfig, check_value
+from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.run import REVISED, summarise
 from sample_search_run import sample_search_run
 
@@ -105,7 +107,8 @@ def test_what_a_round_mends_and_spoils_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "error"),
     [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "out of bounds"),
-     ({"budget_tokens": 0}, "without an end")],
+     ({"budget_tokens": 0}, "without an end"), ({"model": "none", "value": "judge"}, "judge without a model"),
+     ({"plan": Plan(threads=-1)}, "out of bounds")],
 )  # fmt: skip
 def test_settings_that_cannot_be(setting, error):
     with pytest.raises(BadInput, match=error):
@@ -127,6 +130,32 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
         SearchConfig(value=str(tmp_path / "value"), model="smollm2-135m")
     with pytest.raises(BadInput, match="no such value"):
         check_value(SearchConfig(model="train:smollm2-135m", value="nonsense"))
+
+
+def test_a_search_in_torch_has_the_threads_that_were_asked_for(folder, tmp_path, monkeypatch):
+    import torch
+
+    seen, before, grow = set(), torch.get_num_threads(), Grower.grow
+    monkeypatch.setattr(Grower, "grow", lambda *a, **k: seen.add(torch.get_num_threads()) or grow(*a, **k))
+    command.main(words(folder, tmp_path / "run", "--search", "greedy", "--threads", str(before + 1)))
+    assert seen == {before + 1} and torch.get_num_threads() == before
+
+
+def test_settings_of_earlier_folders_are_read():
+    assert from_json(SearchConfig, {"batch": 3}).plan.batch == 3
+
+
+def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
+    out, more = tmp_path / "run", ("--search", "beam", "--value", "judge", "--keep", "2")
+    command.main([*words(folder, out, *more), "--budget-tokens", "400"])
+    rows = lines(out)
+    assert all(row["judge_tokens"] > row["tokens"] for row in rows)
+    assert "read by the judge" in capsys.readouterr().out and "read by the judge" in (out / "report.html").read_text()
+    (arm,) = json.loads((out / "summary.json").read_text())["arms"]
+    assert arm["judge_tokens"] == pytest.approx(sum(row["judge_tokens"] for row in rows) / len(rows))
+    freely = tmp_path / "freely"
+    command.main([*words(folder, freely, *more), "--budget-tokens", "4000"])
+    assert sum(row["tokens"] for row in rows) < sum(row["tokens"] for row in lines(freely)) < 400 * len(rows)
 
 
 LIFT = """

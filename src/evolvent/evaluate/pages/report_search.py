@@ -1,8 +1,9 @@
 """``report.html`` of a search run: how often each search was right at which cost, and the trees themselves.
 
-A state opens on a click: its colour is its value, the line beside it is as thick as it was visited, states of the path
-that was taken are open, and at an end stands the environment's verdict. Where the world says which line of an answer is
-the first wrong one, it is marked, and so is the first that a process reward model doubts.
+A state opens on a click: its colour is its value, the line beside it is as thick as it was visited against the most
+visited one of its tree, states of the path that was taken are open, and at an end stands the environment's verdict.
+Where the world says which line of an answer is the first wrong one, it is marked, and so is the first that a process
+reward model doubts.
 """
 
 from __future__ import annotations
@@ -89,14 +90,15 @@ def _bars(arms: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table(arms: Sequence[Mapping[str, Any]]) -> str:
+    read = ["judge_tokens"] if any(a.get("judge_tokens") for a in arms) else []
     rows = [
         [a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a.get("ranks")),
-         *(round(a[key], 1) for key in ("tokens", "calls", "paths", "nodes")), round(a["seconds"], 2),
+         *(round(a[key], 1) for key in ("tokens", *read, "calls", "paths", "nodes")), round(a["seconds"], 2),
          "" if i == 0 else f"{a['p']:.2g}"]
         for i, a in enumerate(arms) if a["n"]
     ]  # fmt: skip
-    names = "search|right [95 %]|an oracle's choice|value ranks|tokens|calls|paths|states|seconds|p"
-    return table(names.split("|"), rows)
+    counted = ["tokens", *(["read by the judge"] if read else []), "calls", "paths", "states", "seconds", "p"]
+    return table(["search", "right [95 %]", "an oracle's choice", "value ranks", *counted], rows)
 
 
 def _tree(tree: Mapping[str, Any]) -> str:
@@ -105,7 +107,7 @@ def _tree(tree: Mapping[str, Any]) -> str:
     for i, node in enumerate(nodes):
         below.setdefault(int(node["parent"]), []).append(i)
     worth = [float(node["value"]) for node in nodes if node["parent"] >= 0] or [0.0]
-    scale = (min(worth), max(worth))
+    scale = (min(worth), max(worth), max(1, *(int(node["visits"]) for node in nodes)))
     # where each attempt begins at a root of its own, nothing follows the first one
     roots = [i for i in below.get(-1, []) if i in below or len(below[-1]) == 1]
     if len(roots) > 1:
@@ -119,15 +121,15 @@ def _tree(tree: Mapping[str, Any]) -> str:
 
 
 def _node(
-    nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int, scale: tuple[float, float]
+    nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int, scale: tuple[float, float, int]
 ) -> str:
     """A state with what follows it; depth is bounded by the attempts themselves."""
     node = nodes[i]
     attempt = node["parent"] < 0 and bool(node["text"])  # judged by what it came to: where it begins has no value
-    low, high = scale
+    low, high, most = scale
     value = float((_end(nodes, below, i) if attempt else node)["value"])
     share = 0.5 if high <= low else (value - low) / (high - low)
-    thick = 1 + min(7, round(2 * math.log2(1 + node["visits"])))
+    thick = 1 + round(7 * math.log2(1 + node["visits"]) / math.log2(1 + most))
     style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};border-left-width:{thick}px"
     verdict = "" if node["right"] is None else f" {_VERDICT[bool(node['right'])]}"
     # trees of older runs do not say which line is wrong

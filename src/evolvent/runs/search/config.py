@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -23,6 +23,16 @@ DRAWN: dict[str, int] = dict.fromkeys(
 """Those that go on until the budget is spent, with the paths that are enough."""
 VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a search uses the machine."""
+
+    batch: int = 12
+    """Tasks that are searched side by side."""
+    threads: int = 0
+    """Threads of a model in torch (train:…); 0 = torch's default. Beside other busy processes fewer are faster."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +69,14 @@ class SearchConfig:
     paths: int = 0
     """Paths for each task; 0 = until the budget is spent where a search draws paths, otherwise one."""
     budget_tokens: int = 400
-    """Tokens that the model may write for each task and search; 0 = no limit."""
+    """Tokens for each task and search: what the model writes, and what it reads where it judges (--value judge);
+    0 = no limit."""
     budget_calls: int = 0
     """Completions that it may be asked for; 0 = no limit."""
     budget_seconds: float = 0.0
     """Seconds for each batch of tasks; 0 = no limit."""
     tasks: int = 24
     """Held-out tasks."""
-    batch: int = 12
-    """Tasks that are searched side by side."""
     parallel: int = 4
     """Simulations of one task that are under way at once, apart by virtual loss."""
     c: float = 3.0
@@ -76,6 +85,8 @@ class SearchConfig:
     """Of sampling; the search called greedy has 0."""
     longest: int = 64
     """Largest number of tokens of a line."""
+    plan: Plan = field(default_factory=Plan)
+    """How the machine is used."""
 
     def __post_init__(self) -> None:
         for name in self.search:
@@ -86,10 +97,15 @@ class SearchConfig:
                 "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
                 where="--model",
             )  # fmt: skip
+        if self.model == "none" and self.value == "judge":
+            raise BadInput(
+                "a judge without a model", got="--model none", expected="a model that scores yes against no",
+                where="--value judge", do="take another value (--value flat), or a model",
+            )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
         at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0, "c": 0, "temperature": 0})
-        at_least(self, {"budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
+        at_least(self, {"threads": 0, "budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
         for name, counts in (("widths", self.widths), ("keep", self.keep)):
             if not counts or min(counts) < 1:
                 raise BadInput("a setting is out of bounds", got=counts, expected="numbers >= 1", where=f"--{name}")
@@ -119,5 +135,5 @@ def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, obje
     }  # fmt: skip
     if name == "greedy":
         told["paths"] = 1
-    known = {field.name for field in fields(module.Config)}
+    known = {one.name for one in fields(module.Config)}
     return module, module.Config(**{key: value for key, value in told.items() if key in known})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     """Search every task in every way, batch by batch, and return the summary that stands in ``summary.json``."""
     check_value(config)
     with ExitStack() as stack:
-        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+        side_by_side = min(config.plan.batch, config.tasks)
+        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(side_by_side)]
         tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
@@ -78,8 +79,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
         with folder.interrupt as interrupt:
             for name in config.search:
                 live.phase(f"{name} ({len(tasks)} tasks, {_limits(config)})")
-                for start in range(0, len(tasks), config.batch):
-                    batch = tasks[start : start + config.batch]
+                for start in range(0, len(tasks), config.plan.batch):
+                    batch = tasks[start : start + config.plan.batch]
                     if done >= len(batch):
                         done -= len(batch)
                         continue
@@ -88,7 +89,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
                         raise Interrupted
     rows = folder.read_metrics()
     summary = summarise(config, seat.name, rows)
-    counted = {"tokens": "tokens a task", "calls": "calls", "nodes": "states", "seconds": "s a task"}
+    judge = {"judge_tokens": "read by the judge"} if any(arm["judge_tokens"] for arm in summary["arms"]) else {}
+    counted = {"tokens": "tokens a task", **judge, "calls": "calls", "nodes": "states", "seconds": "s a task"}
     columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values()]
     for arm in summary["arms"]:
         if "mends" in arm:
@@ -126,7 +128,8 @@ def _batch(
             oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
             ended=int(found.path.ended), paths=found.n_paths,
             ranked=found.pairs[0], pairs=found.pairs[1], nodes=len(search.tree.inside(task)),
-            tokens=int(meter.tokens[task]), calls=int(meter.calls[task]), judged=int(meter.judged[task]),
+            tokens=int(meter.tokens[task]), judge_tokens=int(meter.judge[task]), calls=int(meter.calls[task]),
+            judged=int(meter.judged[task]),
             seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
             value_s=round(meter.value_s / len(batch), 3), valid=int(valid),
             prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
@@ -197,12 +200,14 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         mean = {key: float(np.mean([row[key] for row in mine])) if n else None for key in (
             "oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")}  # fmt: skip
         pairs = sum(row.get("pairs", 0) for row in mine)  # rows of older runs do not say
+        read = float(np.mean([row.get("judge_tokens", 0) for row in mine])) if n else None
         low, high = wilson(won, n) if n else (0.0, 1.0)
         both = [row for row in mine if row["task"] in first]
         a, b = [first[row["task"]] for row in both], [row["success"] for row in both]
         p = mcnemar(a, b) if both else 1.0
         arms.append({
             "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
+            "judge_tokens": read,
             "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
             "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
             "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
@@ -242,11 +247,25 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
     from evolvent.models.language.acting import Acting
 
     language: Any = model
+    stack.enter_context(_threads(config.plan.threads))
     learned = None if config.value in VALUES else _learned(language, config.value)
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
         learned, language.keeping,
     )  # fmt: skip
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    """Inside, torch has ``n`` threads; 0 leaves it what it has."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(n or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _learned(model: Any, folder: str) -> Value:
@@ -278,7 +297,8 @@ def _limits(config: SearchConfig) -> str:
 def _go_on(folder: RunFolder, config: SearchConfig, tasks: int) -> int:
     """Lines that stand; those of a batch that was broken off are dropped."""
     n, whole = len(folder.read_metrics()), 0
-    sizes = [min(config.batch, tasks - start) for _ in config.search for start in range(0, tasks, config.batch)]
+    size = config.plan.batch
+    sizes = [min(size, tasks - start) for _ in config.search for start in range(0, tasks, size)]
     for size in sizes:
         if whole + size > n:
             break
