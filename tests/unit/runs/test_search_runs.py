@@ -13,7 +13,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate.pages import report_search
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.report_search import read_trees
-from evolvent.runs.search.config import SEARCHES, Plan, SearchConfig, check_value
+from evolvent.runs.search.config import SEARCHES, WIDER, Plan, SearchConfig, check_value
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.run import REVISED, summarise
 from sample_search_run import sample_search_run
@@ -156,6 +156,36 @@ def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
     freely = tmp_path / "freely"
     command.main([*words(folder, freely, *more), "--budget-tokens", "4000"])
     assert sum(row["tokens"] for row in rows) < sum(row["tokens"] for row in lines(freely)) < 400 * len(rows)
+
+
+def test_a_search_that_ends_before_its_budget_says_so_and_what_to_set(folder, tmp_path, capsys):
+    out = tmp_path / "run"
+    command.main([*words(folder, out, "--search", "best_of_n", "beam", "--keep", "1"), "--budget-tokens", "400"])
+    rows = {name: [row for row in lines(out) if row["phase"] == name] for name in ("best_of_n", "beam")}
+    best, beam = json.loads((out / "summary.json").read_text())["arms"]
+    assert beam["left"] == pytest.approx(1 - sum(row["tokens"] for row in rows["beam"]) / 400 / len(rows["beam"]))
+    assert best["left"] < 0.25 < beam["left"]
+    for told in (" ".join(capsys.readouterr().out.split()), (out / "report.html").read_text()):
+        assert "set --widths, --keep, or compare it" in told and "beam left" in told
+        assert "budget left" in told and "best_of_n left" not in told
+
+
+def test_what_is_advised_lets_every_such_search_spend_more(folder, tmp_path):
+    tokens = []
+    for number, more in enumerate(((), ("--widths", "24", "--keep", "12", "--paths", "4"))):
+        out = tmp_path / str(number)
+        command.main([*words(folder, out, "--search", *WIDER, *more), "--tasks", "1", "--budget-tokens", "600"])
+        tokens.append([row["tokens"] for row in lines(out)])
+    assert all(wide > narrow or narrow > 450 for narrow, wide in zip(*tokens, strict=True))
+
+
+def test_fewer_tasks_than_were_asked_for_are_said(tmp_path, capsys):
+    command.main([
+        "search", "--model", "none", "--env", "household:long=True", "--search", "best_of_n", "--tasks", "3",
+        "--value", "flat", "--paths", "2", "--budget-tokens", "0", "--out", str(tmp_path / "run"), "--plain",
+    ])  # fmt: skip
+    assert "household:long=True has 1 held-out task: 3 were asked for" in " ".join(capsys.readouterr().out.split())
+    assert len(lines(tmp_path / "run")) == 1
 
 
 LIFT = """

@@ -18,6 +18,7 @@ from evolvent.evaluate.live import count, interval, percent
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
+from evolvent.evaluate.spent import early
 
 _READING = (
     "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Value ranks: "
@@ -47,7 +48,7 @@ def render(
             head(manifest, summary, [*facts, _counted(rows)], top),
             f'<div class="hero">{"".join(shown)}</div>' if shown else "",
             cards([("Right, by search", _bars(arms))] if arms else []),
-            section("Searches at one budget", _table(arms) + _revised(arms)),
+            section("Searches at one budget", _table(arms) + _said(arms)),
             section("Trees", drawn(trees)),
             section("Configuration", configuration(manifest)),
             foot(manifest, _READING),
@@ -56,15 +57,15 @@ def render(
     )
 
 
-def _revised(arms: Sequence[Mapping[str, Any]]) -> str:
-    """What a round of answers that are written again does, where a search has such (``search.dser``)."""
+def _said(arms: Sequence[Mapping[str, Any]]) -> str:
+    """Which searches ended early, and what a round of answers that are written again does (``search.dser``)."""
     told = [
         f"{a['name']}: a round mends {interval(a['mends'], a['mends_ci95'])} of wrong answers and spoils "
         f"{interval(a['spoils'], a['spoils_ci95'])} of right ones; 80 such rounds would lead to "
         f"{interval(a['right_after_80_rounds'], None)}."
         for a in arms if a.get("mends") is not None
     ]  # fmt: skip
-    return "".join(f'<p class="soft">{text(one)}</p>' for one in told)
+    return "".join(f'<p class="soft">{text(one)}</p>' for one in [*early(arms), *told])
 
 
 def drawn(trees: Sequence[Mapping[str, Any]]) -> str:
@@ -94,11 +95,12 @@ def _table(arms: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a.get("ranks")),
          *(round(a[key], 1) for key in ("tokens", *read, "calls", "paths", "nodes")), round(a["seconds"], 2),
-         "" if i == 0 else f"{a['p']:.2g}"]
+         "" if i == 0 else f"{a['p']:.2g}", percent(a.get("left"))]
         for i, a in enumerate(arms) if a["n"]
     ]  # fmt: skip
-    counted = ["tokens", *(["read by the judge"] if read else []), "calls", "paths", "states", "seconds", "p"]
-    return table(["search", "right [95 %]", "an oracle's choice", "value ranks", *counted], rows)
+    spent = ["tokens", *(["read by the judge"] if read else []), "calls", "paths", "states", "seconds"]
+    names = ["search", "right [95 %]", "an oracle's choice", "value ranks", *spent, "p", "budget left"]
+    return table(names, rows)
 
 
 def _tree(tree: Mapping[str, Any]) -> str:

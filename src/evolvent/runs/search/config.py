@@ -21,6 +21,12 @@ DRAWN: dict[str, int] = dict.fromkeys(
     ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
 )
 """Those that go on until the budget is spent, with the paths that are enough."""
+WIDER = {
+    "beam": "--widths, --keep",
+    **dict.fromkeys(("bfs_v", "dfs_v", "dfsdt", "mcts_alpha"), "--widths, --paths"),
+    **dict.fromkeys(("cot_sc_tree", "rap", "rstar", "mcts_rollout"), "--widths"),
+}
+"""What lets a search spend more, where it has tried all that it may before the budget is spent."""
 VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,14 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
-from evolvent.evaluate.live import Live, interval, percent
+from evolvent.evaluate.live import Live, count, interval, percent
+from evolvent.evaluate.spent import early
 from evolvent.formulas.statistics import auc, mcnemar, wilson
 from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called, check_value
+from evolvent.runs.search.config import SEARCHES, VALUES, WIDER, SearchConfig, called, check_value
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.search import dser, values
@@ -71,6 +72,9 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
         side_by_side = min(config.plan.batch, config.tasks)
         worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(side_by_side)]
         tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
+        if len(tasks) < config.tasks:
+            told = count(len(tasks), "held-out task")
+            live.note(f"! {config.env} has {told}: {config.tasks} were asked for, and each is searched once")
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
         seat = _seat(config, worlds, stack, live)
@@ -91,16 +95,19 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     summary = summarise(config, seat.name, rows)
     judge = {"judge_tokens": "read by the judge"} if any(arm["judge_tokens"] for arm in summary["arms"]) else {}
     counted = {"tokens": "tokens a task", **judge, "calls": "calls", "nodes": "states", "seconds": "s a task"}
-    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values()]
+    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values(), "budget left"]
     for arm in summary["arms"]:
         if "mends" in arm:
             mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
             later = percent(arm["right_after_80_rounds"])
             live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
+    for text in early(summary["arms"]):
+        live.note(f"! {text}")
     live.table(
         "searches at one budget", columns,
         [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a["ranks"]),
-          *("" if a[key] is None else round(a[key], 1) for key in counted)] for a in summary["arms"]],
+          *("" if a[key] is None else round(a[key], 1) for key in counted), percent(a["left"])]
+         for a in summary["arms"]],
     )  # fmt: skip
     return summary
 
@@ -200,14 +207,13 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         mean = {key: float(np.mean([row[key] for row in mine])) if n else None for key in (
             "oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")}  # fmt: skip
         pairs = sum(row.get("pairs", 0) for row in mine)  # rows of older runs do not say
-        read = float(np.mean([row.get("judge_tokens", 0) for row in mine])) if n else None
         low, high = wilson(won, n) if n else (0.0, 1.0)
         both = [row for row in mine if row["task"] in first]
         a, b = [first[row["task"]] for row in both], [row["success"] for row in both]
         p = mcnemar(a, b) if both else 1.0
         arms.append({
             "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
-            "judge_tokens": read,
+            **(_spent(config, name, mine) if n else {"judge_tokens": None, "left": None}),
             "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
             "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
             "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
@@ -227,6 +233,19 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
 
 
 # ------------------------------------------------------------------------------------------------ inside
+def _spent(config: SearchConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a judge read, the mean share of the budget that was left, and what lets the search spend it.
+
+    Of a budget of seconds alone nothing is said: it is one for tasks side by side.
+    """
+    tokens, calls, read = (float(np.mean([row.get(key, 0) for row in rows])) for key in
+                           ("tokens", "calls", "judge_tokens"))  # fmt: skip
+    limits = ((tokens + read, config.budget_tokens), (calls, config.budget_calls))
+    shares = [spent / limit for spent, limit in limits if limit]
+    left = max(0.0, 1.0 - max(shares)) if shares else None
+    return {"judge_tokens": read, "left": left, "wider": WIDER.get(name)}
+
+
 def _two_states(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Chances that a round mends a wrong answer and spoils a right one, with intervals, and what they lead to."""
     mended, wrong, spoiled, right = (sum(row[name] for row in rows) for name in REVISED)
