@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import tiny_language
@@ -186,6 +187,20 @@ def test_fewer_tasks_than_were_asked_for_are_said(tmp_path, capsys):
     ])  # fmt: skip
     assert "household:long=True has 1 held-out task: 3 were asked for" in " ".join(capsys.readouterr().out.split())
     assert len(lines(tmp_path / "run")) == 1
+
+
+def test_a_mean_of_values_is_one(folder, tmp_path):
+    value = {}
+    for name in ("likelihood", "judge", "likelihood+judge"):
+        out = tmp_path / name
+        command.main([*words(folder, out, "--search", "greedy", "--value", name), "--budget-tokens", "400"])
+        value[name] = [row["value"] for row in lines(out)]
+        assert all(bool(row["judge_tokens"]) == ("judge" in name) for row in lines(out))  # a part is told its search
+    mean = (np.array(value["likelihood"]) + value["judge"]) / 2
+    assert value["likelihood+judge"] == pytest.approx(mean, abs=1e-4) and np.ptp(value["judge"]) > 0
+    for wrong in ("likelihood+nonsense", "judge+judge"):
+        with pytest.raises(BadInput, match=r"no such value|each once"):
+            check_value(SearchConfig(value=wrong))
 
 
 LIFT = """

@@ -61,7 +61,7 @@ class SearchConfig:
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), shown (the share of the tests in the question that a program passes; likelihood before it is
     whole), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
-    learned value or process reward model (value/ of a run of ts_llm or openr)."""
+    learned value or process reward model (value/ of a run of ts_llm or openr). A mean of several: likelihood+judge."""
     verifier: bool = False
     """Let searches see the environment's reward at the end of an attempt: an oracle."""
     aggregate: Literal["auto", "majority", "last_max", "last_vote", "min_max", "min_vote"] = "auto"
@@ -98,12 +98,12 @@ class SearchConfig:
         for name in self.search:
             if name not in SEARCHES:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
-        if self.value not in VALUES and not self.model.startswith("train:"):
+        if any(part not in VALUES for part in parts_of(self.value)) and not self.model.startswith("train:"):
             raise BadInput(
                 "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
                 where="--model",
             )  # fmt: skip
-        if self.model == "none" and self.value == "judge":
+        if self.model == "none" and "judge" in parts_of(self.value):
             raise BadInput(
                 "a judge without a model", got="--model none", expected="a model that scores yes against no",
                 where="--value judge", do="take another value (--value flat), or a model",
@@ -123,13 +123,26 @@ class SearchConfig:
             )  # fmt: skip
 
 
+def parts_of(value: str) -> list[str]:
+    """The values that a mean is of, joined by "+"; a folder may have one in its name."""
+    return [value] if _is_folder(value) else value.split("+")
+
+
+def _is_folder(value: str) -> bool:
+    return (Path(value).expanduser() / "value.json").is_file()
+
+
 def check_value(config: SearchConfig) -> None:
     """Refuse a value that is neither known nor a folder, before anything is loaded."""
-    if config.value not in VALUES and not (Path(config.value).expanduser() / "value.json").is_file():
-        raise BadInput(
-            "no such value", got=config.value, expected=f"{', '.join(VALUES)}, or a folder with value.json",
-            where="--value",
-        )  # fmt: skip
+    parts = parts_of(config.value)
+    for part in parts:
+        if part not in VALUES and not _is_folder(part):
+            raise BadInput(
+                "no such value", got=part, expected=f"{', '.join(VALUES)}, or a folder with value.json",
+                where="--value",
+            )  # fmt: skip
+    if len(set(parts)) < len(parts) or sum(part not in VALUES for part in parts) > 1:
+        raise BadInput("a mean of values", got=config.value, expected="each once, one folder at most", where="--value")
 
 
 def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, object]:

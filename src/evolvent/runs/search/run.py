@@ -23,7 +23,7 @@ from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, VALUES, WIDER, SearchConfig, called, check_value
+from evolvent.runs.search.config import SEARCHES, VALUES, WIDER, SearchConfig, called, check_value, parts_of
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.search import dser, values
@@ -164,7 +164,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
-        verifier=values.reward if config.verifier else values.shown if config.value == "shown" else None,
+        verifier=values.reward if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )  # fmt: skip
 
 
@@ -267,7 +267,8 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
 
     language: Any = model
     stack.enter_context(_threads(config.plan.threads))
-    learned = None if config.value in VALUES else _learned(language, config.value)
+    folders = [part for part in parts_of(config.value) if part not in VALUES]
+    learned = _learned(language, folders[0]) if folders else None
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
         learned, language.keeping,
@@ -296,12 +297,21 @@ def _learned(model: Any, folder: str) -> Value:
 
 
 def _value(config: SearchConfig, seat: Seat) -> Value:
-    if seat.learned is not None:
-        return seat.learned
-    if config.value == "judge":
+    parts = [_one(part, seat) for part in parts_of(config.value)]
+    return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
+
+
+def _one(name: str, seat: Seat) -> Value:
+    """A value by its name; any other is that of the folder."""
+    if name == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
-    return kinds.get(config.value) or values.Rollouts()
+    if name == "rollouts":
+        return values.Rollouts()
+    if name in kinds:
+        return kinds[name]
+    assert seat.learned is not None
+    return seat.learned
 
 
 def _answer(episode: Episode | None) -> str | None:
