@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from evolvent.algos import openr
 from evolvent.core.episode import Episode
 from evolvent.credit import (
     agent_sequential,
@@ -225,3 +226,19 @@ def test_implicit_step_rewards():
     each = 0.05 * np.array([0.2, 0.4, 0.1, -0.3])
     want = np.array([1.0, 1.0, 1.0, -1.0]) + each - [np.delete(each, i).mean() for i in range(4)]
     assert plain == pytest.approx(want, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "actions", "values", "cut", "want"),
+    [
+        ("appo", [1, 1], [0.5, 0.6], False, [0.8505, 0.2]),
+        ("appo", [1, 1], [0.5, 0.6], True, [1.450662, 0.865]),
+        ("tppo", [2, 1], [0.4, 0.5, 0.6], False, [0.907975, 0.8505, 0.2]),
+    ],
+)
+def test_appo_and_tppo_of_openr(how, actions, values, cut, want):
+    """Over lines with their first token's value; over tokens, undiscounted within a line."""
+    rule = openr.RULES[how]
+    ep = episode(actions, [0.6, 0.8], value=values, cut=cut, final_value=0.7 if cut else None)
+    level = "step" if how == "appo" else "token"
+    assert rule.assign([ep]).values(level) == pytest.approx(want, abs=1e-6)
