@@ -127,7 +127,8 @@ def _lineages(rows: Sequence[Row]) -> str:
         below: dict[int | None, list[Row]] = {}
         for row in mine:
             below.setdefault(row["start"], []).append(row)
-        inside = "".join(_program(row, below, mine, path) for row in below.get(None, []))
+        # 0 is the naive kernel that a run may begin with: no attempt of its own
+        inside = "".join(_program(row, below, mine, path) for row in [*below.get(None, []), *below.get(0, [])])
         mark = "✗" if best is None else f"✓ {best['ratio']:.2f}×"
         out.append(fold(f"{mark} {name}, {len(mine)} attempts", f'<div class="tree">{inside}</div>'))
     return "".join(out)

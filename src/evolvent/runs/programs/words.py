@@ -69,7 +69,7 @@ def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     if not row["gate"] and row["ratio"] > (row["best_before"] or 0.0):
         action += ", the best so far"
     with_ = [f"{m['id']} ({m['value']:+.2f}) {m['body'].splitlines()[0][:70]}" for m in row["advice"]]
-    begun = [] if row["start"] is None else [f"from attempt {row['start']}"]
+    begun = [] if row["start"] is None else [f"from attempt {row['start']}" if row["start"] else "from naive C"]
     live.task(
         row["step"], total, question=f"{row['kernel']}, {row['phase']} {row['attempt']}", action=action,
         ok=(row["gate"] == "") if row["valid"] else None, note=" · ".join([*begun, *with_]), seconds=row["seconds"],
