@@ -8,6 +8,7 @@ import pytest
 
 from evolvent import Memory
 from evolvent.algos import evokernel
+from evolvent.cli import main
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
@@ -383,3 +384,10 @@ def test_a_copy_is_as_fast_as_it_was_whatever_the_clock_says(tmp_path, monkeypat
     assert [row["reward"] for row in rows(tmp_path / "run")] == [1.0, 0.0, 0.0]
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert sum(item.kind == "start" for item in memory.items()) == 1
+
+
+def test_a_run_that_cannot_be_evaluated_says_what_to_do(tmp_path, quick, capsys):
+    played(tmp_path / "run")
+    with pytest.raises(SystemExit):
+        main(["eval", str(tmp_path / "run")])
+    assert f"--split heldout --memory {tmp_path / 'run'}" in capsys.readouterr().err

@@ -22,7 +22,13 @@ _READING = (
     "from outside; it counts from 1.15 on, and where fresh processes confirm it. Intervals of ratios: 95 %, by "
     "resampling rounds of timing; of rates: Wilson. Gains: at least 1.15 times as fast as what they began with."
 )
-_GATES = {"text": "no program", "hack": "a trick", "compile": "does not compile", "correct": "wrong", "harness": "?"}
+_GATES = {
+    "text": "no program",
+    "hack": "against the rules",
+    "compile": "does not compile",
+    "correct": "wrong",
+    "harness": "?",
+}
 MOST_SHOWN = 5
 """Memories beside the report's text, of the highest values; a click shows the others."""
 Row = Mapping[str, Any]
