@@ -142,6 +142,20 @@ def test_a_search_in_torch_has_the_threads_that_were_asked_for(folder, tmp_path,
     assert seen == {before + 1} and torch.get_num_threads() == before
 
 
+def test_situations_that_are_the_same_are_searched_once_where_that_is_asked_for(tmp_path):
+    """A house of few situations: all of them are known before the calls are spent."""
+    told = {}
+    for join in ("--no-join", "--join"):
+        command.main([
+            "search", "--model", "none", "--env", "household", "--search", "rap", "--value", "flat", "--widths", "4",
+            "--budget-calls", "320", "--budget-tokens", "0", "--tasks", "1", join, "--plain",
+            "--out", str(tmp_path / join[2:]),
+        ])  # fmt: skip
+        (told[join],) = json.loads((tmp_path / join[2:] / "summary.json").read_text("utf-8"))["arms"]
+    alone, joined = told["--no-join"], told["--join"]
+    assert joined["calls"] < alone["calls"] == 320 and joined["paths"] > alone["paths"]
+
+
 def test_settings_of_earlier_folders_are_read():
     assert from_json(SearchConfig, {"batch": 3}).plan.batch == 3
 

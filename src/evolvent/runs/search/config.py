@@ -33,12 +33,15 @@ VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 
 @dataclass(frozen=True)
 class Plan:
-    """How a search uses the machine."""
+    """What a search shares, and how it uses the machine."""
 
     batch: int = 12
     """Tasks that are searched side by side."""
     threads: int = 0
     """Threads of a model in torch (train:…); 0 = torch's default. Beside other busy processes fewer are faster."""
+    join: bool = False
+    """Situations with the same prompt are one state, searched once (transpositions). Only for worlds that hide nothing:
+    what a world does not show is taken to be the same."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class SearchConfig:
     longest: int = 64
     """Largest number of tokens of a line."""
     plan: Plan = field(default_factory=Plan)
-    """How the machine is used."""
+    """What is shared, and how the machine is used."""
 
     def __post_init__(self) -> None:
         for name in self.search:

@@ -161,6 +161,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
         worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
         config.widths, config.longest, "answer" if name == "greedy" else config.unit,
         Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode, seat.keeping,
+        config.plan.join,
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
