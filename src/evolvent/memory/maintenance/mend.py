@@ -118,7 +118,7 @@ class Mending:
         reward: float | None,
         reason: str,
         *,
-        source: str = "env",
+        source: str | None = None,
         valid: bool = True,
         objective: str = "success",
         dry_run: bool = False,
@@ -129,10 +129,12 @@ class Mending:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
-        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled. Action,
-        child and weight that are not given are those of the old outcome; of its parts only the texts are kept.
+        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled.
+        What is not given is as the old outcome told it: who says so, action, child and weight; its parts too, each with
+        the new reward where that is another one.
         """
-        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
+        row = {"recalled": recalled, "reward": reward, "valid": valid, "objective": objective, **more}
+        row |= {} if source is None else {"source": source}
         return _revise(self.bank, row, reason, dry_run=dry_run)
 
     def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
