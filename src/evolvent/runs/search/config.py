@@ -101,12 +101,12 @@ class SearchConfig:
         for name in self.search:
             if name not in SEARCHES:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
-        if any(part not in VALUES for part in parts_of(self.value)) and not self.model.startswith("train:"):
+        if any(part not in VALUES for part in self.value.split("+")) and not self.model.startswith("train:"):
             raise BadInput(
                 "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
                 where="--model",
             )  # fmt: skip
-        if self.model == "none" and "judge" in parts_of(self.value):
+        if self.model == "none" and "judge" in self.value.split("+"):
             raise BadInput(
                 "a judge without a model", got="--model none", expected="a model that scores yes against no",
                 where="--value judge", do="take another value (--value flat), or a model",
