@@ -229,6 +229,27 @@ def what_is_erased_is_gone(factory: Factory) -> None:
         assert memory.recall(_SECRET, k=9).items[0].id == b and verify(memory) == []
 
 
+def a_short_text_is_no_quote(factory: Factory) -> None:
+    """Other rows that hold the word of a short one keep their texts; how many are emptied is told before and after."""
+    with make(factory) as memory:
+        short, name = memory.remember("say when", "ok"), memory.remember("谁住在榆树街？", "李安住在榆树街七号")
+        for task, action in (
+            ("is it ok?", "that looks ok"),
+            ("say when", "ok"),
+            ("谁来？", "我答：李安住在榆树街七号。"),
+        ):
+            memory.settle(memory.recall(task, k=3), 1.0, action=action)
+        memory.archive("m1", "it is ok")
+        told = memory.erase(short, "asked for", dry_run=True)
+        done = memory.erase(short, "asked for")
+        assert told.emptied == done.emptied == {"queries": 1, "actions": 1, "reasons": 0}
+        texts = [memory.explain(f"r{i}").to_dict() for i in (1, 2, 3)]
+        assert [told["query"] for told in texts] == ["is it ok?", "", "谁来？"]
+        assert [told["outcomes"][0]["action"] for told in texts][:2] == ["that looks ok", ""]
+        assert memory.erase(name, "asked for").emptied["actions"] == 1 and "榆树街" not in _everything(memory)
+        assert verify(memory) == []
+
+
 def a_text_that_others_say_stays_theirs(factory: Factory) -> None:
     """Erased under one memory, a key and a body stay where a living memory says the same."""
     with make(factory) as memory:

@@ -166,6 +166,8 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
         values = [[v.id, f"{v.objective}/{v.stage}", v.was, v.now] for v in done.values]
         _table(live, f"{len(values)} values", ["id", "of", "was", now], values)
         _table(live, "Rows removed", ["table", "rows"], [[table, n] for table, n in done.removed.items() if n])
+        emptied = [[what, n] for what, n in done.emptied.items() if n]
+        _table(live, "Texts of other rows that quoted it, emptied", ["texts", "rows"], emptied)
         if done.events:
             again = "count again" if done.events < 0 else "no longer count"
             live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")
