@@ -1,4 +1,5 @@
-"""Worlds that a small model learns in minutes, a tool, and programs that are run: GRPO by its defaults but the rate.
+"""Worlds that a small model learns in minutes, a tool, and programs that are run: GRPO by its defaults but for the
+rate.
 
     python benchmarks/language_worlds.py
 
@@ -6,8 +7,7 @@ SmolLM2-135M. A room of BabyAI whose worlds start otherwise when held out (chanc
 two digits from reasoning-gym; sums and products of three and four digits with a calculator to call, and without one.
 The step size was found by single short runs and is the same for worlds, half of it for the calculator (that of its
 example); the divergence from the reference is off (``--kl 0``), which saves a pass. Of programs the reward is 1 where
-all tests pass, hidden ones too; held out are kinds of function with other constants. Run it where the repository
-begins.
+all tests pass, hidden ones too; held out are functions with other constants. Run it where the repository begins.
 """
 
 import team_grid
