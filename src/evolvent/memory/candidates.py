@@ -40,6 +40,12 @@ _USES = (
     f"AND e.stage = ? AND q.model = ? AND k.model = ? AND {events.COUNTS} ORDER BY e.seq DESC LIMIT ?"
 )
 _KEYS = "SELECT m.seq, k.vec, m.polarity FROM memory m JOIN embedding k ON k.emb_id = m.emb_id WHERE m.seq IN ({})"
+# memories of which that many newest receipts (that they were a candidate of) brought no outcome
+_UNHEARD = (
+    "SELECT m.seq FROM memory m WHERE m.seq IN ({}) AND NOT EXISTS (SELECT 1 FROM (SELECT i.recall_id FROM recall_item "
+    "i WHERE i.memory_id = m.seq ORDER BY i.recall_id DESC LIMIT 100) x JOIN outcome o ON o.recall_id = x.recall_id "
+    "AND o.valid) AND (SELECT count(*) FROM (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq LIMIT 100) y) = 100"
+)
 USES = 512  # uses that a rule is told of
 _SUCCESS = {"success": 1.0, "failure": 0.0}
 _NO_ROWS: Iterable[tuple] = ()
@@ -232,6 +238,11 @@ class Records:
                 if any(other == says for _, other in later):
                     repeated.add(place[old])
         return newer, frozenset(repeated)
+
+
+def unheard(db: Connection, seqs: Sequence[int]) -> set[int]:
+    """Those of these memories that there is nothing to learn about: nobody says any more what comes of recalls."""
+    return {seq for (seq,) in among(db, _UNHEARD, seqs)}
 
 
 def _vectors(blobs: Sequence[bytes], dim: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn
+from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn, unheard
 from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
@@ -166,7 +166,7 @@ def _written(
     lots = asked.drawn(bank, found, seed)
     if lots is not found:
         found, records, texts = lots, Records(db, bank, request, lots.seqs), _texts(db, lots.seqs)
-    pool = _rank(request, records.pool(found), found.cosine, seed)
+    pool = _rank(request, records.pool(found), found.cosine, seed, db)
     about = {row[0]: row for row in texts}
     if asked.vec is None:
         put_text(db, asked.digest, asked.task)
@@ -190,8 +190,8 @@ def _written(
     )  # fmt: skip
 
 
-def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int) -> Pool:
-    """Rank by the rule, explore, and leave out."""
+def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int, db: Connection | None = None) -> Pool:
+    """Rank by the rule, explore, and leave out; ``db``: where an outcome of it may come."""
     policy, n = request.policy, len(seen.ids)
     if n == 0:
         return Pool(seen, cosine, Ranking(seen.relevance), [], np.zeros(0))
@@ -202,8 +202,21 @@ def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int) -> 
     rng = np.random.default_rng(seed) if policy.epsilon > 0 or ranking.omit is not None else None
     _explore(request, pool, rng)
     if ranking.omit is not None:
-        _omit(pool, ranking.omit, ranking.omit if ranking.omit_first is None else ranking.omit_first, rng)
+        first = ranking.omit if ranking.omit_first is None else ranking.omit_first
+        omit = {i: float(ranking.omit[i] if rank else first[i]) for rank, i in enumerate(pool.selected)}
+        if db is not None and not request.frozen:
+            omit |= _not_measured(db, pool, omit)
+        _omit(pool, omit, rng)
     return pool
+
+
+def _not_measured(db: Connection, pool: Pool, omit: Mapping[int, float]) -> dict[int, float]:
+    """Rows that are not left out after all: where no outcome comes, leaving out measures nothing, and costs.
+
+    What is left out more often than shown is so because outcomes speak against it, and stays so.
+    """
+    asked = {pool.seen.ids[i]: i for i, p in omit.items() if 0.0 < p < 0.5}
+    return {asked[seq]: 0.0 for seq in unheard(db, list(asked))}
 
 
 def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> None:
@@ -223,10 +236,9 @@ def _explore(request: Request, pool: Pool, rng: np.random.Generator | None) -> N
         pool.selected = sorted(drawn, key=lambda i: (-pool.ranking.score[i], i))
 
 
-def _omit(pool: Pool, omit: Sequence[float], first: Sequence[float], rng: np.random.Generator | None) -> None:
-    """Leave out selected memories with the probabilities that the rule gave; the best one may have another."""
-    for rank, i in enumerate(pool.selected):
-        p = omit[i] if rank else first[i]
+def _omit(pool: Pool, omit: Mapping[int, float], rng: np.random.Generator | None) -> None:
+    """Leave out selected memories (rows) with these probabilities."""
+    for i, p in omit.items():
         pool.propensity[i] = 1.0 - p  # given that it was selected: what shown and omitted outcomes are compared by
         if p >= 1.0 or (rng is not None and p > 0.0 and rng.random() < p):
             pool.omitted.add(i)

@@ -54,6 +54,26 @@ def exploration_stays_inside_the_gate_and_is_logged(factory: Factory) -> None:
         assert not memory.recall("alpha beta gamma", frozen=True).explored
 
 
+def nothing_is_left_out_where_nobody_settles(factory: Factory) -> None:
+    """After a hundred recalls without an outcome every selected memory is shown, and known to be; until one comes."""
+    with make(factory, preset("memlift", **LIFT)) as memory:
+        memory.remember("task one", "body")
+        second = memory.remember("task one again", "companion")
+        last = memory.recall("task one")
+        for round_ in range(2):
+            memory.settle(last, 1.0)
+            receipts = memory.recall_many(["task one"] * 160)
+            last, begun, over = receipts[-1], receipts[:99], receipts[100:]
+            assert any(r.omitted for r in begun), f"round {round_}: nothing was measured"
+            assert not any(r.omitted for r in over), f"round {round_}: left out, and nobody says what came of it"
+            told = [i for i in memory.explain(last).to_dict()["pool"] if i["id"] == second]
+            assert [i["propensity"] for i in told] == [1.0]
+            told = [i for i in memory.explain(begun[0]).to_dict()["pool"] if i["id"] == second]
+            assert 0.0 < told[0]["propensity"] < 1.0
+        changes = {change.id: change for change in memory.settle(last, 0.0)}
+        assert changes[second].rule == "shown" and verify(memory) == [] and memory.rebuild_values() == 0
+
+
 def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
     """Memories are left out with a logged probability that falls with evidence; both sides keep statistics."""
     with make(factory, preset("memlift", **LIFT)) as memory:

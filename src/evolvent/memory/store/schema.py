@@ -95,7 +95,7 @@ CREATE TABLE recall_item(
   shown BOOLEAN NOT NULL,                      -- in the prompt: the only items that are credited
   content_version INTEGER NOT NULL,
   PRIMARY KEY(recall_id, memory_id)) WITHOUT ROWID;
-CREATE INDEX recall_item_memory ON recall_item(memory_id);
+CREATE INDEX recall_item_memory ON recall_item(memory_id, recall_id);
 
 CREATE TABLE outcome(
   outcome_id INTEGER PRIMARY KEY AUTOINCREMENT,

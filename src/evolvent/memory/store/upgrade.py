@@ -22,6 +22,12 @@ _FROM_3 = {
 }  # fmt: skip
 _FROM_4 = {"outcome": {"parts": "NULL"}}
 
+# the index of schema 4 and before had the memory alone
+_ITEMS = (
+    "DROP INDEX recall_item_memory",
+    *(statement for statement in schema.tables() if statement.startswith("CREATE INDEX recall_item_memory")),
+)
+
 GONE = ("key_word", "word_count")  # tables of schema 3 that nothing reads any more: they quoted keys
 
 _POSTGRES_FROM_3 = (
@@ -58,6 +64,7 @@ def postgres(version: int) -> list[str]:
         *(_POSTGRES_FROM_3 if version == 3 else ()),
         *postgres_schema.gapless("memory", "seq"),
         'ALTER TABLE outcome ADD COLUMN parts TEXT COLLATE "C"',
+        *_ITEMS,
         f"UPDATE evolvent_store SET version = {schema.VERSION}",
     ]
 
@@ -80,7 +87,7 @@ def sqlite(version: int) -> list[str]:
             f"ALTER TABLE new_{table} RENAME TO {table}",
             *(s for s in statements if "INDEX" in s and f" ON {table}(" in s),
         ]
-    return found
+    return found if version == 3 else [*found, *_ITEMS]
 
 
 def row(version: int, table: str, cells: dict[str, Any]) -> dict[str, Any]:
