@@ -37,6 +37,7 @@ class Bank:
     reward_range: tuple[float, float]
     seed: int
     search: Search = "auto"
+    mask: bool = True  # secrets in texts on their way into the store
     index: Index | PgVector = field(init=False)  # ``Index`` says what each method promises
     metadata: Metadata = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)

@@ -137,6 +137,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     owner = store.row("SELECT parent FROM provenance WHERE child = ? AND relation = 'key'", (seq,))
     data: dict[str, Any] = {
         **{name: getattr(item, name) for name in _OF_ITEM},
+        "masked": item.masked,
         "keys": told,
         "key_of": memory_id(owner[0]) if owner else None,
         "made_in": receipt_id(made_in) if made_in else None,
@@ -198,6 +199,8 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
     lines[2:2] = [f"  and   {short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
     if len(more) > _MORE_KEYS:
         lines.insert(2 + _MORE_KEYS, f"  and   {len(more) - _MORE_KEYS} more keys")
+    if d["masked"]:
+        lines.append(f"  {d['masked']} secret{'s' if d['masked'] > 1 else ''} masked when it was written")
     if len(d["versions"]) > 1:
         lines.append(f"  versions {', '.join(d['versions'])}: one value, kept under the first")
     for v in d["values"]:

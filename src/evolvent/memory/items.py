@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, overload
 
+from evolvent.memory.secrets import MASK
+
 
 @dataclass(frozen=True)
 class Recalled:
@@ -121,6 +123,11 @@ class Item:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     expires_at: float | None = None
     stage: str = ""
+
+    @property
+    def masked(self) -> int:
+        """How many secrets in its key, body and metadata are stored as ``[secret]``."""
+        return sum(str(said).count(MASK) for said in (self.key, self.body, self.metadata))
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class Memory(Mending):
         sync: "full": what a verb returned is on disk; "normal": the last commits may go with the machine's power.
         search: "exact": a recall compares its task with every key; "approximate": with the candidates of a search
             graph (extra ``scale``); "auto": the latter from 100,000 keys on, where usearch is installed.
+        mask: keys, tokens and passwords that texts spell out are stored as ``[secret]``, and what was masked is told:
+            in the log, by ``Item.masked``, ``explain`` and the audit. False: texts are stored as they are.
 
     Raises:
         BadInput: an argument is out of range, or policy and reward range would starve.
@@ -60,11 +62,12 @@ class Memory(Mending):
         reward_range: tuple[float, float] | None = None,
         sync: Literal["full", "normal"] = "full",
         search: Search = "auto",
+        mask: bool = True,
     ) -> None:
         # what functions on a memory that stand elsewhere work with
         self.bank: Bank = open_bank(
             path, policy=policy, embedder=embedder, scope=scope, seed=seed, reward_range=reward_range, sync=sync,
-            search=search,
+            search=search, mask=mask,
         )  # fmt: skip
 
     @property
@@ -229,7 +232,7 @@ class Memory(Mending):
 
         Args:
             key: when it applies (the task); this is what recalls are compared with.
-            body: what to show. Secrets in key and body are masked.
+            body: what to show. Secrets in key, body and metadata are masked, unless ``Memory(mask=False)``.
             kind: case, script, reflection, …: a free word to filter recalls by.
             polarity: success, failure, mixed or neutral.
             parents: the recall it was made under, or its receipt's id (what that showed becomes its provenance), or

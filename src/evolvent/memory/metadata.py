@@ -35,8 +35,8 @@ OPERATORS = ("==", "in", *_ORDER, "exists")
 
 
 # ---------------------------------------------------------------------------------------------------- writing
-def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â€¦)") -> str | None:
-    """Metadata as it is stored, secrets masked; ``None`` for none.
+def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â€¦)", *, mask: bool = True) -> str | None:
+    """Metadata as it is stored, secrets masked (unless not ``mask``); ``None`` for none.
 
     Raises:
         BadInput: not a mapping of names to texts, finite numbers, booleans or lists of these; too long.
@@ -45,7 +45,9 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
         return None
     if not isinstance(metadata, Mapping):
         raise BadInput("metadata is not a mapping", got=type(metadata).__name__, expected="{name: value}", where=where)
-    clean = {clean_word(name, what="a field", where=where): _value(name, metadata[name], where) for name in metadata}
+    clean = {
+        clean_word(name, what="a field", where=where): _value(name, metadata[name], where, mask) for name in metadata
+    }
     text = json.dumps(clean, sort_keys=True, ensure_ascii=False)
     if (size := len(text.encode())) > MAX_BYTES:
         do = "keep large things outside, and say in the metadata where"
@@ -54,15 +56,15 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
     return text
 
 
-def _value(name: str, value: Any, where: str) -> Any:
+def _value(name: str, value: Any, where: str, mask: bool) -> Any:
     if isinstance(value, list | tuple):
-        return [_scalar(name, each, where) for each in value]
-    return _scalar(name, value, where)
+        return [_scalar(name, each, where, mask) for each in value]
+    return _scalar(name, value, where, mask)
 
 
-def _scalar(name: str, value: Any, where: str) -> Scalar:
+def _scalar(name: str, value: Any, where: str, mask: bool) -> Scalar:
     if isinstance(value, str):
-        return clean_text(value, what=f"field {name!r}", where=where, limit=MAX_BYTES, empty=True)
+        return clean_text(value, what=f"field {name!r}", where=where, limit=MAX_BYTES, empty=True, mask=mask)
     if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -14,17 +14,18 @@ from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Search, Store, Sync, damaged
 from evolvent.memory.store.opening import open_store
-from evolvent.memory.text import clean_word
+from evolvent.memory.text import clean_word, flag
 
 
 def open_bank(
     path: str | Path, *, policy: str | Policy, embedder: str | Embedder | None, scope: str, seed: int,
-    reward_range: tuple[float, float] | None, sync: Sync, search: Search,
+    reward_range: tuple[float, float] | None, sync: Sync, search: Search, mask: bool,
 ) -> Bank:  # fmt: skip
     """The scope, made when new; see ``Memory`` for arguments and errors."""
     if reward_range is not None:
         policies.check(policy, reward_range)  # before a file is made
     _check(seed, search)
+    mask = flag(mask, what="mask", where="Memory(mask=…)")
     store = open_store(path, sync=sync)
     try:
         scope_id = open_scope(store, scope)
@@ -32,6 +33,7 @@ def open_bank(
         return Bank(
             store=store, scope=scope, scope_id=scope_id, embedder=_embedder(store, embedder),
             policy=policies.check(policy, bounds), reward_range=bounds, seed=seed, search=search,
+            mask=mask,
         )  # fmt: skip
     except BaseException:
         store.close()

@@ -63,7 +63,7 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     else:
         # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
         reward = float(reward) if isinstance(reward, int | float) and abs(reward) < _HUGE else None
-    action = clean_text(action, what="the action", where=where, empty=True) if action else None
+    action = clean_text(action, what="the action", where=where, empty=True, mask=bank.mask) if action else None
     key = row.get("idempotency_key")
     if key is not None:
         clean_word(key, what="an idempotency key", where=where, limit=500)
@@ -89,7 +89,7 @@ def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, f
     lo, hi = bank.reward_range
     return tuple(
         (
-            clean_text(text, what="a part of the answer", where=where),
+            clean_text(text, what="a part of the answer", where=where, mask=bank.mask),
             finite(reward, what="the reward of a part", where=where, lo=lo, hi=hi),
         )
         for text, reward in pairs

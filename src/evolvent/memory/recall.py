@@ -87,7 +87,10 @@ class _Asked:
 
 def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     """Vectors of tasks: new texts are embedded together, and no lock is held meanwhile."""
-    tasks = [clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS) for request in requests]
+    tasks = [
+        clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS, mask=bank.mask)
+        for request in requests
+    ]
     digests = [content_hash(task) for task in tasks]
     compared = [rule_of(request.policy).candidates == "near" for request in requests]
     near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}

@@ -53,6 +53,14 @@ _PLACEHOLDER = re.compile(
     r"^(?:your|my|the|some|an?|enter|insert|change|replace|example|dummy|test|fake)[-_ ]|"
     rf"^(?:{_NAME}|string|text|str|none|null|undefined|required|optional|changeme|placeholder|hidden|redacted)s?$|^\W*$"
 )
+# a sentence about passwords, not one: four words or more in a row without any of these are a passphrase
+_PHRASE = re.compile(r"[a-z]{3,}(?:[ -][a-z]{3,}){3,}")
+_TALK = re.compile(
+    rf"\b(?:{_NAME}|the|and|for|not|are|was|has|have|had|can|may|must|should|will|would|this|that|your|you|user|users|"
+    r"with|without|from|into|when|than|then|here|there|only|any|all|new|old|please|enter|type|name|account|login|sign|"
+    r"invalid|incorrect|wrong|forgotten|forgot|reset|change|confirm|repeat|minimum|least|most|characters|required|"
+    r"missing|empty|value|field|text|never|see|use|used|which|what|how|who|his|her|its|our|their)\b"
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*")
 _PATH = re.compile(r"~?\.{0,2}/|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}$")
 
@@ -61,8 +69,9 @@ def mask_secrets(text: str) -> str:
     """``text`` with every key, token and password that it spells out replaced by ``[secret]``.
 
     Recognised: private key blocks, the key formats of common services, JSON web tokens, passwords in URLs, and literals
-    after names such as ``api_key``, ``password`` or ``Bearer``, in code, JSON, YAML, shell and command lines. A filter
-    against accidents, not against an adversary: a password that is an ordinary word behind no telling name is not seen.
+    after names such as ``api_key``, ``password`` or ``Bearer``, in code, JSON, YAML, shell and command lines, in quotes
+    also passphrases of four words or more. A filter against accidents, not against an adversary: a password that is an
+    ordinary word behind no telling name is not seen.
     """
     if not _HINT.search(text):
         return text
@@ -89,6 +98,8 @@ def _named(m: re.Match[str]) -> str:
 
 def _quoted(value: str, vague: bool) -> bool:
     """Whether a string in quotes is a secret: no placeholder, no sentence, long enough for what it is made of."""
+    if not vague and _PHRASE.fullmatch(value):
+        return not _TALK.search(value)
     if value == MASK or _PLACEHOLDER.search(value) or " " in value.strip() or _PATH.match(value):
         return False
     if vague:
@@ -108,6 +119,9 @@ def _bare(m: re.Match[str], vague: bool) -> bool:
     if shell and not vague:
         return len(value) >= 5
     if _IDENTIFIER.fullmatch(value):
+        # s3cr3t! is neither a name nor the end of a sentence
+        if m["bare"].endswith("!") and value.isalnum() and not value.isalpha():
+            return len(value) >= 6
         if m["sign"].strip() == ":" and not after and any(map(str.isdigit, value)):  # a line of YAML
             return len(value) >= 6
         plain = "." not in value and "_" not in value and "->" not in value and "::" not in value

@@ -17,8 +17,10 @@ MAX_KEY_CHARS = 100_000
 MAX_BODY_CHARS = 2_000_000
 
 
-def clean_text(text: str, *, what: str, where: str, limit: int = MAX_BODY_CHARS, empty: bool = False) -> str:
-    """``text`` checked and with secrets masked, as it is stored.
+def clean_text(
+    text: str, *, what: str, where: str, limit: int = MAX_BODY_CHARS, empty: bool = False, mask: bool = True
+) -> str:
+    """``text`` checked and with secrets masked (unless not ``mask``), as it is stored.
 
     Raises:
         BadInput: not a string, empty (unless ``empty``), longer than ``limit`` characters, holds a zero byte or a lone
@@ -40,7 +42,7 @@ def clean_text(text: str, *, what: str, where: str, limit: int = MAX_BODY_CHARS,
             f"{what} holds a lone surrogate", got=f"position {error.start}", expected="valid Unicode", where=where,
             do="decode the bytes with errors='replace' before remembering them",
         ) from error  # fmt: skip
-    return mask_secrets(text)
+    return mask_secrets(text) if mask else text
 
 
 def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +16,11 @@ from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
+from evolvent.memory.secrets import MASK
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite, listed
 
+_log = logging.getLogger(__name__)
 POLARITIES = ("success", "failure", "mixed", "neutral")
 _DEFAULTS: dict[str, Any] = {
     "kind": "case", "polarity": "neutral", "parents": (), "source": "self", "value": None, "merge": 0.98,
@@ -44,6 +47,7 @@ class Draft:
     meta: str | None = None
     expires_at: float | None = None
     start: tuple[float, bool] | None = None  # q_init and q_given of an earlier version
+    masked: int = 0  # secrets in what was given
 
 
 def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
@@ -53,8 +57,8 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
         raise BadInput("not a memory", got=got, expected=expected, where="remember_many")
     told, where = {**_DEFAULTS, **row}, "remember"
     parents, receipt = _parents(bank, told["parents"])
-    key = clean_text(told["key"], what="the key", where=where, limit=MAX_KEY_CHARS)
-    body = clean_text(told["body"], what="the body", where=where)
+    key = clean_text(told["key"], what="the key", where=where, limit=MAX_KEY_CHARS, mask=bank.mask)
+    body = clean_text(told["body"], what="the body", where=where, mask=bank.mask)
     kind = clean_word(told["kind"], what="a kind", where=where)
     source = clean_word(told["source"], what="a source", where=where)
     polarity, merge, value, old = (told[name] for name in ("polarity", "merge", "value", "supersedes"))
@@ -67,9 +71,11 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
         value = finite(value, what="value", where=where, lo=lo, hi=hi)
     if old is not None:
         old = bank.owner_seq(old, where)
+    meta = stored(told["metadata"], mask=bank.mask)
+    masked = _masked((told["key"], key), (told["body"], body), (told["metadata"], meta))
     return Draft(
         key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old, tuple(parents),
-        receipt, stored(told["metadata"]), expiry(told["expires"], time.time()),
+        receipt, meta, expiry(told["expires"], time.time()), masked=masked,
     )  # fmt: skip
 
 
@@ -95,7 +101,20 @@ def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
         bank.index.catch_up()
         with bank.store.write() as db:
             bank.index.catch_up()  # what others committed before we got the lock
-            return [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
+            ids = [memory_id(_write(db, bank, d, vectors[d.key_hash])) for d in drafts]
+    for id_, draft in zip(ids, drafts, strict=True):
+        _tell_masked(id_, draft.masked)
+    return ids
+
+
+def _masked(*texts: tuple[Any, Any]) -> int:
+    """How many secrets were masked in texts, ``(as they were given, as they are stored)``."""
+    return sum(str(now).count(MASK) - str(was).count(MASK) for was, now in texts if now is not None)
+
+
+def _tell_masked(id_: str, n: int) -> None:
+    if n:
+        _log.warning("%s: %d secrets in it are stored as %s; Memory(mask=False) keeps texts as they are", id_, n, MASK)
 
 
 def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:
@@ -220,10 +239,10 @@ def update(
             _OLD, (old,)
         ).fetchone()
         more = [text for seq, text, status in keys.of(db, old) if seq != old and status == "active"]
-    said = old_key if key is None else clean_text(key, what="the key", where=where, limit=MAX_KEY_CHARS)
-    text = old_body if body is None else clean_text(body, what="the body", where=where)
-    meta = meta if metadata is None else stored(metadata, "update(metadata=…)")
-    reason = clean_text(reason, what="the reason", where=where, limit=10_000)
+    said = old_key if key is None else clean_text(key, what="the key", where=where, limit=MAX_KEY_CHARS, mask=bank.mask)
+    text = old_body if body is None else clean_text(body, what="the body", where=where, mask=bank.mask)
+    given, meta = meta, meta if metadata is None else stored(metadata, "update(metadata=…)", mask=bank.mask)
+    reason = clean_text(reason, what="the reason", where=where, limit=10_000, mask=bank.mask)
     draft = Draft(
         said, text, content_hash(said), content_hash(text), kind, polarity, source, None, None, old, (), made_in, meta,
         expires_at, (q_init, bool(given)),
@@ -246,4 +265,5 @@ def update(
             )
             _link(db, seq, keys.versions(db, old)[:1], "updated")
             _supersede(db, bank, old, seq, update=reason)
+    _tell_masked(memory_id(seq), _masked((key or old_key, said), (body or old_body, text), (metadata or given, meta)))
     return memory_id(seq)

@@ -1,8 +1,8 @@
 """``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
 
 Credit is in ``memory_credit``, selection in ``memory_selection``, writing in ``memory_store``, reading and
-listing in ``memory_verbs``, what is taken back or out in ``memory_mending``, several threads, processes and sudden
-death in ``memory_shared``.
+listing in ``memory_verbs``, what is taken back or out in ``memory_mending``, what is told in ``memory_told``, several
+threads, processes and sudden death in ``memory_shared``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from evolvent.testing import (
     memory_selection,
     memory_shared,
     memory_store,
+    memory_told,
     memory_verbs,
 )
 
@@ -27,7 +28,15 @@ Factory = Callable[..., Memory]
 # a check is a public function of one argument, the factory
 CHECKS: dict[str, Callable[[Factory], None]] = {
     name: check
-    for module in (memory_credit, memory_selection, memory_store, memory_verbs, memory_mending, memory_shared)
+    for module in (
+        memory_credit,
+        memory_selection,
+        memory_store,
+        memory_verbs,
+        memory_mending,
+        memory_told,
+        memory_shared,
+    )
     for name, check in vars(module).items()
     if inspect.isfunction(check)
     and check.__module__ == module.__name__

@@ -73,6 +73,8 @@ LITERALS = [
     'token = "«9f8e7d6c5b4a39281706»"', "access_token=«Zx81Qw72Er63»", 'clientSecret: "«p4ssphr4se99»"',
     'if password == "«hunter2x»":', "const apiKey = `«k3yk3yk3y123»`;", "passwd := \"«geheim123»\"",
     "'password' => '«hunter2x»',", 'String password = "«tr0ub4dor»";', "password=12345".replace("12345", "«12345678»"),
+    "password=«s3cr3t!»", "log in with password: «s3cr3t!» first", 'passwd: "«correct horse battery staple»"',
+    "passphrase = '«violet anchor drum tulip seven»'", '{"pwd": "«correct-horse-battery-staple»"}',
 ]  # fmt: skip
 CODE = [
     "password=getpass.getpass()", 'password = getpass("Password: ")', 'password=os.environ["DB_PASSWORD"]',
@@ -97,6 +99,8 @@ CODE = [
     "print(password, token)", "lambda token: token.lower()", "for token, secret in pairs: token = secret",
     "token = 'identifier'", 'raise ValueError("password: must be at least 8 characters")',
     "key = keys[0]; pwd = os.getcwd()",
+    'password: "at least eight characters long"', '"password": "enter the one that was mailed"', "password=user.pw!;",
+    'secret: "correct horse battery staple"', 'passphrase: "three random words"', "let password = stored!;",
     "password=self._decrypt(row[3])", "password = await vault.read('db')", "password = data['password']",
     "new Client({ apiKey: process.env.API_KEY })", "password: process.env.DB_PASSWORD,", "secret=secret, token=token)",
 ]  # fmt: skip

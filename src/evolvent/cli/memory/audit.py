@@ -20,6 +20,7 @@ from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance.act import VERBS
 from evolvent.memory.maintenance.mend import descendants_of
 from evolvent.memory.memory import Memory
+from evolvent.memory.secrets import MASK
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import finite, in_units, short
 
@@ -40,7 +41,8 @@ def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near:
         ``health()``, and: ``most_valuable`` and ``least_valuable`` memories; ``harmful``: active memories that are
         known to lower the reward, with the evidence; ``poisoned``:
         active descendants of memories that are quarantined, harmful or of an untrusted source; ``duplicates``;
-        ``replaced_by_nothing``: superseded memories whose successor is out of recall too; ``unsettled`` receipts;
+        ``replaced_by_nothing``: superseded memories whose successor is out of recall too; ``masked``: memories in
+        recall with a secret that was masked; ``unsettled`` receipts;
         ``credit`` by source of outcomes and of memories; ``growth`` over time and bytes by table; ``acts`` of mending;
         ``warnings`` in words.
     """
@@ -60,6 +62,7 @@ def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near:
             "poisoned": _poisoned(bank, [row["id"] for row in worst], untrusted, top),
             "duplicates": duplicates.find(bank, near=near, top=top),
             "replaced_by_nothing": _replaced_by_nothing(bank, top),
+            "masked": _masked(bank),
             "unsettled": _unsettled(bank, top),
             "credit": {"by_outcome": _by_outcome(bank), "by_memory": _by_memory(bank)},
             "growth": _growth(bank),
@@ -90,6 +93,11 @@ def _warnings(d: dict[str, Any]) -> list[str]:
     if d["replaced_by_nothing"]:
         names = ", ".join(row["id"] for row in d["replaced_by_nothing"][:5])
         found.append(f"replaced by memories that are out of recall themselves, so that neither is shown: {names}")
+    if d["masked"]:
+        found.append(
+            f"{_count(d['masked'], 'memory in use has', 'memories in use have')} what looked like a secret masked: see "
+            "whether they still say what they should; Memory(mask=False) keeps texts as they are"
+        )
     return found
 
 
@@ -218,6 +226,16 @@ def _replaced_by_nothing(bank: Bank, top: int) -> list[dict[str, str]]:
         (bank.scope_id, top),
     )
     return [{"id": memory_id(seq), "by": memory_id(by), "which_is": status} for seq, by, status in rows]
+
+
+def _masked(bank: Bank) -> int:
+    held = (f"%{MASK}%",) * 3
+    sql = (
+        "SELECT count(*) FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
+        "JOIN text_blob b ON b.hash = m.body_hash "
+        f"WHERE m.scope_id = ? AND m.status = 'active' AND {OWN} AND (k.body LIKE ? OR b.body LIKE ? OR m.meta LIKE ?)"
+    )
+    return bank.store.rows(sql, (bank.scope_id, *held))[0][0]
 
 
 def _unsettled(bank: Bank, top: int) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class _Rehearsed(Exception):
 
 def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[Act], None], dry_run: bool) -> Mended:
     """Run one act: its changes, the values that follow from them, and its line in the log, all or none."""
-    reason = clean_text(reason, what="the reason", where=verb, limit=10_000)
+    reason = clean_text(reason, what="the reason", where=verb, limit=10_000, mask=bank.mask)
     store, act = bank.store, Act(bank, reason)
     told: Mended | None = None
     try:

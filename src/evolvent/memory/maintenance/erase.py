@@ -81,7 +81,7 @@ def drop_scope(bank: Bank, name: str, reason: str) -> dict[str, int]:
     The log keeps that a scope was dropped, when and why, and not its name.
     """
     clean_word(name, what="a scope", where="drop_scope", limit=200)
-    reason = clean_text(reason, what="the reason", where="drop_scope", limit=10_000)
+    reason = clean_text(reason, what="the reason", where="drop_scope", limit=10_000, mask=bank.mask)
     _alone(bank, "drop_scope")
     row = bank.store.row("SELECT scope_id FROM scope WHERE name = ?", (name,))
     if row is None:
