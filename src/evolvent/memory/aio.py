@@ -120,7 +120,7 @@ class AsyncMemory:
             StoreError: the memory is closed; otherwise whatever ``function`` raises.
         """
         if self._last is not None:
-            raise StoreError("the memory is closed", where=self.memory.path, do="open it again")
+            raise StoreError("the memory is closed", where=self.memory.path, do="open it again", code="closed")
         context = contextvars.copy_context()  # so that tracing inside the memory finds its parent
         job = self._thread.submit(context.run, _called, function, self.memory, *args, **kwargs)
         try:

@@ -103,7 +103,7 @@ class Bank:
             raise StoreError(
                 "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=self._dim,
                 where=f"{self.store.where}, embedder {self.embedder.id!r}",
-                do="use the model that the store was made with",
+                do="use the model that the store was made with", code="other_embedder",
             )  # fmt: skip
         return vec_ND
 
@@ -149,17 +149,30 @@ def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     vec_ND = np.asarray(embedder.embed(texts), np.float32)
     where = f"embedder {embedder.id!r}"
     if vec_ND.ndim != 2 or len(vec_ND) != len(texts):
-        raise BadInput("the embedder gave the wrong shape", got=vec_ND.shape, expected=(len(texts), "D"), where=where)
+        raise BadInput(
+            "the embedder gave the wrong shape",
+            got=vec_ND.shape,
+            expected=(len(texts), "D"),
+            where=where,
+            code="bad_vectors",
+        )
     if vec_ND.shape[1] != embedder.dim:
-        raise BadInput("vectors of another dimension", got=vec_ND.shape[1], expected=embedder.dim, where=where)
+        raise BadInput(
+            "vectors of another dimension", got=vec_ND.shape[1], expected=embedder.dim, where=where, code="bad_vectors"
+        )
     with np.errstate(over="ignore"):
         norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
     if not (np.isfinite(vec_ND).all() and np.isfinite(norm_N1).all()):
         raise BadInput(
-            "the embedder gave NaN, infinite or enormous numbers", where=where, do="nothing was stored; try again"
+            "the embedder gave NaN, infinite or enormous numbers",
+            where=where,
+            do="nothing was stored; try again",
+            code="bad_vectors",
         )
     if (norm_N1 < 1e-6).any():
-        raise BadInput("the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where)
+        raise BadInput(
+            "the embedder gave a zero vector", got=texts[int(norm_N1.argmin())][:60], where=where, code="bad_vectors"
+        )
     return np.ascontiguousarray(vec_ND / norm_N1)
 
 

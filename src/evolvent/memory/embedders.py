@@ -47,26 +47,41 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
     """
     if not isinstance(name, str) or not name.strip():
         raise BadInput(
-            "not the name of an embedder", got=name, expected="e.g. 'all-MiniLM-L6-v2'", where="embedders.load"
+            "not the name of an embedder",
+            got=name,
+            expected="e.g. 'all-MiniLM-L6-v2'",
+            where="embedders.load",
+            code="unknown_embedder",
         )
     if name == minilm.NAME:
         return minilm.MiniLM(progress)
     if name == "hash" or name.startswith("hash:"):
         size = name[5:] or "256"
         if not size.isdigit() or not 8 <= int(size) <= 65536:
-            raise BadInput("not a dimension", got=name, expected="hash:8 to hash:65536", where="embedders.load")
+            raise BadInput(
+                "not a dimension",
+                got=name,
+                expected="hash:8 to hash:65536",
+                where="embedders.load",
+                code="unknown_embedder",
+            )
         return Hashing(int(size))
     if name.startswith("openai:"):
         model, at, url = name[len("openai:") :].partition("@")
         if not model or not at or not url.startswith(("http://", "https://")):
             raise BadInput(
-                "malformed endpoint", got=name, expected="openai:MODEL@http(s)://host/v1", where="embedders.load"
+                "malformed endpoint",
+                got=name,
+                expected="openai:MODEL@http(s)://host/v1",
+                where="embedders.load",
+                code="unknown_embedder",
             )
         return cast(Embedder, Endpoint(model, url))
     if "-" not in name and "/" not in name and not Path(name).is_dir():
         raise BadInput(
             "no such embedder", got=name, expected=closest(name, ["hash", minilm.NAME, "openai:MODEL@URL"]),
-            where="--embedder", do="or give the name or folder of a sentence-transformers model",
+            where="--embedder", code="unknown_embedder",
+            do="or give the name or folder of a sentence-transformers model",
         )  # fmt: skip
     return cast(Embedder, SentenceTransformer(name))
 
@@ -151,7 +166,13 @@ class Function:
         out_ND = np.asarray(self._function(list(texts)), np.float32)
         if out_ND.ndim != 2 or len(out_ND) != len(texts):
             expected = (len(texts), "D")
-            raise BadInput("the function gave the wrong shape", got=out_ND.shape, expected=expected, where=self.id)
+            raise BadInput(
+                "the function gave the wrong shape",
+                got=out_ND.shape,
+                expected=expected,
+                where=self.id,
+                code="bad_vectors",
+            )
         self._dim = out_ND.shape[1]
         return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
 

@@ -48,9 +48,15 @@ def items_of(
 ) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
     if status is not None and status not in _STATUSES:
-        raise BadInput("unknown status", got=status, expected=f"None or {', '.join(_STATUSES)}", where="items")
+        raise BadInput(
+            "unknown status",
+            got=status,
+            expected=f"None or {', '.join(_STATUSES)}",
+            where="items",
+            code="unknown_status",
+        )
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items")
+        raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items", code="not_a_count")
     first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
     condition, args = f"m.seq > ? AND {keys.OWN}", [first]
     if status is not None:

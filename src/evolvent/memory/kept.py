@@ -36,7 +36,7 @@ def get(bank: Bank, name: str) -> Any:
         raise StoreError(
             "an older version kept this where several scopes may have written it", got=f"{name!r} = {value!r}",
             expected=f"a row of scope {bank.scope!r} alone, not of {owners}", where=bank.store.where,
-            do="say what it shall be: meta_set(name, value), once in each scope",
+            do="say what it shall be: meta_set(name, value), once in each scope", code="kept_by_several",
         )  # fmt: skip
     return value
 
@@ -48,5 +48,5 @@ def put(bank: Bank, name: str, value: Any) -> None:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise BadInput("that is no JSON value", got=value, where=f"meta_set({name!r})") from error
+        raise BadInput("that is no JSON value", got=value, where=f"meta_set({name!r})", code="not_json") from error
     bank.store.meta_set(place, value)

@@ -121,7 +121,7 @@ def _shown(episode: Episode, use: MemoryUse) -> Shown:
             "a memory was left out without a propensity", got=use.propensity,
             expected="the probability below 1 of showing it",
             where=f"episode {episode.id}, receipt {use.receipt}, memory {use.id}",
-            do="log it: Episode.recall(…, propensity={id: p})",
+            do="log it: Episode.recall(…, propensity={id: p})", code="bad_record",
         )  # fmt: skip
     return Shown(use.id, use.shown, 1.0 if use.propensity is None else use.propensity)
 
@@ -147,7 +147,9 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
     """Credit of the memories shown in episodes as their receipts were settled; not scored where none was."""
     for other in (each for each in episodes if not isinstance(each, Episode)):
         do = "explain(id) tells what one memory earned"
-        raise BadInput("this is not an Episode", got=other, expected="recorded episodes", where="credit", do=do)
+        raise BadInput(
+            "this is not an Episode", got=other, expected="recorded episodes", where="credit", do=do, code="wrong_type"
+        )
     numbers = {
         parse_id(use.receipt, "r", "receipt", f"credit, episode {episode.id}")
         for episode in episodes

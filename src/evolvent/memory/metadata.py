@@ -44,7 +44,13 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
     if metadata is None or metadata == {}:
         return None
     if not isinstance(metadata, Mapping):
-        raise BadInput("metadata is not a mapping", got=type(metadata).__name__, expected="{name: value}", where=where)
+        raise BadInput(
+            "metadata is not a mapping",
+            got=type(metadata).__name__,
+            expected="{name: value}",
+            where=where,
+            code="bad_metadata",
+        )
     clean = {
         clean_word(name, what="a field", where=where): _value(name, metadata[name], where, mask) for name in metadata
     }
@@ -52,7 +58,7 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
     if (size := len(text.encode())) > MAX_BYTES:
         do = "keep large things outside, and say in the metadata where"
         got, expected = f"{size:,} bytes of JSON", f"at most {MAX_BYTES:,}"
-        raise BadInput("metadata is too long", got=got, expected=expected, where=where, do=do)
+        raise BadInput("metadata is too long", got=got, expected=expected, where=where, do=do, code="too_long")
     return text
 
 
@@ -70,7 +76,7 @@ def _scalar(name: str, value: Any, where: str, mask: bool) -> Scalar:
     if isinstance(value, float) and math.isfinite(value):
         return value
     expected = "text, a finite number, True or False, or a list of these; leave a field out that has no value"
-    raise BadInput(f"field {name!r} cannot be stored", got=value, expected=expected, where=where)
+    raise BadInput(f"field {name!r} cannot be stored", got=value, expected=expected, where=where, code="bad_metadata")
 
 
 def expiry(expires: datetime | timedelta | float | None, now: float) -> float | None:
@@ -88,7 +94,7 @@ def expiry(expires: datetime | timedelta | float | None, now: float) -> float | 
     seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 <= seconds < 1e11:
         expected = "a datetime, a timedelta or seconds >= 0 from now"
-        raise BadInput("not an expiry", got=expires, expected=expected, where="remember(expires=â€¦)")
+        raise BadInput("not an expiry", got=expires, expected=expected, where="remember(expires=â€¦)", code="bad_expiry")
     return now + float(seconds)
 
 
@@ -108,14 +114,22 @@ def parse(filter: Filter | None, where: str) -> tuple[Clause, ...]:
         BadInput: not a filter; an unknown operator.
     """
     if filter is not None and not isinstance(filter, Mapping):
-        raise BadInput("not a filter", got=filter, expected="{field: value} or {field: {operator: value}}", where=where)
+        raise BadInput(
+            "not a filter",
+            got=filter,
+            expected="{field: value} or {field: {operator: value}}",
+            where=where,
+            code="bad_filter",
+        )
     found = []
     for name, asked in (filter or {}).items():
         clean_word(name, what="a field", where=where)
         for op, operand in (asked if isinstance(asked, Mapping) and asked else {"==": asked}).items():
             if op not in OPERATORS:
                 expected = ", ".join(OPERATORS)
-                raise BadInput(f"unknown operator on {name!r}", got=op, expected=expected, where=where)
+                raise BadInput(
+                    f"unknown operator on {name!r}", got=op, expected=expected, where=where, code="bad_filter"
+                )
             found.append(Clause(name, op, _operand(name, op, operand, where)))
     return tuple(found)
 
@@ -132,7 +146,14 @@ def _operand(name: str, op: str, operand: Any, where: str) -> Any:
             op, "a text, a number, True or False" if op == "==" else "a number or a text"
         )
         do = f"several: {{{name!r}: {{'in': [â€¦]}}}}" if many else ""
-        raise BadInput(f"{name!r} cannot be compared by {op!r}", got=operand, expected=expected, where=where, do=do)
+        raise BadInput(
+            f"{name!r} cannot be compared by {op!r}",
+            got=operand,
+            expected=expected,
+            where=where,
+            do=do,
+            code="bad_filter",
+        )
     return tuple(operand) if op == "in" else operand
 
 

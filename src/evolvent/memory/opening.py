@@ -43,9 +43,13 @@ def open_bank(
 def _check(seed: object, search: object) -> None:
     """``BadInput`` for arguments that would be noticed late or never."""
     if isinstance(seed, bool) or not isinstance(seed, int):
-        raise BadInput("seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)")
+        raise BadInput(
+            "seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)", code="out_of_range"
+        )
     if search not in get_args(Search):
-        raise BadInput("unknown search", got=search, expected=get_args(Search), where="Memory(search=…)")
+        raise BadInput(
+            "unknown search", got=search, expected=get_args(Search), where="Memory(search=…)", code="unknown_option"
+        )
 
 
 def open_scope(store: Store, name: str) -> int:
@@ -89,7 +93,11 @@ def as_embedder(chosen: str | Embedder) -> Embedder:
     # not isinstance(chosen, Embedder): it would read .dim, which loads some models
     if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
         raise BadInput(
-            "not an embedder", got=type(chosen).__name__, expected="id, dim and embed(texts)", where="Memory"
+            "not an embedder",
+            got=type(chosen).__name__,
+            expected="id, dim and embed(texts)",
+            where="Memory",
+            code="unknown_embedder",
         )
     return chosen
 

@@ -44,13 +44,15 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     )  # fmt: skip
     if not isinstance(row, Mapping) or not {"recalled", "reward"} <= set(row) <= set(known):
         got, expected = list(row) if isinstance(row, Mapping) else row, f"recalled, reward and any of {known[2:]}"
-        raise BadInput("not an outcome", got=got, expected=expected, where="settle_many")
+        raise BadInput("not an outcome", got=got, expected=expected, where="settle_many", code="wrong_type")
     recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
     number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
     where, reward = f"settle({receipt_id(number)!r})", row["reward"]
     valid = flag(row.get("valid", True), what="valid", where=where)
     if source not in SOURCES:
-        raise BadInput("unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where)
+        raise BadInput(
+            "unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where, code="unknown_source"
+        )
     clean_word(objective, what="an objective", where=where)
     action, parts = row.get("action"), None
     if row.get("parts") is not None:
@@ -82,10 +84,14 @@ def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, f
     """Check the parts of an answer."""
     pairs = list(told) if isinstance(told, (list, tuple)) else []
     if not pairs or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-        raise BadInput("not the parts of an answer", got=told, expected="[(text, reward), …]", where=where)
+        raise BadInput(
+            "not the parts of an answer", got=told, expected="[(text, reward), …]", where=where, code="wrong_type"
+        )
     if not alone:
         do = "leave action= out (the parts are the action), and valid= too"
-        raise BadInput("parts of an answer beside its action, or of an invalid outcome", where=where, do=do)
+        raise BadInput(
+            "parts of an answer beside its action, or of an invalid outcome", where=where, do=do, code="conflicting"
+        )
     lo, hi = bank.reward_range
     return tuple(
         (

@@ -55,16 +55,30 @@ class Policy:
     def __post_init__(self) -> None:
         if self.k < 0 or self.pool < max(1, self.k):
             raise BadInput(
-                "pool is smaller than k", got=(self.pool, self.k), expected="pool >= k >= 0", where=_where(self)
+                "pool is smaller than k",
+                got=(self.pool, self.k),
+                expected="pool >= k >= 0",
+                where=_where(self),
+                code="bad_policy",
             )
         if isinstance(self.q_init, str) and self.q_init not in ("low", "middle", "high"):
             expected = "a number, low, middle or high"
-            raise BadInput("unknown start value", got=self.q_init, expected=expected, where=_where(self))
+            raise BadInput(
+                "unknown start value", got=self.q_init, expected=expected, where=_where(self), code="bad_policy"
+            )
         if self.relevance not in ("cosine", "hybrid"):
-            raise BadInput("unknown relevance", got=self.relevance, expected="cosine or hybrid", where=_where(self))
+            raise BadInput(
+                "unknown relevance",
+                got=self.relevance,
+                expected="cosine or hybrid",
+                where=_where(self),
+                code="bad_policy",
+            )
         within(self, 0.0, 1.0, "epsilon")
         if self.gate is not None and math.isnan(self.gate):
-            raise BadInput("gate is not a number", got=self.gate, expected="a cosine, -1..1", where=_where(self))
+            raise BadInput(
+                "gate is not a number", got=self.gate, expected="a cosine, -1..1", where=_where(self), code="bad_policy"
+            )
 
 
 def within(policy: Policy, low: float, high: float, *names: str, inside: bool = False) -> None:
@@ -73,7 +87,7 @@ def within(policy: Policy, low: float, high: float, *names: str, inside: bool = 
         x = getattr(policy, name)
         if not (low < x < high if inside else low <= x <= high):
             expected = f"above {low:g}" if inside else f"{low:g}..{high:g}"
-            raise BadInput(f"{name} is out of range", got=x, expected=expected, where=_where(policy))
+            raise BadInput(f"{name} is out of range", got=x, expected=expected, where=_where(policy), code="bad_policy")
 
 
 def _where(policy: Policy) -> str:
@@ -109,13 +123,15 @@ def _rule(kind: type[Policy]) -> Rule:
     module = sys.modules.get(kind.__module__)
     if module is None or getattr(module, "Config", None) is not kind or not callable(getattr(module, "rank", None)):
         raise BadInput(
-            "not the policy of a rule", got=kind.__qualname__, where=kind.__module__,
+            "not the policy of a rule", got=kind.__qualname__, where=kind.__module__, code="bad_policy",
             expected="a class Config(Policy) of a file that has rank(config, pool), see evolvent.memory.rule",
         )  # fmt: skip
     told: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
     candidates = getattr(module, "CANDIDATES", "near")
     if candidates not in ("near", "any", "none"):
-        raise BadInput("unknown candidates", got=candidates, expected="near, any or none", where=module.__name__)
+        raise BadInput(
+            "unknown candidates", got=candidates, expected="near, any or none", where=module.__name__, code="bad_policy"
+        )
     told |= {
         name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals", "nearness", "pairs")
     }
@@ -139,7 +155,9 @@ def preset(name: str, /, **overrides: Any) -> Policy:
     known = {f.name for f in fields(module.Config)}
     for field in overrides:
         if field not in known:
-            raise BadInput("unknown field of a policy", got=field, expected=closest(field, sorted(known)))
+            raise BadInput(
+                "unknown field of a policy", got=field, expected=closest(field, sorted(known)), code="bad_policy"
+            )
     return module.Config(**overrides)
 
 
@@ -154,7 +172,13 @@ def _module(name: str, where: str) -> ModuleType:
     if at is not None:
         return outside.load(at, "a rule of the memory", ("Config",))[0]
     if name not in names():
-        raise BadInput("unknown policy of a memory", got=name, expected=closest(str(name), names()), where=where)
+        raise BadInput(
+            "unknown policy of a memory",
+            got=name,
+            expected=closest(str(name), names()),
+            where=where,
+            code="unknown_policy",
+        )
     return importlib.import_module(f"{_OWN}.{name}")
 
 
@@ -226,7 +250,7 @@ def _found(name: str, file: str | None) -> ModuleType:
         return outside.load(outside.Pointer(file, "Config", ""), "a rule of the memory", ())[0]
     raise BadInput(
         "the rule of this receipt cannot be found", got=f"module {name}, file {file}", where="settle",
-        expected="the file, or an installed module of that name",
+        expected="the file, or an installed module of that name", code="rule_lost",
         do="put the rule back where it was and settle again; nothing was written, the receipt stays open",
     )  # fmt: skip
 
@@ -263,7 +287,13 @@ def reward_bounds(given: Any) -> tuple[float, float]:
         if 1e-100 <= hi - lo <= 1e100:  # its square is a number too
             return lo, hi
     expected = "(failure, success), finite, 1e-100 to 1e100 apart"
-    raise BadInput("reward_range is not a range", got=given, expected=expected, where="Memory(reward_range=…)")
+    raise BadInput(
+        "reward_range is not a range",
+        got=given,
+        expected=expected,
+        where="Memory(reward_range=…)",
+        code="bad_reward_range",
+    )
 
 
 def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
@@ -278,14 +308,14 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
     if isinstance(policy, str):
         policy = preset(policy)
     if not isinstance(policy, Policy):
-        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy")
+        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", code="bad_policy")
     rule = rule_of(policy)
     if not rule.module.__name__.startswith(f"{_OWN}."):
         _lasting(policy, rule.module)
     lo, hi = reward_bounds(reward_range)
     q0 = start_value(policy, reward_range)
     if not math.isfinite(q0):
-        raise BadInput("q_init is not finite", got=q0, where=_where(policy))
+        raise BadInput("q_init is not finite", got=q0, where=_where(policy), code="bad_policy")
     learns = rule.credit is not None and getattr(policy, "weight", 0.0) > 0
     if learns and not lo < q0 <= hi and policy.epsilon <= 0:
         raise BadInput(
@@ -294,6 +324,7 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
             expected=f"{lo:g} < q_init <= {hi:g}, or epsilon > 0",
             where=_where(policy),
             do="q_init='high' (optimistic), q_init='middle', or epsilon=0.1",
+            code="bad_policy",
         )
     return policy
 
@@ -304,7 +335,7 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
         raise BadInput(
             "the rule has no file of its own", got=f"module {module.__name__}", where=_where(policy),
             expected="a file with Config, rank and credit that other processes can load too",
-            do="move it out of the script: Memory(policy=my_rule.Config()), or policy='my_rule.py'",
+            do="move it out of the script: Memory(policy=my_rule.Config()), or policy='my_rule.py'", code="bad_policy",
         )  # fmt: skip
     try:
         hash(policy)
@@ -314,5 +345,5 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
     if not same:
         raise BadInput(
             "the settings do not come back from JSON", got=policy, where=_where(policy),
-            expected="fields of numbers, texts, tuples and None",
+            expected="fields of numbers, texts, tuples and None", code="bad_policy",
         )  # fmt: skip

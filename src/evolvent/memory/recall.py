@@ -54,12 +54,14 @@ def requests_of(
         chosen = replace(chosen, gate=gate_of(bank.embedder))
     size = chosen.k if k is None else k
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall")
+        raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall", code="not_a_count")
     clean_word(stage, what="a stage", where="recall")
     if kinds is not None:
         kinds = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where="recall")
     if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 63):
-        raise BadInput("seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall")
+        raise BadInput(
+            "seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall", code="out_of_range"
+        )
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
     clauses = parse(filter, "recall(filter=…)")
     frozen, is_test = flag(frozen, what="frozen", where="recall"), flag(is_test, what="is_test", where="recall")
@@ -366,7 +368,8 @@ def forget(bank: Bank, after: int) -> None:
         if used is not None:
             do = "go on with the version that made this run, or start a new one; nothing was changed"
             raise BadInput("the memory has learned more than its position says", got=receipt_id(used[0]),
-                           expected=f"nothing behind {receipt_id(after)}", where=bank.store.where, do=do)  # fmt: skip
+                           expected=f"nothing behind {receipt_id(after)}", where=bank.store.where, do=do,
+                           code="learned_more")  # fmt: skip
         db.execute(
             "DELETE FROM recall_item WHERE recall_id IN (SELECT seq FROM recall WHERE scope_id=? AND seq>?)", newer
         )

@@ -141,7 +141,13 @@ def checked_ranking(ranking: Any, n: int, k: int, rule: str) -> Ranking:
             if chances is not None and not (len(chances) == n and all(0.0 <= p <= 1.0 for p in chances)):
                 problem, got = f"{name} is not {n} probabilities", chances
     if problem:
-        raise BadInput(problem, got=got, where=f"rank of the memory rule {rule!r}", do="see evolvent/memory/rule.py")
+        raise BadInput(
+            problem,
+            got=got,
+            where=f"rank of the memory rule {rule!r}",
+            do="see evolvent/memory/rule.py",
+            code="bad_rule",
+        )
     return ranking
 
 
@@ -211,7 +217,7 @@ def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) 
             problem = "credit returned something else than finite numbers"
         if problem:
             where = f"credit of the memory rule {rule!r}"
-            raise BadInput(problem, got=change, where=where, do="see evolvent/memory/rule.py")
+            raise BadInput(problem, got=change, where=where, do="see evolvent/memory/rule.py", code="bad_rule")
     return made
 
 

@@ -29,7 +29,12 @@ class ScopedRecall:
         for scope, receipt in self.receipts.items():
             if id in receipt.ids:
                 return scope
-        raise BadInput("not an item of this recall", got=id, expected=", ".join(self.ids) or "none were recalled")
+        raise BadInput(
+            "not an item of this recall",
+            got=id,
+            expected=", ".join(self.ids) or "none were recalled",
+            code="not_handed_out",
+        )
 
     def __iter__(self) -> Iterator[Recalled]:
         return iter(self.items)
@@ -60,11 +65,13 @@ class Scopes:
     def __init__(self, *memories: Memory) -> None:
         names = [memory.scope for memory in memories]
         if not memories or len(set(names)) < len(names):
-            raise BadInput("not a set of scopes", got=names, expected="one Memory for each of some scopes")
+            raise BadInput(
+                "not a set of scopes", got=names, expected="one Memory for each of some scopes", code="bad_scopes"
+            )
         if len({memory.path for memory in memories}) > 1 or (len(names) > 1 and memories[0].path == ":memory:"):
             raise BadInput(
                 "scopes of several stores", got=[memory.path for memory in memories],
-                expected="one store: ids of several stores could be the same",
+                expected="one store: ids of several stores could be the same", code="bad_scopes",
             )  # fmt: skip
         self.memories: dict[str, Memory] = dict(zip(names, memories, strict=True))
 
@@ -100,7 +107,9 @@ class Scopes:
         """
         if options.get("child") is not None:
             do = "settle each scope's receipt by itself: recalled.receipts"
-            raise BadInput("a new memory has one scope", got=options["child"], where="Scopes.settle", do=do)
+            raise BadInput(
+                "a new memory has one scope", got=options["child"], where="Scopes.settle", do=do, code="conflicting"
+            )
         for name, one in recalled.receipts.items():  # what one of them would refuse is told to none
             outcome_of(self.memories[name].bank, {"recalled": one, "reward": reward, **options})
         return {name: self.memories[name].settle(one, reward, **options) for name, one in recalled.receipts.items()}

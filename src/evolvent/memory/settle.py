@@ -187,7 +187,9 @@ def credit(
     for _, o, r in due:
         if o.parts and r.walk[0]:
             do = "settle the whole answer, or recall under another policy"
-            raise BadInput("outcomes of parts under a rule that pays ancestors", got=r.policy.name, do=do)
+            raise BadInput(
+                "outcomes of parts under a rule that pays ancestors", got=r.policy.name, do=do, code="conflicting"
+            )
     acted = {
         m for _, o, r in due if o.parts or (o.action is not None and r.rule.bodies)
         for m in map(r.version.get, r.used)

@@ -27,20 +27,24 @@ def clean_text(
             surrogate: SQLite would cut or refuse those, so they are refused here, before anything is written.
     """
     if not isinstance(text, str):
-        raise BadInput(f"{what} is not text", got=type(text).__name__, expected="str", where=where)
+        raise BadInput(f"{what} is not text", got=type(text).__name__, expected="str", where=where, code="wrong_type")
     if not empty and not text.strip():
-        raise BadInput(f"{what} is empty", got=text, expected="text", where=where)
+        raise BadInput(f"{what} is empty", got=text, expected="text", where=where, code="empty_text")
     if len(text) > limit:
         do, got = "store a summary, and the long text outside with its path in the body", f"{len(text):,} characters"
-        raise BadInput(f"{what} is too long", got=got, expected=f"at most {limit:,}", where=where, do=do)
+        raise BadInput(
+            f"{what} is too long", got=got, expected=f"at most {limit:,}", where=where, do=do, code="too_long"
+        )
     if "\x00" in text:
-        raise BadInput(f"{what} holds a zero byte", got=text[:40], expected="text without \\x00", where=where)
+        raise BadInput(
+            f"{what} holds a zero byte", got=text[:40], expected="text without \\x00", where=where, code="not_storable"
+        )
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise BadInput(
             f"{what} holds a lone surrogate", got=f"position {error.start}", expected="valid Unicode", where=where,
-            do="decode the bytes with errors='replace' before remembering them",
+            do="decode the bytes with errors='replace' before remembering them", code="not_storable",
         ) from error  # fmt: skip
     return mask_secrets(text) if mask else text
 
@@ -53,14 +57,18 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
     """
     ok = isinstance(word, str) and 0 < len(word) <= limit and "\x00" not in word
     if not ok or any("\ud800" <= c <= "\udfff" for c in word):
-        raise BadInput(f"not {what}", got=ascii(word), expected=f"1 to {limit} characters of text", where=where)
+        raise BadInput(
+            f"not {what}", got=ascii(word), expected=f"1 to {limit} characters of text", where=where, code="not_a_name"
+        )
     return word
 
 
 def flag(value: bool, *, what: str, where: str) -> bool:
     """A truth value; ``BadInput`` for anything else: the text "false" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise BadInput(f"{what} is no truth value", got=repr(value), expected="True or False", where=where)
+        raise BadInput(
+            f"{what} is no truth value", got=repr(value), expected="True or False", where=where, code="wrong_type"
+        )
     return bool(value)
 
 
@@ -68,7 +76,7 @@ def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list
     """Several values as a list; ``BadInput`` for a single text, and for what does not hold several."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         kind = "is a single text" if isinstance(values, str | bytes) else "cannot be gone through"
-        raise BadInput(f"{what} {kind}", got=values, expected=expected, where=where)
+        raise BadInput(f"{what} {kind}", got=values, expected=expected, where=where, code="wrong_type")
     return list(values)
 
 

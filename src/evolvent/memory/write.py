@@ -54,7 +54,7 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     """Check one row of ``remember_many``."""
     if not isinstance(row, Mapping) or not {"key", "body"} <= set(row) <= {"key", "body", *_DEFAULTS}:
         got, expected = list(row) if isinstance(row, Mapping) else row, f"key, body and any of {tuple(_DEFAULTS)}"
-        raise BadInput("not a memory", got=got, expected=expected, where="remember_many")
+        raise BadInput("not a memory", got=got, expected=expected, where="remember_many", code="wrong_type")
     told, where = {**_DEFAULTS, **row}, "remember"
     parents, receipt = _parents(bank, told["parents"])
     key = clean_text(told["key"], what="the key", where=where, limit=MAX_KEY_CHARS, mask=bank.mask)
@@ -63,7 +63,9 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     source = clean_word(told["source"], what="a source", where=where)
     polarity, merge, value, old = (told[name] for name in ("polarity", "merge", "value", "supersedes"))
     if polarity not in POLARITIES:
-        raise BadInput("unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where)
+        raise BadInput(
+            "unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where, code="unknown_polarity"
+        )
     if merge is not None:
         merge = finite(merge, what="merge", where=where, lo=0.0, hi=1.0)
     if value is not None:
@@ -201,13 +203,23 @@ def _link(db: Connection, child: int, parents: Sequence[int], relation: str) -> 
 
 
 def _check_active(db: Connection, seq: int, where: str) -> None:
-    status, newer = db.execute("SELECT status, superseded_by FROM memory WHERE seq=?", (seq,)).fetchone()
-    if status != "active":
-        raise BadInput(
-            "only an active memory can be replaced by a newer one", got=f"{memory_id(seq)} is {status}", where=where,
-            do=f"take {memory_id(newer)} instead" if newer else "write a new memory, or restore this one first"
-            if status != "erased" else "write a new memory",
-        )  # fmt: skip
+    ask = "SELECT status, superseded_by FROM memory WHERE seq=?"
+    status, newer = db.execute(ask, (seq,)).fetchone()
+    if status == "active":
+        return
+    last = status
+    while last == "superseded":  # to what stands in its place now
+        by = newer
+        last, newer = db.execute(ask, (by,)).fetchone()
+        if last == "active":
+            do = f"take {memory_id(by)} instead"
+            break
+    else:
+        do = "write a new memory" + ("" if status == "erased" else ", or restore this one first")
+    raise BadInput(
+        "only an active memory can be replaced by a newer one", got=f"{memory_id(seq)} is {status}", where=where,
+        do=do, code="erased" if status == "erased" else "not_active",
+    )  # fmt: skip
 
 
 def _supersede(db: Connection, bank: Bank, old: int, new: int, **more: str) -> None:
@@ -233,7 +245,13 @@ def update(
     where = "update"
     old = bank.owner_seq(id_, where)
     if key is None and body is None and metadata is None:
-        raise BadInput("nothing to say better", got=id_, expected="a key, a body or metadata", where=where)
+        raise BadInput(
+            "nothing to say better",
+            got=id_,
+            expected="a key, a body or metadata",
+            where=where,
+            code="nothing_to_update",
+        )
     with bank.store.session() as db, bank.store.translated("reading"):
         _, _, old_key, old_body, kind, polarity, source, q_init, given, meta, expires_at, made_in = db.execute(
             _OLD, (old,)

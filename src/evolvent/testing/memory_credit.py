@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from evolvent.cli.memory.verify import verify
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EvolventError
 from evolvent.memory.embedders import Hashing
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset
@@ -41,12 +41,13 @@ def make(factory: Factory, policy: str | Policy = "memrl", name: str = "a", **op
 
 
 @contextlib.contextmanager
-def refused(what: str, error: type[Exception] = BadInput) -> Iterator[None]:
-    """The block must raise ``error``, with a message."""
+def refused(what: str, error: type[EvolventError] = BadInput, code: str | None = None) -> Iterator[None]:
+    """The block must raise ``error``, with a message and a code (``None``: any)."""
     try:
         yield
     except error as raised:
         assert str(raised).strip(), f"{what}: refused without a message"
+        assert raised.code if code is None else raised.code == code, f"{what}: code {raised.code!r}"
         return
     raise AssertionError(f"{what} was accepted")
 

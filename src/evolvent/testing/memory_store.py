@@ -360,7 +360,7 @@ def arguments_of_another_kind_are_refused(factory: Factory) -> None:
                 try:
                     verb(thing)  # some of them are no nonsense here
                 except BadInput as error:
-                    assert str(error).strip(), name
+                    assert str(error).strip() and error.code, f"{name}: {error}"
         assert [(i.key, i.status, i.value) for i in memory.items(None)] == [(i.key, i.status, i.value) for i in before]
         assert verify(memory) == []
         for given in things[:5]:

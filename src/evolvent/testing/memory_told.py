@@ -5,11 +5,89 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
 
+from evolvent.cli.memory.verify import verify
+from evolvent.core.errors import EvolventError
+from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
-from evolvent.testing.memory_credit import make
+from evolvent.memory.policies import preset
+from evolvent.testing.memory_credit import make, refused
 
 Factory = Callable[..., Memory]
+
+
+def errors_carry_codes(factory: Factory) -> None:
+    """What a program may want to tell apart has the same short name on every engine, and nothing is written."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "body", metadata={"year": 2020})
+        old = memory.remember("task two", "old words")
+        new = memory.update(old, "said better", body="new words")
+        gone = memory.remember("task three", "gone")
+        memory.update(gone, "said better", body="gone, too")
+        memory.erase(gone, "asked for")
+        r, before = memory.recall("task one", k=1), memory.items(None)
+        for code, verbs in _refusals(memory, r, a, old, gone).items():
+            for number, verb in enumerate(verbs):
+                try:
+                    verb()
+                except EvolventError as error:
+                    assert error.code == code, f"{code} {number}: {error.code!r}: {error}"
+                    assert gone not in error.do, f"advises what was erased: {error.do}"
+                    assert code != "not_active" or new in error.do, error.do
+                else:
+                    raise AssertionError(f"{code} {number}: accepted")
+        assert memory.items(None) == before and memory.explain(r).to_dict()["outcomes"] == [] and verify(memory) == []
+        with refused("bounds of rewards in the wrong order", code="bad_reward_range"):
+            make(factory, name="b", reward_range=(1.0, 0.0))
+
+
+def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, list[Callable[[], object]]]:
+    """By code, what must be refused with it."""
+    x: Any = m  # arguments are of other types than they should be
+    return {
+        "bad_filter": [
+            *(partial(m.recall, "task", filter=wrong) for wrong in cast("list[Any]", _NO_FILTERS)),
+            *(partial(m.items, filter=wrong) for wrong in cast("list[Any]", _NO_FILTERS)),
+        ],
+        "bad_metadata": [lambda: x.remember("k", "b", metadata=[1]), lambda: x.update(a, "why", metadata={"n": None})],
+        "too_long": [lambda: m.remember("k", "b", metadata={"n": "x" * 20_000}), lambda: m.recall("x" * 100_001)],
+        "bad_expiry": [lambda: m.remember("k", "b", expires=-1), lambda: x.remember("k", "b", expires="soon")],
+        "unknown_policy": [lambda: m.recall("task", policy="memlr")],
+        "bad_policy": [lambda: x.recall("task", policy=7), lambda: m.recall("task", policy=preset("memrl", q_init=0.0)),
+                       lambda: preset("memrl", epsilon=2.0), lambda: preset("memrl", epsilom=0.2)],
+        "unknown_source": [lambda: m.settle(r, 1.0, source="gossip"), lambda: m.revise(r, 1.0, "why", source="gossip")],
+        "unknown_status": [lambda: m.items("lost")],
+        "unknown_polarity": [lambda: m.remember("k", "b", polarity="great")],
+        "empty_text": [lambda: m.recall(" "), lambda: m.remember("", "b"), lambda: m.remember("k", "\n"),
+                       lambda: m.archive(a, " ")],
+        "not_storable": [lambda: m.recall("a\x00b"), lambda: m.remember("k", "\ud800")],
+        "not_a_name": [lambda: m.recall("task", stage=""), lambda: m.settle(r, 1.0, objective="x" * 101)],
+        "not_a_count": [lambda: m.recall("task", k=-1), lambda: x.recall("task", k="3"), lambda: m.items(limit=0),
+                        lambda: m.compact(keep=-1)],
+        "wrong_type": [lambda: x.recall(7), lambda: x.recall_many("task"), lambda: x.settle(r, 1.0, valid="no"),
+                       lambda: m.settle_many([{"reward": 1.0}]), lambda: m.remember_many([{"key": "k"}]),
+                       lambda: x.settle(r, None, parts=["a"])],
+        "out_of_range": [lambda: m.settle(r, 2.0), lambda: m.settle(r, 1.0, weight=0.0),
+                         lambda: m.remember("k", "b", value=7.0), lambda: m.recall("task", seed=-1)],
+        "conflicting": [lambda: m.settle(r, 1.0, action="a", parts=[("a", 1.0)])],
+        "nothing_to_update": [lambda: m.update(a, "why")],
+        "nothing_named": [lambda: m.quarantine([], "why")],
+        "not_active": [lambda: m.remember("k", "b", supersedes=old), lambda: m.update(old, "why", body="b")],
+        "erased": [lambda: m.remember("k", "b", supersedes=gone), lambda: m.update(gone, "why", body="b"),
+                   lambda: m.archive(gone, "why"), lambda: m.restore([gone], "why")],
+        "not_a_moment": [lambda: m.rollback("yesterday", "why")],
+        "not_an_id": [lambda: m.get("7"), lambda: m.settle("m1", 1.0)],
+        "unknown_memory": [lambda: m.get("m99"), lambda: m.remember("k", "b", parents=["m99"])],
+        "unknown_receipt": [lambda: m.settle("r99", 1.0)],
+        "unknown_scope": [lambda: m.drop_scope("nobody", "why")],
+        "not_handed_out": [lambda: m.shown(r, [old])],
+        "not_settled": [lambda: m.revise(r, 1.0, "why")],
+    }  # fmt: skip
+
+
+_NO_FILTERS = ("repo", {"a": {"~": 1}}, {"a": {">": True}}, {"a": [1]}, {"a": {"in": 3}}, {"a": {"exists": 1}})
 
 
 def what_is_masked_is_told(factory: Factory) -> None:

@@ -1,5 +1,6 @@
 """The page's example runs and prints what the page says."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -38,9 +39,26 @@ def test_every_table_is_on_the_page_of_the_data_model():
     assert {table.name for table in schema.layout()} <= set(described)
 
 
-def test_every_code_of_an_error_is_in_the_table():
+def raises():
+    """What the memory raises: ``(file and line, the codes that stand there)``; a rule's settings are its own."""
     source = DOCS.parent / "src" / "evolvent" / "memory"
-    raised = {code for path in source.rglob("*.py") for code in re.findall(r'code="(\w+)"', path.read_text("utf-8"))}
+    for path in [path for path in source.rglob("*.py") if path.parent.name != "rules"]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("BadInput", "StoreError"):
+                told = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+                yield f"{path.name}:{node.lineno}", [ast.unparse(code) for code in told]
+
+
+def test_every_error_has_a_code():
+    without = [at for at, codes in raises() if not codes]
+    assert without == []
+
+
+def test_every_code_of_an_error_is_in_the_table():
+    from evolvent.memory.store.postgres_errors import _STATES
+
+    words = {word for _, codes in raises() for code in codes for word in re.findall(r"'(\w+)'", code)}
+    raised = words | {code for code, _, _ in _STATES.values()}
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE.read_text(encoding="utf-8").partition("error.code")[2], re.M)
     assert raised == {code for row in rows for code in re.findall(r"`(\w+)`", row)}
 

@@ -52,7 +52,7 @@ def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
                     verb()
                     said.append("worked")
                 except StoreError as error:
-                    said.append(str(error))
+                    said.append(f"{error.code}: {error}")
             memory.close()
             with Memory(tmp_path / "m.db", embedder="hash:16") as own:
                 said.append(own.recall("task").items[0].body)
@@ -63,7 +63,7 @@ def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
         said = told.get(timeout=60)
         process.join(60)
         assert process.exitcode == 0
-        assert all("another process" in line for line in said[:4]) and said[4] == "body"
+        assert all(line.startswith("forked: ") and "another process" in line for line in said[:4]) and said[4] == "body"
         assert memory.recall("task").items and verify(memory) == []
 
 

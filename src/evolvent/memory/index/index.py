@@ -56,7 +56,12 @@ class Index:
         if search == "approximate":
             graph.require()
             if store.path == ":memory:":
-                raise BadInput("a store in memory is searched exactly", got=search, expected="'auto' or 'exact'")
+                raise BadInput(
+                    "a store in memory is searched exactly",
+                    got=search,
+                    expected="'auto' or 'exact'",
+                    code="unknown_option",
+                )
         self._cache = None if store.path == ":memory:" or os.name != "posix" else self._new_cache()
         self._known = Shadow()
         self._waiting: list[tuple[int, str, np.ndarray]] = []  # appended one by one, taken in together when needed
@@ -250,7 +255,9 @@ class Index:
         if shadow.n == 0 or limit <= 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != shadow.vectors.dim:
-            raise BadInput("query of another dimension", got=query.size, expected=shadow.vectors.dim)
+            raise BadInput(
+                "query of another dimension", got=query.size, expected=shadow.vectors.dim, code="bad_vectors"
+            )
         found = self._near(query, limit, subset)
         rows, sim = self._all(query, subset) if found is None else found
         return self._best(rows, sim, query, limit)

@@ -75,7 +75,7 @@ class Shadow:
         if self.vectors.n == 0:
             self.vectors = Vectors(dim)
         if any(len(row[4]) != 4 * dim for row in rows) or self.vectors.dim != dim:
-            raise BadInput("vector of another dimension", got=dim, expected=self.vectors.dim)
+            raise BadInput("vector of another dimension", got=dim, expected=self.vectors.dim, code="bad_vectors")
         self.room_for(len(rows))
         self.slot[a:b] = self._slots_of(rows)
         for i, (seq, kind, status, _, _) in enumerate(rows, start=a):

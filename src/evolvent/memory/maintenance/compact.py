@@ -32,7 +32,7 @@ _NOT_SELECTED = (
 def compact(bank: Bank, *, keep: int, dry_run: bool) -> Mended:
     """``Memory.compact``: one scope is trimmed; texts and vectors that nothing refers to go from the whole store."""
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
-        raise BadInput("keep is not a count", got=keep, expected="an integer >= 0", where="compact")
+        raise BadInput("keep is not a count", got=keep, expected="an integer >= 0", where="compact", code="not_a_count")
     newest = bank.store.rows(
         "SELECT seq FROM recall WHERE scope_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?",
         (bank.scope_id, min(keep, 1 << 62)),

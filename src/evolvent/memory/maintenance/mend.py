@@ -207,7 +207,7 @@ def _sequences(bank: Bank, ids: Sequence[str], where: str) -> list[int]:
     names = listed(ids, what="ids", expected=expected, where=where)
     seqs = list(dict.fromkeys(bank.memory_seq(id_, where) for id_ in names))
     if not seqs:
-        raise BadInput("no memories are named", got=ids, expected=expected, where=where)
+        raise BadInput("no memories are named", got=ids, expected=expected, where=where, code="nothing_named")
     for seq in seqs:
         if bank.store.row("SELECT 1 FROM memory WHERE seq = ? AND status = 'erased'", (seq,)) is not None:
             raise BadInput("the memory was erased, and nothing brings it back", got=memory_id(seq), where=where,

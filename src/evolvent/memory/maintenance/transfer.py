@@ -57,7 +57,13 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
         return _export(store, out, progress)
     path = Path(out)
     if path.exists() and os.path.exists(store.path) and path.samefile(store.path):
-        raise BadInput("that file is the memory itself", got=str(path), expected="another file", where="export_jsonl")
+        raise BadInput(
+            "that file is the memory itself",
+            got=str(path),
+            expected="another file",
+            where="export_jsonl",
+            code="same_store",
+        )
     try:
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -71,7 +77,9 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
             raise
     except OSError as error:
         do = "check the folder, its permissions and the room on the disk"
-        raise StoreError("the export cannot be written", got=str(error), where=str(path), do=do) from error
+        raise StoreError(
+            "the export cannot be written", got=str(error), where=str(path), do=do, code="not_written"
+        ) from error
     return told
 
 
@@ -95,7 +103,7 @@ def import_jsonl(target: str | Path, source: str | Path, *, progress: Progress |
         with path.open("rb") as stream, _to_fill(target) as store:
             return _fill(store, _read(stream, str(path), version), total, progress)
     except OSError as error:
-        raise StoreError("the export cannot be read", got=str(error), where=str(path)) from error
+        raise StoreError("the export cannot be read", got=str(error), where=str(path), code="bad_export") from error
 
 
 def migrate(source: str | Path, target: str | Path, *, progress: Progress | None = None) -> Moved:
@@ -110,7 +118,7 @@ def migrate(source: str | Path, target: str | Path, *, progress: Progress | None
         StoreError: there is no memory at ``source``, ``target`` is not empty, or one of them fails.
     """
     if str(source) == str(target):
-        raise BadInput("source and target are the same", got=str(source), where="migrate")
+        raise BadInput("source and target are the same", got=str(source), where="migrate", code="same_store")
     with closing(open_store(source, create=False)) as old, _to_fill(target) as new, old.snapshot():
         return _fill(new, _content(old), sum(_counts(old).values()), progress)
 
@@ -180,11 +188,13 @@ def _checked(path: Path) -> tuple[int, int]:
     if not isinstance(promised, dict) or not last.endswith(b"\n"):
         got = f"{number} lines, the last one {_short(last)}"
         raise StoreError("the export is cut off", got=got, expected="a last line {\"end\":…}", where=str(path),
-                         do=_MAKE_AGAIN)  # fmt: skip
+                         do=_MAKE_AGAIN, code="bad_export")  # fmt: skip
     if promised.get("sha256") != sha.hexdigest() or promised.get("rows") != number - 2:
         got = f"{number - 2} rows, SHA-256 {sha.hexdigest()}"
         expected = f"{promised.get('rows')} rows, SHA-256 {promised.get('sha256')}"
-        raise StoreError("the export is damaged", got=got, expected=expected, where=str(path), do=_MAKE_AGAIN)
+        raise StoreError(
+            "the export is damaged", got=got, expected=expected, where=str(path), do=_MAKE_AGAIN, code="bad_export"
+        )
     return number - 2, version
 
 
@@ -192,7 +202,9 @@ def _check_header(line: bytes, where: str) -> int:
     head = _parsed(line, f"{where}:1")
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         expected = f'a first line with "format":"{FORMAT}"'
-        raise StoreError("not the export of a memory", got=_short(line), expected=expected, where=where)
+        raise StoreError(
+            "not the export of a memory", got=_short(line), expected=expected, where=where, code="bad_export"
+        )
     version = head.get("schema")
     version = version if isinstance(version, int) else 0
     if version not in upgrade.OLDER:
@@ -220,7 +232,9 @@ def _read(stream: BinaryIO, where: str, version: int) -> Iterator[tuple[bytes, T
         if table is None or list(value[name]) != list(table.columns):
             do = "it was written by another version, or by hand; nothing was imported"
             got, at = f"{name or _short(line)}: {_names(value, name)}", f"{where}:{number}"
-            raise StoreError("unknown table or columns", got=got, expected=", ".join(tables), where=at, do=do)
+            raise StoreError(
+                "unknown table or columns", got=got, expected=", ".join(tables), where=at, do=do, code="bad_export"
+            )
         yield line, table, list(value[name].values())
 
 
@@ -253,7 +267,9 @@ def _fill(
         for name, n in _counts(store).items():
             if n:
                 do = "give a path or URL that does not exist yet; Memory(…) itself makes a store that is not empty"
-                raise StoreError("the target is not empty", got=f"{n} rows in {name}", where=store.where, do=do)
+                raise StoreError(
+                    "the target is not empty", got=f"{n} rows in {name}", where=store.where, do=do, code="not_empty"
+                )
         for table, batch in _batches(rows()):
             store.load(table, batch)
             counts[table.name] += len(batch)
@@ -261,7 +277,13 @@ def _fill(
                 progress(sum(counts.values()), total, table.name)
         made = digest(store)
         if made != sha.hexdigest():
-            raise StoreError("the copy differs from its source", got=made, expected=sha.hexdigest(), where=store.where)
+            raise StoreError(
+                "the copy differs from its source",
+                got=made,
+                expected=sha.hexdigest(),
+                where=store.where,
+                code="copy_differs",
+            )
     return Moved(counts, made)
 
 
@@ -298,7 +320,9 @@ def from_json(table: Table, row: Sequence[Any]) -> list[Any]:
     try:
         return [None if c is None else _FROM_JSON[kind](c) for kind, c in zip(kinds, row, strict=True)]
     except (TypeError, ValueError) as error:
-        raise StoreError("a row that no export holds", got=_short(str(row)), where=table.name) from error
+        raise StoreError(
+            "a row that no export holds", got=_short(str(row)), where=table.name, code="bad_export"
+        ) from error
 
 
 def _parsed(line: bytes, where: str) -> Any:
@@ -306,7 +330,7 @@ def _parsed(line: bytes, where: str) -> Any:
         return json.loads(line)
     except ValueError as error:
         raise StoreError("the export is damaged", got=_short(line), expected="JSON", where=where,
-                         do=_MAKE_AGAIN) from error  # fmt: skip
+                         do=_MAKE_AGAIN, code="bad_export") from error  # fmt: skip
 
 
 def _names(value: Any, name: str) -> str:

@@ -46,4 +46,4 @@ def _time(to: object) -> datetime:
 
 def _unknown(to: object) -> BadInput:
     expected = "a receipt, e.g. 'r12', or a time, e.g. '2026-11-20' or '2026-11-20T18:30'"
-    return BadInput("not a moment", got=to, expected=expected, where="rollback")
+    return BadInput("not a moment", got=to, expected=expected, where="rollback", code="not_a_moment")

@@ -72,7 +72,9 @@ class Config(Policy):
         within(self, 0.0, np.inf, "ridge", "width", "every", inside=True)
         if self.learn not in ("no", "kernel", "classifier"):
             expected = "no, kernel or classifier"
-            raise BadInput("unknown estimate", got=self.learn, expected=expected, where="policy 'memento'")
+            raise BadInput(
+                "unknown estimate", got=self.learn, expected=expected, where="policy 'memento'", code="bad_policy"
+            )
 
 
 def rank(config: Config, pool: Candidates) -> Ranking:

@@ -90,7 +90,7 @@ class OneProcess:
         """``StoreError`` in any other process."""
         if not self.here:
             raise StoreError(
-                "the memory was opened in another process", got=f"process {os.getpid()}, after a fork",
+                "the memory was opened in another process", got=f"process {os.getpid()}, after a fork", code="forked",
                 expected=f"process {self._pid}", where=self._where, do="open it in this process: Memory(path)",
             )  # fmt: skip
 

@@ -26,9 +26,17 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
         StoreError: the store cannot be opened, is damaged, or is not a memory of this version.
     """
     if not isinstance(path, str | Path) or not str(path):
-        raise BadInput("not a path", got=path, expected="a file, ':memory:' or postgresql://…", where="Memory(path)")
+        raise BadInput(
+            "not a path",
+            got=path,
+            expected="a file, ':memory:' or postgresql://…",
+            where="Memory(path)",
+            code="not_a_path",
+        )
     if sync not in ("full", "normal"):
-        raise BadInput("unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store")
+        raise BadInput(
+            "unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store", code="unknown_option"
+        )
     scheme = str(path).partition("://")[0] if "://" in str(path) else ""
     if scheme in ("postgresql", "postgres"):
         try:
@@ -38,7 +46,9 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
         return Postgres(str(path), sync=sync, create=create)
     if scheme:
         expected = "a file path, ':memory:' or postgresql://…"
-        raise BadInput("no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store")
+        raise BadInput(
+            "no engine for this URL", got=f"{scheme}://…", expected=expected, where="open_store", code="not_a_path"
+        )
     _checked_path(str(path))
     return SQLite(path, sync=sync, create=create)
 
@@ -48,10 +58,12 @@ def _checked_path(path: str) -> None:
     try:
         os.stat(path)
     except ValueError as error:
-        raise BadInput("not a path", got=ascii(path), expected="a file or ':memory:'", where="Memory(path)") from error
+        raise BadInput(
+            "not a path", got=ascii(path), expected="a file or ':memory:'", where="Memory(path)", code="not_a_path"
+        ) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise BadInput(
                 "the path is too long", got=f"{len(path)} characters", expected="what the file system takes",
-                where="Memory(path)",
+                where="Memory(path)", code="not_a_path",
             ) from error  # fmt: skip

@@ -177,7 +177,7 @@ class PgVector:
         if self.count(subset) == 0 or limit <= 0:
             return np.empty(0, np.int64), np.empty(0, np.float64)
         if query.size != self._dim:
-            raise BadInput("query of another dimension", got=query.size, expected=self._dim)
+            raise BadInput("query of another dimension", got=query.size, expected=self._dim, code="bad_vectors")
         rows = None
         plain = subset.kinds is None and subset.only is None
         if plain and self._approximate() and limit + _MORE <= _EF_SEARCH // 2:
@@ -218,7 +218,13 @@ class PgVector:
     def _make_graph(self) -> None:
         if self._dim > _GRAPH_DIM:
             do = "search exactly: leave out index=hnsw and search='approximate'"
-            raise StoreError("vectors too long for pgvector's graph", got=self._dim, expected=f"<= {_GRAPH_DIM}", do=do)
+            raise StoreError(
+                "vectors too long for pgvector's graph",
+                got=self._dim,
+                expected=f"<= {_GRAPH_DIM}",
+                do=do,
+                code="bad_vectors",
+            )
         with self._store.write() as db:
             db.execute("SET LOCAL maintenance_work_mem = '512MB'")  # a graph that does not fit is built much slower
             db.execute(

@@ -71,7 +71,13 @@ class Postgres(Store):
         """Make the schema or check it; returns pgvector's type and where it lives."""
         encoding = conn.execute("SHOW server_encoding").fetchone()
         if encoding != ("UTF8",):
-            raise StoreError("the database does not hold Unicode", got=encoding, expected="UTF8", where=self.where)
+            raise StoreError(
+                "the database does not hold Unicode",
+                got=encoding,
+                expected="UTF8",
+                where=self.where,
+                code="unfit_database",
+            )
         self._settings(conn)
         with conn.transaction():
             conn.execute("SELECT pg_advisory_xact_lock(%s, 0)", (schema.APPLICATION_ID,))  # one opens at a time
@@ -90,6 +96,7 @@ class Postgres(Store):
                     got=f"{tables[0] if tables else 0} other tables",
                     where=self.where,
                     do="name another schema in the URL: ?schema=NAME (it is made when it is new)",
+                    code="not_a_memory",
                 )
             if kind == (False,) and not create:
                 raise NoMemory("there is no memory", got=self.where, expected="a schema that holds one")
@@ -240,7 +247,9 @@ class Postgres(Store):
     def _block(self) -> Iterator[Link]:
         with self.session() as link:
             if link.reading:
-                raise BadInput("a snapshot only reads", got="write() inside it", where=self.where)
+                raise BadInput(
+                    "a snapshot only reads", got="write() inside it", where=self.where, code="inside_transaction"
+                )
             with self.translated("writing"):
                 # freed by the server at the end of the transaction, however the client ends
                 link.begin(f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))")
@@ -288,11 +297,15 @@ def split_url(url: str) -> tuple[str, dict[str, str]]:
     own = {**_OWN_OPTIONS, **{name: value for name, value in given if name in _OWN_OPTIONS}}
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,49}", own["schema"]) or own["schema"].startswith("pg_"):
         expected = "lower-case letters, digits and _, at most 50, no leading digit or pg_"
-        raise BadInput("not a name for a schema", got=own["schema"], expected=expected, where=_AT)
+        raise BadInput(
+            "not a name for a schema", got=own["schema"], expected=expected, where=_AT, code="unknown_option"
+        )
     if own["index"] not in ("exact", "hnsw"):
-        raise BadInput("unknown index", got=own["index"], expected="exact, hnsw", where=_AT)
+        raise BadInput("unknown index", got=own["index"], expected="exact, hnsw", where=_AT, code="unknown_option")
     if not re.fullmatch(r"[1-9][0-9]{0,2}", own["connections"]):
-        raise BadInput("not a number of connections", got=own["connections"], expected="1 to 999", where=_AT)
+        raise BadInput(
+            "not a number of connections", got=own["connections"], expected="1 to 999", where=_AT, code="unknown_option"
+        )
     libpq = _CONNECT | {name: value for name, value in given if name not in _OWN_OPTIONS}
     return urlunsplit(parts._replace(query=urlencode(libpq, quote_via=quote))), own
 

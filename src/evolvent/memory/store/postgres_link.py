@@ -153,7 +153,9 @@ class Link:
 
     def _must_be_sound(self) -> None:
         if self._conn.info.transaction_status == TransactionStatus.INERROR:
-            raise StoreError("an earlier statement of this transaction failed", do="let its error leave the block")
+            raise StoreError(
+                "an earlier statement of this transaction failed", do="let its error leave the block", code="failed"
+            )
 
     def give_back(self) -> None:
         """Return the connection to the pool."""

@@ -54,6 +54,7 @@ class SQLite(Store):
                 got=Path(self.path).parent,
                 where=self.path,
                 do="create the folder, or give another path",
+                code="no_folder",
             )
         if not create and not Path(self.path).is_file():
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
@@ -121,6 +122,7 @@ class SQLite(Store):
                 got=f"application id {application}, {tables} tables",
                 where=self.path,
                 do="give the path of a memory, or of a file that does not exist yet",
+                code="not_a_memory",
             )
         if self._pragma("user_version") in upgrade.OLDER:
             if fixed:
@@ -361,10 +363,12 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
     if "unable to open" in lower and _no_handles_left():
         do = "close memories that are not in use (one a scope stays open), or raise the limit: ulimit -n"
         expected = f"{HANDLES} free file handles for every open memory"
-        return StoreError("the process may open no more files", got=text, expected=expected, where=path, do=do)
+        return StoreError(
+            "the process may open no more files", got=text, expected=expected, where=path, do=do, code="too_many_files"
+        )
     if "unable to open" in lower:
         do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"
-        return StoreError("the memory cannot be opened", got=text, where=path, do=do)
+        return StoreError("the memory cannot be opened", got=text, where=path, do=do, code="cannot_be_opened")
     if name in _NOT_WRITTEN:
         do = "look for a quota, a limit on the size of files or a failing disk; what was acknowledged before is intact"
         return StoreError(
@@ -374,4 +378,4 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
         return damaged(text, path)
     if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
         return StoreError(GONE, got=text, where=path, code="unknown_scope", do="open the memory again")
-    return StoreError(f"{doing} the memory failed", got=text, where=path)
+    return StoreError(f"{doing} the memory failed", got=text, where=path, code="failed")
