@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.cli.memory.verify import SAME, verify
 from evolvent.core.errors import EvolventError
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
+from evolvent.memory.maintenance.verify import SAME, verify
 from evolvent.memory.memory import Memory
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "results" / "memory_damage.json"

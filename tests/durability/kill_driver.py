@@ -27,9 +27,9 @@ import kill_worker
 from kill_ledger import Ledger
 from kill_worker import EMBEDDER, POLICIES, Op
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

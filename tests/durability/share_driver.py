@@ -15,9 +15,9 @@ import share_worker
 from kill_ledger import EVERYTHING
 from kill_worker import EMBEDDER, POLICIES, TOPICS
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 
 OUT = Path(__file__).parents[2] / "benchmarks" / "results" / "memory_concurrency.json"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from damage_driver import flips, make
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, EvolventError, StoreError
 from evolvent.memory.maintenance.transfer import digest
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 
 
@@ -31,7 +31,7 @@ def on_a_disk_of_its_own(code, folder, size="3m"):
 
 OPENING = """
 import os, sys
-from evolvent.cli.memory.verify import verify
+from evolvent.memory.maintenance.verify import verify
 from evolvent.core.errors import StoreError
 from evolvent.memory.memory import Memory
 folder = sys.argv[1]

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.opening import open_store
 

@@ -9,7 +9,7 @@ import pytest
 from kill_driver import campaign
 from share_driver import share
 
-from evolvent.cli.memory.verify import verify
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 
 pytestmark = pytest.mark.postgres

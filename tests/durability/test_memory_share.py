@@ -10,7 +10,7 @@ import time
 import pytest
 from share_driver import share
 
-from evolvent.cli.memory.verify import verify
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.turn import Turn
 

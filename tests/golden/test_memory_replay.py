@@ -8,7 +8,7 @@ import tarfile
 import memory_replay as lives
 import pytest
 
-from evolvent.cli.memory.verify import verify
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.store.opening import open_store
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.opening import open_store
 

@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import EvolventError
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory.embedders import Hashing
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 

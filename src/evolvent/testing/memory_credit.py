@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.memory.embedders import Hashing
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset
 

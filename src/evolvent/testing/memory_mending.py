@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.items import Recall
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.store import schema

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from evolvent.cli.memory.verify import verify
 from evolvent.memory.items import Recall
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.testing.memory_credit import LIFT, close_to, make, refused

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.testing.memory_credit import OPEN, close_to, make, refused

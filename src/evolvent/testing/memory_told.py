@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import EvolventError
 from evolvent.memory.items import Recall
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.testing.memory_credit import make, refused

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any, cast
 from unittest.mock import patch
 
-from evolvent.cli.memory.verify import verify
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.scopes import Scopes

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory import lift
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import from_params, intact, preset, to_params
 

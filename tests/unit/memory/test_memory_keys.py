@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from evolvent.cli.memory.audit import audit
-from evolvent.cli.memory.verify import verify
 from evolvent.memory import keys
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 
 ANGLES = {"north": 0.0, "a little east": 8.0, "east of north": 30.0, "north-east": 50.0, "east": 90.0}

@@ -5,9 +5,9 @@ from datetime import datetime
 import pytest
 
 from evolvent.cli.memory.audit import audit
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory.events import Event, Value, apply, weighed
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.text import content_hash

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from evolvent import Memory
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.maintenance.verify import verify
 
 
 @pytest.mark.parametrize(

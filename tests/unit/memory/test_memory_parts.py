@@ -2,10 +2,10 @@
 
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput
 from evolvent.memory import lift
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 

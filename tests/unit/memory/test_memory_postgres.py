@@ -11,9 +11,9 @@ import numpy as np
 import psycopg
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
 from evolvent.memory.store.engine import Subset

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import StoreError
 from evolvent.memory.embedders import Function
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 
 DIES = """

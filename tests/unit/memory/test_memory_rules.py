@@ -7,9 +7,9 @@ import textwrap
 import pytest
 
 from evolvent.catalogue import credit_rule, entries
-from evolvent.cli.memory.verify import verify
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, from_params, preset, rule_of, to_params
 from evolvent.testing.credit import check_credit

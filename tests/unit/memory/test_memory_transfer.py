@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from evolvent.cli.memory import look, move
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
 from evolvent.memory.store.engine import put_text

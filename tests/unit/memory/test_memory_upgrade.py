@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from evolvent.cli.memory.verify import verify
 from evolvent.core.errors import StoreError
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.opening import open_store

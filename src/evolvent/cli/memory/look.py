@@ -144,7 +144,7 @@ def verify(store: Where, *, embed: bool = False) -> None:
     Args:
         embed: also embed every key again and compare (slow; needs the embedding model).
     """
-    from evolvent.cli.memory.verify import verify as verified
+    from evolvent.memory.maintenance.verify import verify as verified
 
     with closing(open_memory(store, None)) as memory, Live(plain=True) as live:
         found = verified(memory, embed=embed)

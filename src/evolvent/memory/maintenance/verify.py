@@ -1,4 +1,4 @@
-"""`evolvent memory verify`: is what the store holds still what was written? It finds what an engine does not notice.
+"""Is what the store holds still what was written? It finds what an engine does not notice.
 
 A database checks its pages and its constraints; a bit that flips inside a text, a vector or a number breaks neither.
 What can be checked against something else is: texts against their hashes, vectors against their norm (and, on request,
