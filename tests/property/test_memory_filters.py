@@ -17,6 +17,8 @@ ASKED = st.one_of(
     SCALAR,
     st.dictionaries(st.sampled_from(["<", "<=", ">", ">="]), ORDERED, min_size=1, max_size=2),
     st.fixed_dictionaries({"in": st.lists(SCALAR, max_size=3)}),
+    st.fixed_dictionaries({"not in": st.lists(SCALAR, max_size=3)}),
+    st.fixed_dictionaries({"!=": SCALAR}),
     st.fixed_dictionaries({"exists": st.booleans()}),
     st.fixed_dictionaries({"==": SCALAR, "exists": st.just(True)}),
 )
@@ -31,6 +33,8 @@ def holds(meta, name, op, operand):
     """The same in plain words."""
     if op == "exists":
         return (name in meta) == operand
+    if op in ("!=", "not in"):
+        return not holds(meta, name, {"!=": "==", "not in": "in"}[op], operand)
     if name not in meta:
         return False
     values = meta[name] if isinstance(meta[name], list) else [meta[name]]

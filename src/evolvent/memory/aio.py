@@ -1,4 +1,4 @@
-"""``AsyncMemory``: the verbs for asyncio, on one thread of their own; the event loop never waits for a disk."""
+"""``AsyncMemory``, ``AsyncScopes``: verbs for asyncio, on one thread of their own; the event loop waits for no disk."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from evolvent.core.errors import StoreError
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
+from evolvent.memory.scopes import ScopedRecall, Scopes
 
-__all__ = ["Abandoned", "AsyncMemory"]
+__all__ = ["Abandoned", "AsyncMemory", "AsyncScopes"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S", Memory, Scopes)
 _KEPT = 256
 _log = logging.getLogger(__name__)
 
@@ -43,19 +45,84 @@ def _called(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 def _awaited(
-    verb: Callable[Concatenate[Memory, P], R],
-) -> Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]]:
-    """The verb of ``Memory`` as a coroutine of ``AsyncMemory``."""
+    verb: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[_OnThread[S], P], Coroutine[Any, Any, R]]:
+    """The verb as a coroutine."""
 
     @functools.wraps(verb)
-    async def call(self: AsyncMemory, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call(self: _OnThread[S], *args: P.args, **kwargs: P.kwargs) -> R:
         given: Any = [list(arg) if isinstance(arg, Iterator) else arg for arg in args]  # it belongs to the caller
         return await self.run(verb, *given, **kwargs)
 
     return call
 
 
-class AsyncMemory:
+def _named(result: Any) -> str:
+    """A result by its ids: what memories say does not belong into a log."""
+    if isinstance(result, ScopedRecall):
+        return ", ".join(one.id for one in result.receipts.values())
+    return result.id if isinstance(result, Recall) else result if isinstance(result, str) else "committed"
+
+
+class _OnThread(Generic[S]):
+    """Calls on one thread, one after the other; ``AsyncMemory`` says what is promised."""
+
+    def __init__(self, subject: S, where: str) -> None:
+        self._subject: S = subject
+        self._where = where
+        self.abandoned: deque[Abandoned] = deque(maxlen=_KEPT)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evolvent-memory")
+        self._last: Future[None] | None = None
+
+    async def run(self, function: Callable[Concatenate[S, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """``function(memory, …)``, or of scopes, in its turn on the thread: several verbs at once.
+
+        A function that uses ``memory.transaction()`` commits them together. It must not wait for the event loop.
+
+        Raises:
+            StoreError: the memory is closed; otherwise whatever ``function`` raises.
+        """
+        if self._last is not None:
+            raise StoreError("the memory is closed", where=self._where, do="open it again", code="closed")
+        context = contextvars.copy_context()  # so that tracing inside the memory finds its parent
+        job = self._thread.submit(context.run, _called, function, self._subject, *args, **kwargs)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            if not job.cancel():
+                verb = getattr(function, "__name__", repr(function))
+                job.add_done_callback(lambda done: self._keep(verb, done))
+            raise
+
+    def _keep(self, verb: str, done: Future[Any]) -> None:
+        error = done.exception()
+        result = None if error is not None else done.result()
+        self.abandoned.append(Abandoned(verb, result, error))
+        if error is None:
+            _log.warning("%s completed after its caller was cancelled: %s", verb, _named(result))
+        else:
+            _log.error("%s failed after its caller was cancelled", verb, exc_info=error)
+
+    async def close(self) -> None:
+        """Let what was called before finish, then close the memory and end the thread; twice is allowed.
+
+        Cancelled meanwhile, it still closes.
+        """
+        if self._last is None:
+            self._last = self._thread.submit(self._subject.close)
+            self._thread.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(self._last))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncMemory(_OnThread[Memory]):
     """A ``Memory`` for asyncio. Verbs, arguments, results and errors are the same; each verb is awaited.
 
     All calls run one after the other, in the order in which they were awaited, on one thread that belongs to this
@@ -76,10 +143,8 @@ class AsyncMemory:
     """
 
     def __init__(self, memory: Memory) -> None:
+        super().__init__(memory, memory.path)
         self.memory = memory
-        self.abandoned: deque[Abandoned] = deque(maxlen=_KEPT)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evolvent-memory")
-        self._last: Future[None] | None = None
 
     # one line a verb; test_memory_aio.py says when one is missing
     recall = _awaited(Memory.recall)
@@ -111,51 +176,17 @@ class AsyncMemory:
     reembed = _awaited(Memory.reembed)
     drop_scope = _awaited(Memory.drop_scope)
 
-    async def run(self, function: Callable[Concatenate[Memory, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """``function(memory, …)`` in its turn on the memory's thread: several verbs at once.
 
-        A function that uses ``memory.transaction()`` commits them together. It must not wait for the event loop.
+class AsyncScopes(_OnThread[Scopes]):
+    """``Scopes`` for asyncio: its verbs, each awaited; ``close`` closes its memories. Promises as ``AsyncMemory``'s."""
 
-        Raises:
-            StoreError: the memory is closed; otherwise whatever ``function`` raises.
-        """
-        if self._last is not None:
-            raise StoreError("the memory is closed", where=self.memory.path, do="open it again", code="closed")
-        context = contextvars.copy_context()  # so that tracing inside the memory finds its parent
-        job = self._thread.submit(context.run, _called, function, self.memory, *args, **kwargs)
-        try:
-            return await asyncio.wrap_future(job)
-        except asyncio.CancelledError:
-            if not job.cancel():
-                verb = getattr(function, "__name__", repr(function))
-                job.add_done_callback(lambda done: self._keep(verb, done))
-            raise
+    def __init__(self, scopes: Scopes) -> None:
+        super().__init__(scopes, next(iter(scopes.memories.values())).path)
+        self.scopes = scopes
 
-    def _keep(self, verb: str, done: Future[Any]) -> None:
-        error = done.exception()
-        result = None if error is not None else done.result()
-        self.abandoned.append(Abandoned(verb, result, error))
-        if error is None:
-            # ids only: what memories say does not belong into a log
-            told = result.id if isinstance(result, Recall) else result if isinstance(result, str) else "committed"
-            _log.warning("%s completed after its caller was cancelled: %s", verb, told)
-        else:
-            _log.error("%s failed after its caller was cancelled", verb, exc_info=error)
-
-    async def close(self) -> None:
-        """Let what was called before finish, then close the memory and end the thread; twice is allowed.
-
-        Cancelled meanwhile, it still closes.
-        """
-        if self._last is None:
-            self._last = self._thread.submit(self.memory.close)
-            self._thread.shutdown(wait=False)
-        await asyncio.shield(asyncio.wrap_future(self._last))
-
-    async def __aenter__(self) -> AsyncMemory:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    recall = _awaited(Scopes.recall)
+    recall_many = _awaited(Scopes.recall_many)
+    search = _awaited(Scopes.search)
+    shown = _awaited(Scopes.shown)
+    settle = _awaited(Scopes.settle)
+    revise = _awaited(Scopes.revise)

@@ -108,7 +108,7 @@ class Memory(Mending):
             policy: another one for this recall and for settling it.
             kinds: only memories of these kinds.
             filter: only memories whose metadata hold this: ``{"repo": "x", "year": {">=": 2020}}``; operators are ==,
-                in, <, <=, >, >= and exists. What it leaves out takes no place from the others.
+                !=, in, not in, <, <=, >, >= and exists. What it leaves out takes no place from the others.
             seed: of exploration; default: derived from the memory's seed and the receipt's number.
             frozen: no exploration and no omission (evaluation).
             is_test: this receipt may never change values; settling it records the outcome alone.

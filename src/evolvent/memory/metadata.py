@@ -2,7 +2,8 @@
 
 A filter maps fields to what they must be: ``{"repo": "x", "year": {">=": 2020, "<": 2024}}``. All of it must hold. A
 field that is a list holds where one of its elements does. Numbers compare with numbers and texts with texts (dates in
-ISO format sort as texts); anything else does not hold.
+ISO format sort as texts); anything else does not hold. What is asked not to be, ``{"repo": {"!=": "x"}}``, holds where
+the opposite does not: also where there is no such field.
 
 Filters are answered from columns in memory, one for each field, read from the store once and then followed row by row:
 the same answers on both engines, and a search knows which rows it may return before it ranks them.
@@ -31,7 +32,8 @@ Scalar: TypeAlias = str | int | float | bool
 Filter: TypeAlias = Mapping[str, Scalar | Mapping[str, Any]]
 
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-OPERATORS = ("==", "in", *_ORDER, "exists")
+_OPPOSITE = {"!=": "==", "not in": "in"}
+OPERATORS = ("==", "in", *_ORDER, *_OPPOSITE, "exists")
 
 
 # ---------------------------------------------------------------------------------------------------- writing
@@ -100,11 +102,12 @@ def expiry(expires: datetime | timedelta | float | None, now: float) -> float | 
 
 # ---------------------------------------------------------------------------------------------------- filters
 class Clause(NamedTuple):
-    """One condition on one field."""
+    """One condition on one field; not ``holds``: it must not be fulfilled."""
 
     field: str
     op: str
     operand: Any
+    holds: bool = True
 
 
 def parse(filter: Filter | None, where: str) -> tuple[Clause, ...]:
@@ -130,22 +133,26 @@ def parse(filter: Filter | None, where: str) -> tuple[Clause, ...]:
                 raise BadInput(
                     f"unknown operator on {name!r}", got=op, expected=expected, where=where, code="bad_filter"
                 )
-            found.append(Clause(name, op, _operand(name, op, operand, where)))
+            given = _operand(name, op, operand, where)
+            holds = op not in _OPPOSITE and (op != "exists" or given)
+            found.append(Clause(name, _OPPOSITE.get(op, op), given, holds))
     return tuple(found)
 
 
 def _operand(name: str, op: str, operand: Any, where: str) -> Any:
     many = isinstance(operand, Sequence | set | frozenset) and not isinstance(operand, str | bytes)
+    plain = _OPPOSITE.get(op, op)
     fits = {
         "exists": isinstance(operand, bool),
         "in": many and all(_kind(each) for each in operand),
         "==": _kind(operand),
-    }.get(op, _kind(operand) in ("number", "text"))
+    }.get(plain, _kind(operand) in ("number", "text"))
     if not fits:
         expected = {"exists": "True or False", "in": "a list of texts, numbers or booleans"}.get(
-            op, "a text, a number, True or False" if op == "==" else "a number or a text"
+            plain, "a text, a number, True or False" if plain == "==" else "a number or a text"
         )
-        do = f"several: {{{name!r}: {{'in': […]}}}}" if many else ""
+        several = "not in" if op == "!=" else "in"
+        do = f"several: {{{name!r}: {{{several!r}: […]}}}}" if many else ""
         raise BadInput(
             f"{name!r} cannot be compared by {op!r}",
             got=operand,
@@ -154,7 +161,7 @@ def _operand(name: str, op: str, operand: Any, where: str) -> Any:
             do=do,
             code="bad_filter",
         )
-    return tuple(operand) if op == "in" else operand
+    return tuple(operand) if plain == "in" else operand
 
 
 def _kind(value: Any) -> str:
@@ -216,7 +223,7 @@ class _Columns:
                 self._fields.setdefault(name, _Column()).add(seq, value)
 
     def rows(self, clause: Clause) -> np.ndarray:
-        """Rows for which a clause holds; of ``{"exists": False}`` those for which it does not."""
+        """Rows that fulfil a clause, whether they are to or not."""
         column = self._fields.get(clause.field)
         return np.empty(0, np.int64) if column is None else column.rows(clause.op, clause.operand)
 
@@ -247,7 +254,7 @@ class Metadata:
             without = np.empty(0, np.int64)
             for clause in clauses:
                 found = np.concatenate([part.rows(clause) for part in parts])
-                if clause.op == "exists" and not clause.operand:
+                if not clause.holds:
                     without = np.union1d(without, found)
                 else:
                     only = found if only is None else np.intersect1d(only, found, assume_unique=True)

@@ -8,8 +8,10 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.items import Recall, Recalled, ValueChange
+from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.memory import Memory
 from evolvent.memory.outcome import outcome_of
+from evolvent.memory.text import listed
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class ScopedRecall:
 
 
 class Scopes:
-    """``recall``, ``search``, ``shown`` and ``settle`` over several scopes of one store.
+    """``recall``, ``search``, ``shown``, ``settle`` and ``revise`` over several scopes of one store.
 
         user, team = Memory("a.db", scope="user-7"), Memory("a.db", scope="team-2")
         both = Scopes(user, team)
@@ -80,11 +82,21 @@ class Scopes:
 
         A receipt of every scope is on disk when this returns.
         """
-        receipts = {name: one.recall(task, k=k, **options) for name, one in self.memories.items()}
-        items = self._best(receipts, k)
-        recalled = ScopedRecall(items, receipts)
-        self.shown(recalled, recalled.ids)
-        return recalled
+        return self.recall_many([task], k=k, **options)[0]
+
+    def recall_many(self, tasks: Sequence[str], *, k: int | None = None, **options: Any) -> list[ScopedRecall]:
+        """``recall`` for many tasks; new ones are embedded together, and the receipts of a scope are one commit."""
+        tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
+        made = {name: one.recall_many(tasks, k=k, **options) for name, one in self.memories.items()}
+        found = []
+        for place in range(len(tasks)):
+            receipts = {name: many[place] for name, many in made.items()}
+            found.append(ScopedRecall(self._best(receipts, k), receipts))
+        for name, one in self.memories.items():
+            with one.transaction():
+                for recalled in found:
+                    one.shown(recalled.receipts[name], [id for id in recalled.receipts[name].ids if id in recalled.ids])
+        return found
 
     def search(self, task: str, *, k: int | None = None, **options: Any) -> list[Recalled]:
         """What a frozen ``recall`` would show, without receipts; see ``Memory.search``."""
@@ -105,14 +117,38 @@ class Scopes:
         The reward lies in the reward range of each scope. One transaction a scope: after a crash between them call it
         again, nothing counts twice.
         """
-        if options.get("child") is not None:
-            do = "settle each scope's receipt by itself: recalled.receipts"
-            raise BadInput(
-                "a new memory has one scope", got=options["child"], where="Scopes.settle", do=do, code="conflicting"
-            )
+        self._no_child(options, "Scopes.settle")
         for name, one in recalled.receipts.items():  # what one of them would refuse is told to none
             outcome_of(self.memories[name].bank, {"recalled": one, "reward": reward, **options})
         return {name: self.memories[name].settle(one, reward, **options) for name, one in recalled.receipts.items()}
+
+    def revise(
+        self, recalled: ScopedRecall, reward: float | None, reason: str, *, dry_run: bool = False, **options: Any
+    ) -> dict[str, Mended]:
+        """Tell every scope that it turned out otherwise; what changed, by scope. Arguments: ``Memory.revise``'s.
+
+        One transaction a scope, none of them where one scope would refuse; after a crash between them call it again.
+        """
+        self._no_child(options, "Scopes.revise")
+        told = {
+            name: self.memories[name].revise(one, reward, reason, dry_run=True, **options)
+            for name, one in recalled.receipts.items()
+        }
+        if dry_run:
+            return told
+        return {
+            name: self.memories[name].revise(one, reward, reason, **options) for name, one in recalled.receipts.items()
+        }
+
+    def close(self) -> None:
+        """Close the memories of all scopes; twice is allowed."""
+        for one in self.memories.values():
+            one.close()
+
+    def _no_child(self, options: Mapping[str, Any], where: str) -> None:
+        if options.get("child") is not None:
+            do = "tell each scope's receipt by itself: recalled.receipts"
+            raise BadInput("a new memory has one scope", got=options["child"], where=where, do=do, code="conflicting")
 
     def _best(self, found: Mapping[str, Iterable[Recalled]], k: int | None) -> tuple[Recalled, ...]:
         def worth(name: str, item: Recalled) -> float:

@@ -1,8 +1,8 @@
 """``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
 
 Credit is in ``memory_credit``, selection in ``memory_selection``, writing in ``memory_store``, reading and
-listing in ``memory_verbs``, what is taken back or out in ``memory_mending``, what is told in ``memory_told``, several
-threads, processes and sudden death in ``memory_shared``.
+listing in ``memory_verbs``, what is taken back or out in ``memory_mending``, several scopes in ``memory_scopes``, what
+is told in ``memory_told``, several threads, processes and sudden death in ``memory_shared``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from evolvent.memory.memory import Memory
 from evolvent.testing import (
     memory_credit,
     memory_mending,
+    memory_scopes,
     memory_selection,
     memory_shared,
     memory_store,
@@ -34,6 +35,7 @@ CHECKS: dict[str, Callable[[Factory], None]] = {
         memory_store,
         memory_verbs,
         memory_mending,
+        memory_scopes,
         memory_told,
         memory_shared,
     )

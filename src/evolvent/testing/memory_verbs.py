@@ -13,7 +13,6 @@ from unittest.mock import patch
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.scopes import Scopes
 from evolvent.testing.memory_credit import LIFT, make, refused
 
 Factory = Callable[..., Memory]
@@ -119,6 +118,8 @@ _FILTERS: list[tuple[dict[str, Any], list[int]]] = [
     ({"tags": {"exists": True}}, [0, 1, 2, 5]),
     ({"tags": {"exists": False}}, [3, 4]),
     ({"tags": {"exists": False}, "year": {"exists": True}}, [3]),
+    ({"repo": {"!=": "x"}}, [1, 3, 4, 5]),
+    ({"tags": {"not in": ["a", 1]}, "repo": {"exists": True, "!=": "1"}}, [1, 2]),
     ({"done": True}, [0]),
     ({"done": {"in": [False, 1]}}, [5]),
     ({"score": {">": 0}}, [1]),
@@ -355,38 +356,6 @@ def credit_of_an_update_reaches_it(factory: Factory) -> None:
         assert r.ids == [b] and child != b
         memory.erase(b, "asked for")
         assert [memory.get(id_).status for id_ in (a, b)] == ["erased", "erased"] and memory.rebuild_values() == 0
-
-
-def several_scopes_are_recalled_together(factory: Factory) -> None:
-    """The best of all scopes are shown, each scope credits its own, and what had no room is not credited."""
-    with make(factory, scope="user") as user, make(factory, scope="team", reward_range=(-1.0, 1.0)) as team:
-        theirs, ours = user.remember("task one of the east", "theirs"), team.remember("task one of the east", "ours")
-        spare = team.remember("task one", "spare")
-        both = Scopes(user, team)
-        assert [item.id for item in both.search("task one of the east", k=2)] == [theirs, ours]
-        r = both.recall("task one of the east", k=2)
-        assert r.ids == [theirs, ours] == [item.id for item in r] and len(r) == 2
-        assert [r.scope_of(id_) for id_ in r.ids] == ["user", "team"]
-        changes = both.settle(r, 0.5)
-        assert [[c.id for c in changes[name] if c.rule == "shown"] for name in ("user", "team")] == [[theirs], [ours]]
-        assert both.settle(r, 0.5) == changes, "a retry counts nothing twice"
-        assert user.get(theirs).n == team.get(ours).n == 1 and team.get(spare).n == 0
-        late = both.recall("task one of the east", k=2)
-        both.shown(late, [ours])
-        both.settle(late, 1.0)
-        assert user.get(theirs).n == 1 and team.get(ours).n == 2
-        third = both.recall("task one of the east", k=2)
-        for wrong in ({"reward": -0.5}, {"reward": 1.0, "child": ours}):  # one scope could take it, the other not
-            with refused(f"{wrong} in two scopes"):
-                both.settle(third, **wrong)
-        assert not any(m.explain(third.receipts[m.scope]).to_dict()["outcomes"] for m in (user, team)), "told to one"
-        with refused("an item of no scope"):
-            both.shown(both.recall("task one of the east", k=1), ["m999"])
-        for wrong in ((), (user, user)):
-            with refused("no set of scopes"):
-                Scopes(*wrong)
-        with make(factory, name="b") as other, refused("another store"):
-            Scopes(user, other)
 
 
 @contextmanager

@@ -10,9 +10,11 @@ import pytest
 
 from evolvent import AsyncMemory, Memory
 from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.aio import AsyncScopes
 from evolvent.memory.embedders import Hashing
 from evolvent.memory.items import Recall
 from evolvent.memory.policies import preset
+from evolvent.memory.scopes import Scopes
 
 PATIENCE_S = 60.0  # only a test that fails waits that long
 
@@ -58,11 +60,34 @@ SYNCHRONOUS = {"transaction"}  # it would hold the write lock while the loop run
 
 def test_every_verb_of_memory_has_an_async_twin():
     verbs = {name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if name[0] != "_"} - SYNCHRONOUS
-    ours = {name for name, verb in vars(AsyncMemory).items() if inspect.iscoroutinefunction(verb)}
-    assert len(verbs) > 20 and verbs - ours == set()
-    for verb in verbs - {"close"}:
-        assert inspect.signature(getattr(AsyncMemory, verb)) == inspect.signature(getattr(Memory, verb)), verb
-        assert getattr(AsyncMemory, verb).__doc__ == getattr(Memory, verb).__doc__
+    assert len(verbs) > 20
+    of_scopes = {name for name, _ in inspect.getmembers(Scopes, inspect.isfunction) if name[0] != "_"}
+    for theirs, ours, names in ((Memory, AsyncMemory, verbs), (Scopes, AsyncScopes, of_scopes)):
+        for verb in names:
+            twin = getattr(ours, verb, None)
+            assert inspect.iscoroutinefunction(twin), verb
+            if verb != "close":
+                assert inspect.signature(twin) == inspect.signature(getattr(theirs, verb)), verb
+                assert twin.__doc__ == getattr(theirs, verb).__doc__
+
+
+def test_scopes_are_awaited(tmp_path):
+    def opened(scope):
+        return Memory(tmp_path / "m.db", scope=scope, embedder="hash:64", policy=preset("memrl", gate=-1.0))
+
+    async def main():
+        async with AsyncScopes(Scopes(opened("user"), opened("team"))) as both:
+            team = both.scopes.memories["team"]
+            id_ = team.remember("task one", "body")
+            first, second = await both.recall_many(["task one", "task two"], k=1)
+            assert first.ids == second.ids == [id_]
+            assert (await both.settle(first, 1.0))["team"] and team.get(id_).n == 1
+            assert (await both.revise(first, 0.0, "reverted"))["team"].values and team.get(id_).value < 0.5
+        with pytest.raises(StoreError, match="closed") as error:
+            await both.search("task one")
+        assert error.value.code == "closed"
+
+    asyncio.run(main())
 
 
 def test_a_generator_is_read_where_it_belongs(memory):
