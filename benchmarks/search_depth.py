@@ -146,7 +146,7 @@ def measure(depth, skill, noise, seed, tasks):
 
 def run(tasks: int) -> None:
     """All cells, one after the other."""
-    rows = []
+    rows, begun = [], provenance()
     for kind, skill in SKILLS:
         for depth in DEPTHS:
             for noise in NOISES:
@@ -162,7 +162,7 @@ def run(tasks: int) -> None:
                                  "steps": float(np.mean([one["steps"] for one in mine]))})  # fmt: skip
             print(f"{kind} {skill}, {depth} steps", flush=True)
     told = {"name": "search_depth", "command": f"python benchmarks/search_depth.py --tasks {tasks}", "tasks": tasks,
-            "answers": ANSWERS, "seeds": list(SEEDS), **provenance(), "rows": rows}  # fmt: skip
+            "answers": ANSWERS, "seeds": list(SEEDS), **begun, "rows": rows}  # fmt: skip
     write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
 
 
