@@ -7,7 +7,7 @@
         --examples 15360 --seed 2                             # the model's start: knows all sums
     python benchmarks/search_prm_labels.py                    # rows that are there are not run again
 
-Of every question the lines of the right chain, of each of them three with another result, and four chains that the
+Of every question the lines of the right chain, of each of them two with another result, and three chains that the
 policy wrote, up to their first wrong line; the world's checker labels them. All weights are trained, with a linear head
 behind a line's last token; wrong and right labels weigh the same in all. Equal updates for every number. Where
 it ranks (AUC above .85 on chains of the policy), searches decode with it, at the tokens of 16 answers.
@@ -40,7 +40,7 @@ from evolvent.runs.search.run import Seat, chosen, searched
 
 RESULT, COMMAND = Path(__file__).parent / "results" / "search_prm_labels.json", "python benchmarks/search_prm_labels.py"
 ENV, LINES, LABELS, SEEDS = "chain:steps=4,digits=1", 4, (2_900, 10_000, 40_000), (0, 1, 2)
-UPDATES, QUESTIONS, LR, WROTE, TESTED, WORKS = 700, 10, 1e-3, 4, 300, 0.85
+UPDATES, QUESTIONS, LR, CHANGED, WROTE, TESTED, WORKS = 900, 20, 1e-3, 2, 3, 300, 0.85
 ANSWER, BUDGET, TASKS = 28, 16, 64
 COUNTED = ("right", "oracle", "tokens", "ranked", "pairs")
 WAYS = {"best_of_n": ("majority", "last_max", "last_vote", "min_max", "min_vote"), "beam": ("last_max",),
@@ -108,11 +108,11 @@ def wrote(policy, renderer, env, tasks, n, seed):
 
 
 def changed(policy, renderer, env, task, draw):
-    """Labelled contexts of the right chain, and of each line with three other results."""
+    """Labelled contexts of the right chain, and of each line with two other results."""
     prompt, lines, rows = np.asarray(renderer.first(env, env.reset(task))), chain.worked(task.text).split(), []
     for number, line in enumerate(lines):
         asked, _, result = line.partition("=")
-        others = [f"{asked}={(int(result) + k) % 10}" for k in draw.sample(range(1, 10), 3)]
+        others = [f"{asked}={(int(result) + k) % 10}" for k in draw.sample(range(1, 10), CHANGED)]
         for text in (line, *others):
             ids = np.asarray(renderer.command("\n".join([*lines[:number], text, *lines[number + 1 :]]) + env.stop[0]))
             rows.append((np.concatenate([prompt, ids[: line_ends(ids, policy.decode)[number]]]), float(text == line)))
@@ -121,7 +121,7 @@ def changed(policy, renderer, env, task, draw):
 
 def labelled(policy, renderer, env, n, seed):
     """Questions with labelled contexts, equal ones once, until there are ``n`` labels."""
-    tasks, draw = env.tasks("train", n // 15, seed), random.Random(seed)
+    tasks, draw = env.tasks("train", n // 12, seed), random.Random(seed)
     out, count = [], 0
     for start in range(0, len(tasks), 200):
         some = tasks[start : start + 200]
