@@ -1,16 +1,18 @@
-"""From how many labels does a process reward model learn? True labels, sums of five one-digit numbers, .3M parameters.
+"""What judges steps: models of step labels, and the probability of a line by a network that learned more worked sums.
 
-    WARM="python benchmarks/search_warm.py runs/search_policy --env chain:steps=4,digits=1 --scratch --batch 64"
-    $WARM --examples 20480; $WARM --examples 2560 --seed 1    # the policy: right in about two of five, greedily
-    cp -r runs/search_policy runs/search_judge
-    python benchmarks/search_warm.py runs/search_judge --env chain:steps=4,digits=1 --scratch --batch 64 \\
-        --examples 15360 --seed 2                             # the model's start: knows all sums
-    python benchmarks/search_prm_labels.py                    # rows that are there are not run again
+    WARM="--env chain:steps=4,digits=1 --scratch --batch 64"
+    python benchmarks/search_warm.py runs/search_policy $WARM --examples 20480
+    python benchmarks/search_warm.py runs/search_policy $WARM --examples 2560 --seed 1     # the policy
+    cp -r runs/search_policy runs/search_judge; cp -r runs/search_policy runs/search_more
+    python benchmarks/search_warm.py runs/search_judge $WARM --examples 15360 --seed 2     # knows all sums
+    python benchmarks/search_warm.py runs/search_more $WARM --examples 1280 --seed 2
+    python benchmarks/search_prm_labels.py             # minutes; rows that are there are not run again
 
-Of every question the lines of the right chain, of each of them two with another result, and three chains that the
-policy wrote, up to their first wrong line; the world's checker labels them. All weights are trained, with a linear head
-behind a line's last token; wrong and right labels weigh the same in all. Equal updates for every number. Where
-it ranks (AUC above .85 on chains of the policy), searches decode with it, at the tokens of 16 answers.
+Sums of five one-digit numbers, .3M parameters. Labels: of every question the lines of the right chain, of each of them
+two with another result, and three chains that the policy wrote, up to their first wrong line, as the world's checker
+says. All weights of ``search_judge`` learn, with a linear head behind a line's last token; right and wrong weigh the
+same in all. The other judge has seen no label: of every line its probability by a network, of which the least counts. What
+ranks (AUC above .85 on chains of the policy) is searched with, at the tokens of 16 answers.
 """
 
 import argparse
@@ -39,8 +41,8 @@ from evolvent.runs.language.searching import line_ends
 from evolvent.runs.search.run import Seat, chosen, searched
 
 RESULT, COMMAND = Path(__file__).parent / "results" / "search_prm_labels.json", "python benchmarks/search_prm_labels.py"
-ENV, LINES, LABELS, SEEDS = "chain:steps=4,digits=1", 4, (2_900, 10_000, 40_000), (0, 1, 2)
-UPDATES, QUESTIONS, LR, CHANGED, WROTE, TESTED, WORKS = 900, 20, 1e-3, 2, 3, 300, 0.85
+ENV, LINES, LABELS, SEEDS = "chain:steps=4,digits=1", 4, (2_900, 40_000), (0, 1, 2)
+UPDATES, QUESTIONS, LR, CHANGED, WROTE, TESTED, WORKS = 450, 16, 1e-3, 2, 3, 300, 0.85
 ANSWER, BUDGET, TASKS = 28, 16, 64
 COUNTED = ("right", "oracle", "tokens", "ranked", "pairs")
 WAYS = {"best_of_n": ("majority", "last_max", "last_vote", "min_max", "min_vote"), "beam": ("last_max",),
@@ -88,6 +90,27 @@ class Prm:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
+
+
+class Probability:
+    """Of every line its probability by a network, given what stands before; the least of all lines up to here."""
+
+    def __init__(self, folder):
+        self.model = language.load(folder, lora_rank=0, dtype="float32")
+        self.head = len(self.model.encode("Steps:"))
+
+    @torch.no_grad()
+    def judge(self, contexts):
+        """float64 ``[N]`` in 0..1."""
+        starts = [line_ends(ids, self.model.decode)[0] + self.head for ids in contexts]
+        rows = [language.Row(ids[:start], ids[start:]) for ids, start in zip(contexts, starts, strict=True)]
+        logp = np.split(self.model.logprobs(rows).logp_K.numpy(), np.cumsum([len(row.tokens) for row in rows])[:-1])
+        ends = [line_ends(row.tokens, self.model.decode) for row in rows]
+        lines = [[part.sum() for part in np.split(one, end[:-1])] for one, end in zip(logp, ends, strict=True)]
+        return np.exp([min(one) for one in lines]).astype(np.float64)
+
+    def __call__(self, states):
+        return self.judge([context_of(state) for state in states])
 
 
 def wrote(policy, renderer, env, tasks, n, seed):
@@ -182,21 +205,24 @@ def decoded(policy, prm, renderer, seed):
 
 
 def cell(policy, judge, n, seed):
-    """One row: a model learned from ``n`` labels, what it knows, and what it is worth to a search."""
+    """One row: a judge of steps (learned from ``n`` labels, or none), what it knows, what it is worth to a search."""
     env, renderer, began = envs.load(ENV), Plain(policy), time.process_time()
-    questions = labelled(policy, renderer, env, n, seed)
-    prm = Prm(judge, seed)
-    prm.fit(questions, UPDATES, seed)
-    fitted = time.process_time() - began
+    row = {}
+    if n:
+        questions = labelled(policy, renderer, env, n, seed)
+        prm = Prm(judge, seed)
+        prm.fit(questions, UPDATES, seed)
+        row = {"labels": sum(map(len, questions)), "updates": UPDATES, "questions": len(questions),
+               "right": float(np.mean([z for rows in questions for _, z in rows]))}  # fmt: skip
+    else:
+        prm = Probability(judge)
     test = [one for mine in wrote(policy, renderer, env, env.tasks("heldout", TESTED, seed), 1, seed) for one in mine]
     logp = np.array([[float(part.mean()) for part in np.split(one.logp, line_ends(one.token_ids, policy.decode)[:-1])]
                      for _, _, one in test])  # fmt: skip
     draw = random.Random(seed)
     others = [row for task in env.tasks("heldout", 100, seed) for row in changed(policy, renderer, env, task, draw)]
-    known = float(auc(prm.judge([ids for ids, _ in others]), np.array([label > 0 for _, label in others])))
-    row = {"labels": sum(map(len, questions)), "right": float(np.mean([z for rows in questions for _, z in rows])),
-           "updates": UPDATES, "fit_cpu_s": round(fitted, 1), "auc_changed": known,
-           **tested(prm, test, logp)}  # fmt: skip
+    row["auc_changed"] = float(auc(prm.judge([ids for ids, _ in others]), np.array([label > 0 for _, label in others])))
+    row |= tested(prm, test, logp)
     if row["prm"]["auc"] > WORKS:
         row["searches"] = decoded(policy, prm, renderer, seed)
     return row | {"cpu_s": round(time.process_time() - began, 1)}
@@ -205,21 +231,19 @@ def cell(policy, judge, n, seed):
 def main():
     """Run the missing cells."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policy", default="runs/search_policy")
-    parser.add_argument("--judge", default="runs/search_judge")
-    parser.add_argument("--labels", type=int, nargs="+", default=list(LABELS))
+    parser.add_argument("--runs", default="runs", help="where search_policy, search_judge and search_more are")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--out", type=Path, default=RESULT)
     a = parser.parse_args()
     torch.set_num_threads(1)
-    policy = language.load(a.policy, lora_rank=0, dtype="float32")
-    begun = provenance()
+    policy = language.load(f"{a.runs}/search_policy", lora_rank=0, dtype="float32")
+    begun, cells = provenance(), [("search_more", 0), ("search_judge", 0), *(("search_judge", n) for n in LABELS)]
     for seed in a.seeds:
-        for n in a.labels:
-            key = {"asked": n, "seed": seed}
+        for judge, n in cells:
+            key = {"judge": judge, "asked": n, "seed": seed}
             if not any(key.items() <= row.items() for row in team_grid.rows(a.out)):
-                row = {**key, "command": COMMAND, "tasks": TASKS, "budget": BUDGET, **cell(policy, a.judge, n, seed)}
-                team_grid.add(a.out, {**row, **begun})
+                told = {**key, "command": COMMAND, "tasks": TASKS, "budget": BUDGET}
+                team_grid.add(a.out, {**told, **cell(policy, f"{a.runs}/{judge}", n, seed), **begun})
 
 
 if __name__ == "__main__":
