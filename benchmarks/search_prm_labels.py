@@ -11,7 +11,7 @@
 Sums of five one-digit numbers, .3M parameters. Labels: of every question the lines of the right chain, of each of them
 two with another result, and three chains that the policy wrote, up to their first wrong line, as the world's checker
 says. All weights of ``search_judge`` learn, with a linear head behind a line's last token; right and wrong weigh the
-same in all. The other judge has seen no label: of every line its probability by a network, of which the least counts. What
+same in all. The other judge has seen no label: of every line its probability by a network, the least counts. What
 ranks (AUC above .85 on chains of the policy) is searched with, at the tokens of 16 answers.
 """
 
@@ -111,6 +111,18 @@ class Probability:
 
     def __call__(self, states):
         return self.judge([context_of(state) for state in states])
+
+
+def least(prm, decode):
+    """The least of what ``prm`` says of all lines up to here: behind a wrong line it has learned nothing."""
+
+    def value(states):
+        contexts = [context_of(state) for state in states]
+        ends = [line_ends(ids, decode)[1:] for ids in contexts]  # the first line is the question
+        said = prm.judge([ids[:end] for ids, mine in zip(contexts, ends, strict=True) for end in mine])
+        return np.array([part.min() for part in np.split(said, np.cumsum([len(mine) for mine in ends])[:-1])])
+
+    return value
 
 
 def wrote(policy, renderer, env, tasks, n, seed):
@@ -225,6 +237,8 @@ def cell(policy, judge, n, seed):
     row |= tested(prm, test, logp)
     if row["prm"]["auc"] > WORKS:
         row["searches"] = decoded(policy, prm, renderer, seed)
+        if n:
+            row["searches_least"] = decoded(policy, least(prm, policy.decode), renderer, seed)
     return row | {"cpu_s": round(time.process_time() - began, 1)}
 
 
