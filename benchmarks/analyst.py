@@ -6,7 +6,8 @@ Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half
 third of four passes. "free": wordings by hand, half of them without a word in common. Gate and k are those of each
 system's defaults; "-hybrid" arms have our relevance with the published learning rule, "memlift-cosine" has ours with
 the published relevance, "memlift-1" and "memlift-2" show one memory and two instead of three. "no ..." arms are memlift
-without one of its parts.
+without one of its parts. "cases" is Memento by similarity, "cases-kernel" and "cases-classifier" by an estimate; all
+keep the reviewer's corrections, too.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 
 import grid
 
-from evolvent.algos import memlift, memp, memq, memrl, no_memory, rag
+from evolvent.algos import memento, memlift, memp, memq, memrl, no_memory, rag
 from evolvent.memory.rules.memlift import Config as Rule
 from evolvent.runs.memory.run import memory_system
 
@@ -33,6 +34,7 @@ def _memlift(rule: str = "memlift") -> SimpleNamespace:
     return SimpleNamespace(__name__="memlift", Config=_Parts, run=run, evaluate=evaluate)
 
 
+CASES = {"lessons": ("corrections", "successes", "failures")}
 GRID = grid.Grid(
     name="analyst",
     conditions={
@@ -49,6 +51,9 @@ GRID = grid.Grid(
         "rag": (rag, {}),
         "rag-hybrid": (rag, {"relevance": "hybrid"}),
         "memp": (memp, {}),
+        "cases": (memento, CASES),
+        "cases-kernel": (memento, CASES | {"learn": "kernel"}),
+        "cases-classifier": (memento, CASES | {"learn": "classifier"}),
         "memrl": (memrl, {}),
         "memrl-hybrid": (memrl, {"relevance": "hybrid", "gate": 0.3}),
         "memq": (memq, {}),

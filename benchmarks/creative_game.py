@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def main() -> None:
                 cell = {"arm": arm, "seed": seed, "model": a.model, **{name: getattr(a, name) for name in SIZES}}
                 if not any(cell.items() <= row["cell"].items() for row in rows(RESULTS)):
                     summary = run(cell, Path(a.runs), model, live)
-                    row = {"cell": cell, "command": "python benchmarks/creative_game.py", **begun}
+                    row = {"cell": cell, "command": command(cell), **begun}
                     row |= {name: summary[name] for name in KEPT}
                     write_atomic(RESULTS, json.dumps([*rows(RESULTS), row], indent=1) + "\n")
 
@@ -54,14 +55,22 @@ def run(cell: dict[str, Any], runs: Path, model: Any, live: Live) -> dict[str, A
     """One cell in a folder of its own; the summary."""
     sizes = {name: cell[name] for name in SIZES}
     config = creative_game.Config(model=cell["model"], seed=cell["seed"], **sizes, **ARMS[cell["arm"]])
-    path = runs / "-".join([cell["arm"], *map(str, sizes.values()), str(cell["seed"])])
+    model = re.sub(r"[^\w.-]+", "-", cell["model"])
+    path = runs / "-".join([model, cell["arm"], *map(str, sizes.values()), str(cell["seed"])])
     resume = (path / "memory.db").exists()
     folder = RunFolder.open(path) if resume else RunFolder.create(
         path, algo="creative_game", config=to_json(config), env=config.env, seed=config.seed, kind="games",
-        command="python benchmarks/creative_game.py",
+        command=command(cell),
     )  # fmt: skip
     with folder:
         return creative_game.run(config, folder, live, resume=resume, model=model)
+
+
+def command(cell: dict[str, Any]) -> str:
+    """What runs one cell."""
+    sizes = " ".join(f"--{name} {cell[name]}" for name in SIZES)
+    words = f"--model {cell['model']} --arms {cell['arm']} --seeds {cell['seed']} {sizes}"
+    return f"python benchmarks/creative_game.py {words}"
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

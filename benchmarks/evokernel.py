@@ -16,6 +16,7 @@ in the result file is not run again; one that was stopped goes on in its folder.
 import argparse
 import json
 import os
+import re
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -29,10 +30,12 @@ from cached_model import Cached
 from evolvent import envs, models
 from evolvent.algos import evokernel
 from evolvent.core.config import to_json
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live, interval
+from evolvent.formulas.refinement import GAIN
 from evolvent.formulas.statistics import wilson
 from evolvent.runs.programs.words import PRACTICES
 
@@ -56,6 +59,7 @@ CONDITIONS = {
     "transfer": {"split": "heldout"},
     "fast_math": {"env": "kernels:fast_math=true"},
 }
+CELL = ("model", "condition", "arm", "seed", "count", "budget", "only", "trained")
 KEPT = ("score", "compiled", "right", "faster", "speedup", "rounds", "kernels", "advice", "steps", "tokens",
         "prompt_tokens", "seconds")  # fmt: skip
 
@@ -75,11 +79,8 @@ def main():
         for seed in a.seeds:
             for condition in a.condition:
                 for arm in a.arms:
-                    cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed, "count": a.count,
-                            "budget": a.budget}  # fmt: skip
-                    if a.kernels:
-                        cell |= {"only": a.kernels, "count": len(a.kernels)}
-                    if any(cell.items() <= row.items() for row in rows(a.out)):
+                    cell = cell_of(a, condition, arm, seed)
+                    if any(cell == {name: row[name] for name in CELL if name in row} for row in rows(a.out)):
                         continue
                     live.phase(f"{condition} · {arm} · seed {seed}")
                     summary = run(cell, Path(a.runs), model, live)
@@ -87,6 +88,16 @@ def main():
                     row["attempts"] = attempts(folder_of(cell, Path(a.runs)))
                     Path(a.out).parent.mkdir(parents=True, exist_ok=True)
                     write_atomic(Path(a.out), json.dumps([*rows(a.out), row], indent=1) + "\n")
+
+
+def cell_of(a, condition, arm, seed):
+    """What a row is of; named kernels are others than as many that the seed draws."""
+    cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed, "count": a.count, "budget": a.budget}
+    if a.kernels:
+        cell |= {"only": a.kernels, "count": len(a.kernels)}
+        if condition == "transfer":  # its memory is of kernels that the seed drew
+            cell["trained"] = a.count
+    return cell
 
 
 def lessons(a, model, live):
@@ -116,7 +127,12 @@ def run(cell, runs, model, live):
     """One cell in a folder of its own; the summary."""
     more = {**CONDITIONS[cell["condition"]], **ARMS[cell["arm"]]}
     if cell["condition"] == "transfer":
-        more["memory"] = str(folder_of(cell | {"condition": "train", "arm": "evokernel"}, runs))
+        first = {name: cell[name] for name in cell if name not in ("only", "trained")}
+        first |= {"condition": "train", "arm": "evokernel", "count": cell.get("trained", cell["count"])}
+        more["memory"] = str(folder_of(first, runs))
+        if not Path(more["memory"], "memory.db").exists():
+            raise BadInput("no memory to transfer", got=more["memory"], expected="the run that it comes from",
+                           where="--condition transfer", do=f"first {command(first)}")  # fmt: skip
     config = evokernel.Config(
         model=cell["model"],
         seed=cell["seed"],
@@ -138,6 +154,7 @@ def run(cell, runs, model, live):
 def command(cell):
     """What runs one cell."""
     which = f"--kernels {' '.join(cell['only'])}" if "only" in cell else f"--count {cell['count']}"
+    which += f" --count {cell['trained']}" if "trained" in cell else ""
     return (
         f"python benchmarks/evokernel.py --model {cell['model']} --condition {cell['condition']} --arms {cell['arm']} "
         f"{which} --budget {cell['budget']} --seeds {cell['seed']}"
@@ -147,7 +164,9 @@ def command(cell):
 def folder_of(cell, runs):
     """The folder of a cell."""
     which = "+".join(cell.get("only", ())) or cell["count"]
-    return runs / f"{cell['condition']}-{cell['arm']}-{which}x{cell['budget']}-{cell['seed']}"
+    which = f"{which}-from{cell['trained']}" if "trained" in cell else which
+    model = re.sub(r"[^\w.-]+", "-", cell["model"])
+    return runs / f"{model}-{cell['condition']}-{cell['arm']}-{which}x{cell['budget']}-{cell['seed']}"
 
 
 def attempts(path):
@@ -177,11 +196,24 @@ fast as naive C. Median: of the ratio of those that are right.
 |---|---|---|---|---|---|---|---|"""
 ARMS_HEAD = """## Arms
 
-Attempts are equal in the arms of a row, tokens are not, and are shown. Gain: the best over the first right program.
+Attempts are equal in the arms of a row, tokens are not, and are shown: written, and with the
+prompt's an attempt. Gain: median of the best over the first right program.
 First and best: naive C's time over theirs, 1 where they are less than 1.15 times apart; intervals are as measured.
 
-| model | condition | arm | seed | kernels × attempts | compiled | right | faster | median gain (n) | tokens | minutes |
-|---|---|---|---|---|---|---|---|---|---|---|"""
+| model | condition | arm | seed | kernels × n | compiled | right | faster | gain (n) | tokens | an attempt | minutes |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
+ROUNDS = """## By iteration
+
+Share of the kernels that have a compiled, a right and a faster program by so many attempts at each.
+
+| model | condition | arm | seed | kernels | attempts | compiled | right | faster |
+|---|---|---|---|---|---|---|---|---|"""
+EQUAL = """## At equal tokens
+
+Arms that had the same kernels and seed, each up to as many tokens (prompts and answers) as the one with the fewest.
+
+| model | condition | kernels | seed | tokens | arm | attempts | right | faster |
+|---|---|---|---|---|---|---|---|---|"""
 
 
 def page(found, single):
@@ -229,7 +261,8 @@ def _arms(found):
         median = f"{gain['median']:.2f} ({gain['n']})" if gain["n"] else "–"
         minutes = round(row["seconds"] / 60, 1)
         told = [row["model"], row["condition"], f"`{row['arm']}`", row["seed"], f"{row['count']} × {row['budget']}",
-                row["compiled"]["successes"], *share, median, f"{row['tokens']:,}", minutes]  # fmt: skip
+                row["compiled"]["successes"], *share, median, f"{row['tokens']:,}",
+                f"{(row['tokens'] + row['prompt_tokens']) / row['steps']:,.0f}", minutes]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, told))} |")
     lines += [
         "",
@@ -242,7 +275,47 @@ def _arms(found):
             told = [row["condition"], f"`{row['arm']}`", row["seed"], k["name"], k["first_right_at"] or "–", first,
                     interval(k["best"], k["ci95"], rate=False)]  # fmt: skip
             lines.append(f"| {' | '.join(map(str, told))} |")
+    return [*lines, "", *_rounds(found), *_equal(found)]
+
+
+def _rounds(found):
+    lines = [ROUNDS]
+    for row in found:
+        last = len(row["rounds"])
+        for one in row["rounds"]:
+            if one["round"] in (1, 2, 4, 8, 16, last):
+                shares = [interval(one[what], None) for what in ("compiled", "right", "faster")]
+                told = [
+                    row["model"],
+                    row["condition"],
+                    f"`{row['arm']}`",
+                    row["seed"],
+                    f"{row['count']} × {row['budget']}",
+                    one["round"],
+                    *shares,
+                ]
+                lines.append(f"| {' | '.join(map(str, told))} |")
     return [*lines, ""]
+
+
+def _equal(found):
+    """Of arms that share everything else, what each had reached with the tokens of the cheapest."""
+    groups = {}
+    for row in found:
+        same = (row["model"], row["condition"], tuple(row.get("only", ())), row["count"], row["budget"], row["seed"])
+        groups.setdefault(same, []).append(row)
+    lines = [EQUAL]
+    for (model, condition, only, count, _, seed), group in groups.items():
+        least = min(sum(tokens for _, tokens, _, _ in row["attempts"]) for row in group)
+        for row in group if len(group) > 1 else []:
+            spent = np.cumsum([tokens for _, tokens, _, _ in row["attempts"]])
+            within = row["attempts"][: int(np.searchsorted(spent, least, side="right"))]
+            right = {name for name, _, gate, _ in within if gate == ""}
+            faster = {name for name, _, gate, ratio in within if gate == "" and ratio >= GAIN}
+            told = [model, condition, ", ".join(only) or count, seed, f"{least:,}", f"`{row['arm']}`", len(within),
+                    f"{len(right)} of {row['count']}", f"{len(faster)} of {row['count']}"]  # fmt: skip
+            lines.append(f"| {' | '.join(map(str, told))} |")
+    return [*lines, ""] if len(lines) > 1 else []
 
 
 def _arguments():

@@ -57,7 +57,7 @@ def cell(key, policy, runs):
     prm = labelled(key["seed"], policy, runs) if key["value"] == "prm" else None
     told = settings(str(prm / "prm") if prm else key["value"], key["budget"])
     ways = ("greedy", "cot_sc") if (key["value"], key["budget"]) == ("flat", 0) else VALUES[key["value"]]
-    config = search.Config(**told, model=f"train:{policy}", seed=key["seed"], search=ways)
+    config = with_fields(search.Config(), **told, model=f"train:{policy}", seed=key["seed"], search=ways)
     path, began = runs / "-".join(map(str, key.values())), time.process_time()
     shutil.rmtree(path, ignore_errors=True)
     with RunFolder.create(path, algo="search", config=to_json(config), env=ENV, seed=config.seed, command=COMMAND,

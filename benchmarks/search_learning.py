@@ -17,7 +17,7 @@ from pathlib import Path
 
 import team_grid
 
-from evolvent.core.config import to_json
+from evolvent.core.config import to_json, with_fields
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
@@ -58,7 +58,8 @@ def learned(seed: int) -> None:
         if any(key.items() <= row.items() for row in team_grid.rows(RESULT)):
             continue
         told = {**SEARCH, "model": f"train:{policy}/model", "value": f"{policy}/value" if value == "learned" else value}
-        config, command = search.Config(**told, seed=seed, search=ways), f"{COMMAND} --learned --seeds {seed}"
+        config = with_fields(search.Config(), **told, seed=seed, search=ways)
+        command = f"{COMMAND} --learned --seeds {seed}"
         began, path = time.process_time(), RUNS / "searches" / f"{value}-{seed}"
         shutil.rmtree(path, ignore_errors=True)
         with RunFolder.create(path, algo="search", config=to_json(config), env=ENV, seed=seed, command=command,

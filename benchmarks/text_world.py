@@ -3,13 +3,14 @@
     python benchmarks/text_world.py --model smollm2-135m --threads 1
 
 "none" is the model alone and "values-only" the control that must never be left out: learned values, a uniform prior and
-no model at all. rag, memrl, memq and memlift sample a command from the model's distribution given worked examples; in
-"prior+values" and "both" learned values choose together with the model's prior (PUCT).
+no model at all. rag, memrl, memq and memlift sample a command from the model's distribution given worked examples;
+"cases" are Memento by similarity or by an estimate; in "prior+values" and "both" learned values choose together with
+the model's prior (PUCT).
 """
 
 import grid
 
-from evolvent.algos import memlift, memq, memrl, no_memory, rag
+from evolvent.algos import memento, memlift, memq, memrl, no_memory, rag
 
 CONTEXT = {"use": "context", "lessons": ("successes", "failures"), "temperature": 1.0}
 GRID = grid.Grid(
@@ -22,6 +23,9 @@ GRID = grid.Grid(
         "rag": (rag, CONTEXT),
         "memrl": (memrl, CONTEXT),
         "memq": (memq, CONTEXT),
+        "cases": (memento, CONTEXT),
+        "cases-kernel": (memento, CONTEXT | {"learn": "kernel"}),
+        "cases-classifier": (memento, CONTEXT | {"learn": "classifier"}),
         "memlift": (memlift, CONTEXT),
         "prior+values": (memlift, {"use": "values"}),
         "both": (memlift, {"use": "both"}),

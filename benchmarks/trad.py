@@ -13,6 +13,7 @@ result file is not run again; one that was stopped goes on in its folder.
 import argparse
 import json
 import os
+import re
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -58,6 +59,9 @@ def main():
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=["trajectory", "thought"])
     parser.add_argument("--train", type=int, default=trad.Config.train)
     parser.add_argument("--heldout", type=int, default=trad.Config.heldout)
+    parser.add_argument(
+        "--chars", type=int, default=trad.Config.chars, help="of examples in a prompt; a table of its own"
+    )
     parser.add_argument("--model", default=trad.Config.model)
     parser.add_argument("--runs", default="runs/trad")
     parser.add_argument("--out", default=str(RESULTS))
@@ -76,20 +80,29 @@ def main():
                 "model": model.name,
                 "train": a.train,
                 "heldout": a.heldout,
-            }
-            if not any(cell.items() <= row.items() for row in rows(a.out)):
+            } | ({} if a.chars == trad.Config.chars else {"chars": a.chars})
+            known = (row for row in rows(a.out) if row.get("chars") == cell.get("chars"))
+            if not any(cell.items() <= row.items() for row in known):
                 found = run(cell, Path(a.runs), cached)
-                write_atomic(Path(a.out), json.dumps([*rows(a.out), cell | found | begun], indent=1) + "\n")
+                write_atomic(
+                    Path(a.out),
+                    json.dumps([*rows(a.out), cell | {"command": command(cell)} | found | begun], indent=1) + "\n",
+                )
 
 
 def run(cell, runs, model):
     """One cell, gone on with where it was stopped; what each held-out task came to without and with examples."""
     config = trad.Config(env=WORLDS[cell["world"]][0], seed=cell["seed"], train=cell["train"], heldout=cell["heldout"],
-                         model=cell["model"], **ARMS[cell["arm"]])  # fmt: skip
-    path = runs / "-".join(str(cell[name]) for name in ("world", "arm", "model", "train", "heldout", "seed"))
+                         model=cell["model"], chars=cell.get("chars", trad.Config.chars),
+                         **ARMS[cell["arm"]])  # fmt: skip
+    path = runs / "-".join(
+        re.sub(r"[^\w.-]+", "-", str(cell[name]))
+        for name in ("world", "arm", "model", "train", "heldout", "seed", "chars")
+        if name in cell
+    )
     resume = (path / "memory.db").exists()
     make = {"algo": "trad", "config": to_json(config), "env": config.env, "seed": config.seed, "kind": "memory",
-            "command": "benchmarks/trad.py"}  # fmt: skip
+            "command": command(cell)}  # fmt: skip
     with RunFolder.open(path) if resume else RunFolder.create(path, **make) as folder, Live(plain=True) as live:
         summary = trad.run(config, folder, live, resume=resume, model=model)
         lines = [row for row in folder.read_metrics() if row["phase"] != "expert" and row["valid"]]
@@ -97,6 +110,13 @@ def run(cell, runs, model):
     tasks = {phase: [{name: row[name] for name in kept} for row in lines if row["phase"] == phase]
              for phase in ("before", "after")}  # fmt: skip
     return {"experts": summary["experts"], **tasks}
+
+
+def command(cell):
+    """What runs one cell."""
+    words = f"--worlds {cell['world']} --arms {cell['arm']} --seeds {cell['seed']} --model {cell['model']}"
+    told = f"python benchmarks/trad.py {words} --train {cell['train']} --heldout {cell['heldout']}"
+    return told + (f" --chars {cell['chars']}" if "chars" in cell else "")
 
 
 def rows(path):
@@ -107,11 +127,18 @@ def rows(path):
 def page(found):
     """The page of results."""
     lines = [HEAD]
-    for world, (_, about) in WORLDS.items():
-        here = [row for row in found if row["world"] == world]
+    rooms = sorted({row.get("chars", 0) for row in found})  # 0: the default, which no row names
+    for world, chars in ((world, chars) for world in WORLDS for chars in rooms):
+        here = [row for row in found if (row["world"], row.get("chars", 0)) == (world, chars)]
         if not here:
             continue
-        lines += [f"## {world}: {about}", "", f"| arm | seeds | {' | '.join(COLUMNS)} |", "|---" * 6 + "|"]
+        room = f", {chars:,} characters of examples" if chars else ""
+        lines += [
+            f"## {world}: {WORLDS[world][1]}{room}",
+            "",
+            f"| arm | seeds | {' | '.join(COLUMNS)} |",
+            "|---" * 6 + "|",
+        ]
         first = [row for row in here if row["arm"] == here[0]["arm"]]
         lines.append(_line("none", [(row["seed"], task) for row in first for task in row["before"]], {}))
         for arm in ARMS:

@@ -180,7 +180,7 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     with Memory(store, embedder="hash:64", policy="memrl") as memory, Memory(store, scope="tenant") as tenant:
         id_ = memory.remember("who lives in Elm Street?", "Ann Lee")
         receipt = memory.recall("who lives in Elm Street?", k=1).id
-        memory.settle(receipt, 1.0)
+        memory.settle(receipt, 1.0, source="tests", weight=0.5, action="I asked Ann")
         tenant.remember("a question", "an answer")
     for words in ((), ("--reward", "0", "--void")):
         assert "--void" in evolvent("memory", "revise", store, receipt, *words, cwd=tmp_path, code=2)[1]
@@ -190,6 +190,9 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     assert "1 values" in out and "nothing was changed" in out
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", cwd=tmp_path)
     assert "revise done as" in out and "take it back with: evolvent memory rollback" in out
+    with Memory(store) as memory:
+        told = memory.explain(receipt).to_dict()["outcomes"][-1]
+    assert [told[part] for part in ("reward", "source", "weight", "action")] == [0.0, "tests", 0.5, "I asked Ann"]
     out, _ = evolvent("memory", "reembed", store, "--embedder", "hash:32", cwd=tmp_path)
     assert "2 keys embedded; the embedder is now hash:32" in out and "2 of 2 keys" in out
     assert "m1 is m3 now" in evolvent("memory", "update", store, id_, "--body", "Ann Lee, 2nd floor", cwd=tmp_path)[0]

@@ -1,5 +1,6 @@
 """Rules for tokens and for agents in turn: the kit that enumerates them, what reduces to what, ETPO's fixed point."""
 
+import copy
 import itertools
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from evolvent.credit import (
     token_bad,
     token_entropy_redistribute,
     token_entropy_weight,
+    token_immediate,
     token_implicit,
     token_ntpo,
     token_sequential,
@@ -136,6 +138,26 @@ def test_discounting_inside_actions_bends_more_than_between_them():
     assert min(inside) == pytest.approx(0.9926, abs=1e-4)
     agents = cosines(agent_sequential, agent_sequential.Config(kappa=0.95, **ones))
     assert min(agents) == pytest.approx(0.9985, abs=1e-4)
+
+
+@TASKS
+def test_exact_foresight_makes_immediate_rewards_exact(task):
+    """What is foreseen is the return of the whole attempt; also a turn's reward is a change of it."""
+    table = prefix_values(task)
+
+    def foreseen(episodes):
+        episodes = copy.deepcopy(episodes)  # the kit's records serve every rule
+        for e in episodes:
+            ids, earned = tuple(e.token_ids.tolist()), np.append(0.0, np.cumsum(e.rewards_T))
+            value = [earned[t] + table[ids[:k]] for k, t in enumerate(e.token_step.tolist())]
+            e.note("share_before", value)
+            e.note("share_behind", [*value[1:], e.total_reward])
+        return token_immediate.assign(episodes)
+
+    report = exact_gradient(foreseen, "token", group_size=2, task=task)
+    assert report.relative_error < 1e-7  # notes are float32
+    arbitrary = measure_tokens(token_immediate)
+    assert min(r.cosine for r in arbitrary) > -0.69 and max(r.cosine for r in arbitrary) < 0.84
 
 
 def test_exact_critics_make_archer_exact():

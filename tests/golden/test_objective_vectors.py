@@ -78,6 +78,8 @@ def test_ppo_tokens_and_dual_clip():
     far, minus = torch.tensor([math.exp(1.5)], dtype=torch.float64), torch.tensor([-1.0], dtype=torch.float64)
     close(surrogates.ppo(far, minus, 0.2, 0.2, dual=3.0), [3.0])
     close(surrogates.ppo(far, minus, 0.2, 0.2), [4.481689])
+    four, signs = torch.tensor([1.5, 1.5, 0.5, 0.5]), torch.tensor([1.0, -1.0, 1.0, -1.0])
+    close(surrogates.ppo(four, signs, 0.2, 0.2), [-1.2, 1.5, -0.5, 0.8])
 
 
 LOOP = Objective(surrogate="log_sym", clip_high=0.1, aggregate="seq_mean_token_mean")

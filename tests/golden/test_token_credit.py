@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from evolvent.algos import openr
 from evolvent.core.episode import Episode
 from evolvent.credit import (
     agent_sequential,
@@ -12,6 +13,7 @@ from evolvent.credit import (
     token_bad,
     token_entropy_redistribute,
     token_entropy_weight,
+    token_immediate,
     token_implicit,
     token_ntpo,
     token_sequential,
@@ -225,3 +227,32 @@ def test_implicit_step_rewards():
     each = 0.05 * np.array([0.2, 0.4, 0.1, -0.3])
     want = np.array([1.0, 1.0, 1.0, -1.0]) + each - [np.delete(each, i).mean() for i in range(4)]
     assert plain == pytest.approx(want, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "actions", "values", "cut", "want"),
+    [
+        ("appo", [1, 1], [0.5, 0.6], False, [0.8505, 0.2]),
+        ("appo", [1, 1], [0.5, 0.6], True, [1.450662, 0.865]),
+        ("tppo", [2, 1], [0.4, 0.5, 0.6], False, [0.907975, 0.8505, 0.2]),
+    ],
+)
+def test_appo_and_tppo_of_openr(how, actions, values, cut, want):
+    """Over lines with their first token's value; over tokens, undiscounted within a line."""
+    rule = openr.RULES[how]
+    ep = episode(actions, [0.6, 0.8], value=values, cut=cut, final_value=0.7 if cut else None)
+    level = "step" if how == "appo" else "token"
+    assert rule.assign([ep]).values(level) == pytest.approx(want, abs=1e-6)
+
+
+def test_immediate_rewards_are_changes_of_what_is_foreseen():
+    """IRCoCo by hand: a program of three tokens, the second spoils it; then another turn, which begins elsewhere."""
+    before, behind = [0.5, 0.75, 0.25, 0.4, 0.4], [0.75, 0.25, 0.3, 0.4, 1.0]
+    ep = episode([3, 2], [0.0, 1.0], share_before=before, share_behind=behind)
+    spoilt = episode([1], [0.0], share_before=[0.5], share_behind=[0.0])
+    out = episode([2], [0.0], id="invalid")
+    out.valid = False
+    ledger = token_immediate.assign([ep, out, spoilt])
+    assert ledger.values("token") == pytest.approx([0.25, -0.5, 0.05, 0.0, 0.6, np.nan, np.nan, -0.5], nan_ok=True)
+    # a turn has earned what was foreseen at its end less what was at its beginning, not what came of it
+    assert ledger.project("token", "step")[:2] == pytest.approx([-0.2, 0.6])

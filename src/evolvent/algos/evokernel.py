@@ -16,7 +16,8 @@ the nearest by cosine, ranked by value, epsilon-greedy (``memory/rules/evokernel
 the memory of another run, of other kernels or a stronger model; what it holds of these kernels is put away first.
 
 Controls: ``--select similar`` (cosine alone), ``random``, ``none`` (refinement without memory), ``--no-refine`` (drafts
-alone, pass@k), ``--lesson`` (one piece of advice for everyone), ``--env kernels:fast_math=true``.
+alone, pass@k), ``--lesson`` (one piece of advice for everyone), ``--env kernels:fast_math=true``. With ``--env
+kernels:faster`` nothing is drafted: the naive kernel is the first start point.
 
 Deviations: kernels are C on a processor, not for an accelerator. Latency is a ratio to a naive kernel, counted from
 1.15. The anti-hack gate has rules and a dynamic part, no model. Lessons are written by rules, not by a model (a diff's
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import EnvError
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import shorten_home
 from evolvent.core.protocols import Model, Task
@@ -99,6 +100,9 @@ def run(
 ) -> dict[str, Any]:
     """T rounds over the kernels; returns the summary. ``model``: one that is loaded, shared by several runs."""
     with opened(config, folder, live, resume, model) as seat:
+        if seat.env.variant == "faster" and not config.refine:
+            raise BadInput("this world begins with a right kernel: nothing is drafted", got="--no-refine",
+                           where=config.env, do="leave --no-refine out, or draft with --env kernels")  # fmt: skip
         memory, total = seat.memory, config.budget * len(seat.works)
         naive = {work.name: seat.env.operators[work.name].source for work in seat.works}
         shell = Shell(folder, live, total, resume=resume, unit="attempt")

@@ -8,9 +8,9 @@ Paper: Williams 1992; Sutton et al. 2000, Policy Gradient Methods for Reinforcem
 
 ``--rule`` is a file of ``credit/`` for tokens, steps or agents that speak in turn, or ``file.py:assign``; its settings
 are ``--rule-options key=value …``. ``--objective`` is that of a published system, or ``file.py:NAME`` with an object of
-your own (``learn.tokens.units.Loss``). A rule that reads a critic, of values or of outcomes, gets one. What a rule
-reads besides and no part of this system makes (a model of rewards, soft values, budgets) is refused with the name of
-the system that makes it. With ``--agents`` several agents speak in turn, each with weights of its own.
+your own (``learn.tokens.units.Loss``). A rule that reads a critic, of values, of outcomes or of test shares, gets one.
+What a rule reads besides and no part of this system makes (a model of rewards, soft values, budgets) is refused with
+the name of the system that makes it. With ``--agents`` several agents speak in turn, each with weights of its own.
 
 Defaults: leave-one-out with rewards to go, and no ratio: unbiased, with one optimiser step an update.
 
@@ -31,6 +31,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.learn.critics.outcome import OutcomeCritic
+from evolvent.learn.critics.share import ShareCritic
 from evolvent.learn.tokens.objectives_of_papers import objective_named
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stages
@@ -43,13 +44,12 @@ from evolvent.runs.language.start import CRITIC, REFERENCE, Needs
 PAPER = "Williams 1992"
 LEVELS = ("token", "step", "agent")
 STATUS = "lightly tested"
-MADE = (
-    "value",
-    "entropy",
-    "outcome_p",
-    "answer",
-    "embedder",
-)  # what a rule may need that this system brings, or any world
+JUDGES: dict[str, tuple[str, type[OutcomeCritic | ShareCritic]]] = {
+    "outcome_p": ("outcomes", OutcomeCritic), "share_behind": ("shares", ShareCritic),
+}  # fmt: skip
+"""Notes of a critic that learns beside the policy: its name in checkpoints, and its class."""
+# what a rule may need that this system brings, or any world
+MADE = ("value", "entropy", "share_before", *JUDGES, "answer", "embedder")
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = objective_named(config.objective, config.objective_options)
     rule = Rule.of(found, found.name, found.summary, _with_embedder(settings) if "embedder" in asked else settings)
     team = workflow(config.agents) if config.agents else None
-    with_critic, foresees = config.critic == "always" or "value" in asked, "outcome_p" in asked
+    with_critic = config.critic == "always" or "value" in asked
+    judges = [JUDGES[need] for need in asked if need in JUDGES]
     if with_critic:
         check_stages(config.updates, config.plan.warmup, "--warmup")
     usual = found.Config is None or settings == found.Config()
     needs = Needs(
-        base=CRITIC if with_critic or foresees else REFERENCE if objective.needs_reference else "",
+        base=CRITIC if with_critic or judges else REFERENCE if objective.needs_reference else "",
         tokens=rule.level == "token",
         kinds=tuple(need.removeprefix("kind:") for need in asked if need.startswith("kind:")) if usual else (),
     )  # fmt: skip
@@ -98,22 +99,23 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         critic = run.critic(config.critic_lr, 0.2) if with_critic else None
         return learn(
             run, "policy_gradient", rule, objective, critic=critic, unit=unit, grad_clip=config.grad_clip,
-            before=_foreseen(run, config) if foresees else None,
+            before=_foreseen(run, config, *judges[0]) if judges else None,
         )  # fmt: skip
 
 
-def _foreseen(run: LanguageRun, config: Config) -> Callable[[list[Episode]], dict[str, float]]:
-    """A critic of outcomes, which judges an update's attempts and then learns from them."""
-    model, seed = run.model, seed_tree(config.seed, "outcomes") % 2**31
-    critic = OutcomeCritic(
+def _foreseen(
+    run: LanguageRun, config: Config, name: str, kind: type[OutcomeCritic | ShareCritic]
+) -> Callable[[list[Episode]], dict[str, float]]:
+    """A critic of how attempts end, which judges an update's attempts and then learns from them."""
+    model, seed = run.model, seed_tree(config.seed, name) % 2**31
+    critic: Any = kind(
         model.states, model.width, context=model.context, lr=config.critic_lr, seed=seed, device=model.device
     )
-    run.keep(outcomes=critic)
+    run.keep(**{name: critic})
 
     def judge(episodes: list[Episode]) -> dict[str, float]:
-        seen = critic.note(episodes)
         return critic.learn(
-            seen, epochs=config.plan.critic_epochs or config.epochs, minibatches=config.minibatches,
+            critic.note(episodes), epochs=config.plan.critic_epochs or config.epochs, minibatches=config.minibatches,
             grad_clip=config.grad_clip, generator=run.generator,
         )  # fmt: skip
 

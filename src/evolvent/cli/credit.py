@@ -12,13 +12,14 @@ import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue
+from evolvent.core.branches import linear
 from evolvent.core.credit_rule import CreditRule
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.evaluate.pages import credit_units, page
 from evolvent.evaluate.pages.credit_units import Book
 from evolvent.runs.team.record import stored
@@ -79,7 +80,11 @@ def credit(
             )
         if not books:
             raise refused[0]
-        what = f"{len(episodes)} attempts" if episodes else "the newest rollout that was stored"
+        attempts = sum(len(episode.ends) for episode in episodes)
+        what = f"{attempts} attempts" if episodes else "the newest rollout that was stored"
+        if attempts > len(episodes):
+            records = count(len(episodes), "record")
+            live.note(f"{attempts} attempts in {records}: what some share is one unit, with their mean")
         _show(books, f"{folder}: {what}", top, live)
         if json is not None:
             told = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
@@ -118,13 +123,13 @@ def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: 
         from evolvent.memory import embedders
 
         config = dataclasses.replace(config, embed=embedders.load().embed)
-    ledger = rule.assign(episodes, config)
+    ledger = rule.assign(linear(episodes), config)  # rules score attempts one by one
     if not (ledger.size(rule.LEVEL) and (ledger.values(rule.LEVEL) == ledger.values(rule.LEVEL)).any()):
         raise BadInput(
             "the rule scored nothing", got=f"{ledger.size(rule.LEVEL)} units at level {rule.LEVEL!r}",
             expected=_NEEDED[rule.LEVEL], where=f"credit rule {rule.name}", do="take a run that records them",
         )  # fmt: skip
-    return ledger
+    return ledger if len(ledger.episodes) == len(episodes) else ledger.over_trees(rule.LEVEL)
 
 
 def _of_team(rule: CreditRule, config: Any, folder: RunFolder) -> RolloutLedger:
@@ -181,8 +186,8 @@ def _why(made: Book) -> str:
     gap = made.total - made.paid
     return (
         f"its total is {abs(gap):.4g} {'more' if gap > 0 else 'less'} than what was paid; "
-        "a rule that compares attempts, counts a reward at every step before it, discounts, or reads other rewards "
-        "does not hand out the reward itself"
+        "a rule that compares attempts, counts a reward at every step before it, discounts, or reads other rewards, "
+        "and one over attempts that share a beginning, which counts once, does not hand out the reward itself"
     )
 
 

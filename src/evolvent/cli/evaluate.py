@@ -34,7 +34,10 @@ def evaluate(
     found = catalogue.of_run(opened)
     name, played = found.name, found.evaluate()
     if played is None:
-        raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder))
+        told = f"{folder}/summary.json and report.html have what it came to"
+        if getattr(found.Config, "KIND", "") == "programs":
+            told += f"; what it learned, on other kernels: evolvent run {name} --split heldout --memory {folder}"
+        raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder), do=told)
     if episodes is not None and episodes < 1:
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")
     options: dict[str, Any] = {"env": env} if env else {}

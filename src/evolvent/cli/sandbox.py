@@ -120,11 +120,19 @@ class Options:
     """Run it without any confinement, with your rights."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Asked(Limits):
+    """Limits as they were typed: checked by the command, which tells of a wrong one as of everything else."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
 def run(
     file: Annotated[Path, Positional],
     arguments: Annotated[tuple[str, ...], Positional] = (),
     *,
-    limits: OmitArgPrefixes[Limits] = Limits(),
+    limits: OmitArgPrefixes[Asked] = Asked(),
     options: OmitArgPrefixes[Options] = Options(),
 ) -> None:
     """Run one program that nobody has read, and print what it did; exit code 1 where it did not end with 0.
@@ -137,6 +145,7 @@ def run(
     """
     from evolvent.sandbox import Sandbox
 
+    allowed = Limits(**dataclasses.asdict(limits))
     starter = {".py": "python", ".sh": "sh"}.get(file.suffix)
     if starter is None or not file.is_file():
         raise BadInput("no program", got=str(file), expected="a file .py or .sh", where="evolvent sandbox run")
@@ -149,7 +158,7 @@ def run(
     with Sandbox(profile, options.mechanism, 0, **chosen) as sandbox:
         command = [starter, file.name, *arguments]
         wanted = ("*",) if options.collect is not None else ()
-        result = sandbox.run({file.name: file.read_bytes()}, command, limits, wanted, stdin=stdin)
+        result = sandbox.run({file.name: file.read_bytes()}, command, allowed, wanted, stdin=stdin)
     if options.collect is not None:
         _write(options.collect, result.files)
     facts = {name: value for name, value in dataclasses.asdict(result).items() if name != "files"}

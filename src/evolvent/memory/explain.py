@@ -13,7 +13,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
-from evolvent.memory.health import SOLVE, STATUS
+from evolvent.memory.health import MAIN_STAGE, STATUS
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
 from evolvent.memory.maintenance import when
@@ -75,14 +75,15 @@ def items_of(
 
 
 def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None = None) -> list[Item]:
-    """Stored memories that meet a condition on table m, with their value under the policy's objective."""
+    """Stored memories that meet a condition on table m, with their value in the stage of most outcomes."""
     # a page is read in the order of numbers, and not the whole scope for it
     scope = "m.scope_id" if limit is None else "+m.scope_id"
     rows = bank.store.rows(
         f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
-        f"m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, {events.JOINED} FROM memory m "
-        "JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
-        f"{SOLVE} WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
+        "m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, coalesce(v.stage, ''), "
+        f"{events.JOINED} FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
+        f"JOIN text_blob b ON b.hash = m.body_hash {MAIN_STAGE} "
+        f"WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
         (time.time(), bank.policy.objective, bank.scope_id, *args, 1 << 62 if limit is None else limit),
     )
     parents: dict[int, list[str]] = defaultdict(list)
@@ -96,15 +97,16 @@ def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None 
 
 
 def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
-    seq, key, body, kind, polarity, source, status, newer, version, merged, at, meta, expires_at, start = row[:14]
-    v = events.Value(*row[14:])
+    seq, key, body, kind, polarity, source, status, newer, version, merged, at, meta, expires_at = row[:13]
+    start, stage = row[13:15]
+    v = events.Value(*row[15:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
         id=memory_id(seq), key=key, body=body, kind=kind, polarity=polarity, source=source, status=status, value=v.q,
         start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range),
         lift=effect.shrunk if effect.confidence > 0 else None, n_omitted=v.n_omitted, parents=parents,
         superseded_by=memory_id(newer) if newer else None, content_version=version, merged=merged, created_at=at,
-        metadata=json.loads(meta or "{}"), expires_at=expires_at,
+        metadata=json.loads(meta or "{}"), expires_at=expires_at, stage=stage,
     )  # fmt: skip
 
 

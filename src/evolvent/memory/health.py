@@ -12,8 +12,13 @@ from evolvent.memory.embedders import gate_of
 from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.policies import rule_of
 
-# value of a memory under the policy's objective, in the stage that solves
-SOLVE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = 'solve'"
+# values of a memory under the policy's objective: a row for each stage
+EVERY_STAGE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ?"
+# one row a memory: of the stage with the most outcomes, of equal ones the stage that solves
+MAIN_STAGE = (
+    f"{EVERY_STAGE} AND v.stage = (SELECT w.stage FROM value w WHERE w.memory_id = v.memory_id "
+    "AND w.objective = v.objective ORDER BY w.n DESC, CASE WHEN w.stage = 'solve' THEN 0 ELSE 1 END, w.stage LIMIT 1)"
+)
 # status of a memory at the time that is its argument
 STATUS = "CASE WHEN m.status = 'active' AND m.expires_at <= ? THEN 'expired' ELSE m.status END"
 
@@ -23,26 +28,29 @@ def health(bank: Bank) -> dict[str, Any]:
     bank.check_scope()
     store, scope = bank.store, bank.scope_id
     groups = store.records(
-        f"SELECT {STATUS} AS status, m.source, count(*) AS items, count(*) FILTER (WHERE v.n > 0) AS tried, "
-        "count(*) FILTER (WHERE v.q <> m.q_init) AS moved, CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, "
-        "coalesce(sum(v.q) FILTER (WHERE v.n > 0), 0.0) AS worth, count(*) FILTER (WHERE m.status = 'active' "
+        f"SELECT {STATUS} AS status, m.source, count(DISTINCT m.seq) AS items, "
+        "count(DISTINCT m.seq) FILTER (WHERE v.n > 0) AS tried, count(*) FILTER (WHERE v.n > 0) AS known, "
+        "count(DISTINCT m.seq) FILTER (WHERE v.q <> m.q_init) AS moved, "
+        "CAST(coalesce(sum(v.n), 0) AS BIGINT) AS updates, coalesce(sum(v.q) FILTER (WHERE v.n > 0), 0.0) AS worth, "
+        "count(DISTINCT m.seq) FILTER (WHERE m.status = 'active' "
         "AND NOT EXISTS (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq AND i.shown)) AS never_shown "
-        f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY 1, 2 ORDER BY 2, 1",
+        f"FROM memory m {EVERY_STAGE} WHERE m.scope_id = ? AND {OWN} GROUP BY 1, 2 ORDER BY 2, 1",
         (time.time(), bank.policy.objective, scope),
     )
     active = {
         name: sum(row[name] for row in groups if row["status"] == "active")
         for name in ("items", "tried", "moved", "updates", "never_shown")
     }
-    by_status, sources = dict[str, int](), dict[str, dict[str, Any]]()
+    by_status, sources, known = dict[str, int](), dict[str, dict[str, Any]](), dict[str, int]()
     for row in groups:
         by_status[row["status"]] = by_status.get(row["status"], 0) + row["items"]
         told = sources.setdefault(row["source"], {"items": 0, "tried": 0, "mean_value": 0.0})
         told["items"], told["tried"] = told["items"] + row["items"], told["tried"] + row["tried"]
         told["mean_value"] += row["worth"]
-    for told in sources.values():
+        known[row["source"]] = known.get(row["source"], 0) + row["known"]
+    for name, told in sources.items():
         # rounded: engines add in another order
-        told["mean_value"] = round(told["mean_value"] / told["tried"], 9) if told["tried"] else None
+        told["mean_value"] = round(told["mean_value"] / known[name], 9) if known[name] else None
     total = max(1, active["items"])
     bank.index.catch_up()
     data: dict[str, Any] = {
@@ -52,6 +60,7 @@ def health(bank: Bank) -> dict[str, Any]:
         "nonzero": active["moved"] / total,
         "updates_per_item": active["updates"] / total,
         "never_shown": active["never_shown"],
+        "stages": _stages(bank),
         **store.records(
             "SELECT (SELECT count(*) FROM recall WHERE scope_id = s.scope_id) AS recalls, "
             "(SELECT count(*) FROM recall WHERE scope_id = s.scope_id AND is_test) AS test_recalls, "
@@ -70,6 +79,17 @@ def health(bank: Bank) -> dict[str, Any]:
     }
     data["warnings"] = _of_health(data, learns=rule_of(bank.policy).credit is not None)
     return data
+
+
+def _stages(bank: Bank) -> dict[str, dict[str, Any]]:
+    """By stage: active memories with an outcome there, their outcomes, and their mean value."""
+    rows = bank.store.rows(
+        f"SELECT v.stage, count(*), CAST(sum(v.n) AS BIGINT), sum(v.q) FROM memory m {EVERY_STAGE} WHERE "
+        f"m.scope_id = ? AND m.status = 'active' AND {OWN} AND v.n > 0 GROUP BY v.stage ORDER BY v.stage",
+        (bank.policy.objective, bank.scope_id),
+    )
+    return {stage: {"tried": n, "updates": updates, "mean_value": round(worth / n, 9)}
+            for stage, n, updates, worth in rows}  # fmt: skip
 
 
 def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:

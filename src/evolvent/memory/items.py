@@ -94,10 +94,10 @@ class ValueChange:
 
 @dataclass(frozen=True)
 class Item:
-    """One stored memory with its value under one objective and stage.
+    """One stored memory with its value under one objective, in the stage where it has the most outcomes.
 
     ``status``: active, archived, quarantined, superseded, erased, or "expired" of what is active and past
-    ``expires_at`` (seconds since 1970, as ``created_at``).
+    ``expires_at`` (seconds since 1970, as ``created_at``). ``stage``: of the value; "" before any. ``explain`` has all.
     """
 
     id: str
@@ -120,6 +120,7 @@ class Item:
     created_at: float
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     expires_at: float | None = None
+    stage: str = ""
 
 
 @dataclass(frozen=True)

@@ -284,7 +284,8 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     if request.policy.relevance == "hybrid":
         parts.append(f"relevant {pool.seen.relevance[i]:.2f} with its words")
     tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
-    parts.append(f"value {in_units(value, span, 2)} ± {in_units(spread, span, 2)} ({tried})")
+    if v.n or rule_of(request.policy).credit is not None:  # else there is no value, and there will be none
+        parts.append(f"value {in_units(value, span, 2)} ± {in_units(spread, span, 2)} ({tried})")
     if effects and effects[i].confidence > 0:
         parts.append(f"{effects[i].told(span)} (seen {v.n} times with it, {v.n_omitted} without)")
     if pool.explored:

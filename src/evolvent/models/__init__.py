@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evolvent.core import outside
 from evolvent.core.errors import BadInput
+from evolvent.core.threads import threads_sleep
 
 if TYPE_CHECKING:
     from evolvent.core.protocols import Model
@@ -55,7 +56,8 @@ def load(
             raise BadInput("a scripted model takes no options", got=sorted(options), where=spec)
         return Scripted(name="none") if spec == "none" else Scripted.from_file(rest)
     if kind == "train":
-        from evolvent.models.language import model as language
+        with threads_sleep():  # torch brings its own OpenMP
+            from evolvent.models.language import model as language
 
         return language.load(rest, progress=progress, **options)
     if spec.endswith(".gguf"):

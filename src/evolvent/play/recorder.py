@@ -12,13 +12,16 @@ from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Completion, Env, Prompt, Task, Turn
 from evolvent.core.reward_kinds import keep_reward
 
+_WORDS = 300  # characters kept of what a world says to an action
+
 
 class Recorder:
     """Records an attempt that begins with ``turn``.
 
     The answer of the attempt is the last action, as parsed by the environment if it reports it (``info["action"]``).
     Further rewards, ``info["rewards"] = {kind: number}``, are recorded by ``core.reward_kinds``; also whether there are
-    tools, ``info["tools"]``, and calls of them, ``info["call"]``.
+    tools, ``info["tools"]``, and calls of them, ``info["call"]``. What it says of the last action, ``info["words"]``,
+    stands in the episode's ``meta``.
     """
 
     def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
@@ -44,6 +47,9 @@ class Recorder:
         self.episode.add_reward(turn.reward)
         self._answer = str(turn.info.get("action", action))
         self._paid.append((self.episode.n_steps - 1, turn.info.get("rewards", {})))
+        self.episode.meta.pop("words", None)
+        if words := turn.info.get("words"):  # of what was run: the compiler's, a failed call's
+            self.episode.meta["words"] = str(words)[:_WORDS]
         self.actions.append(action)
 
     def ends(self, turn: Turn, stop: str, choices: Sequence[Prompt]) -> Episode:

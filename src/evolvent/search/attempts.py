@@ -21,7 +21,7 @@ from evolvent.core.protocols import Completion, Engine, Prompt, Request, cut
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import mean_likelihoods, softmax
-from evolvent.search.budget import Meter
+from evolvent.search.budget import Meter, prompt_tokens
 from evolvent.search.search import Moves, State
 from evolvent.search.tree import Tree
 
@@ -268,14 +268,14 @@ class Attempts:
     def _most(self, ask: Request) -> int:
         """Tokens that a move can have."""
         if ask.choices:
-            return max(_size(choice) for choice in ask.choices)
+            return max(prompt_tokens(choice) for choice in ask.choices)
         return ask.max_tokens if self.unit == "answer" else min(ask.max_tokens, self.longest)
 
     def _n_tokens(self, said: Completion) -> int:
         if len(said.token_ids) or not said.text:
             return len(said.token_ids)
         self._note("the model does not say its tokens: one is counted for every four bytes")
-        return _size(said.text)
+        return prompt_tokens(said.text)
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -369,10 +369,6 @@ class Attempts:
         """What stopped a piece; where nobody says, the end of its line."""
         known = said.stopped is not None or self.unit != "line" or said.finish != "stop"
         return said.stopped or "" if known else "\n"
-
-
-def _size(prompt: Prompt) -> int:
-    return -(-len(prompt.encode()) // 4) if isinstance(prompt, str) else len(prompt)
 
 
 def _next(player: Player, said: Completion | None) -> Request | Episode | EnvError:

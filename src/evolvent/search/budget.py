@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.protocols import Prompt
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Budget:
     """Limits of the search at one task; 0 = none. What would go beyond one is not begun."""
 
     tokens: int = 0
-    """Tokens that the model writes."""
+    """Tokens that the model writes, and that it reads where it judges; states that were made are judged even beyond."""
     calls: int = 0
     """Completions that it is asked for; of listed actions one a decision."""
     seconds: float = 0.0
@@ -33,6 +34,7 @@ class Meter:
 
     Attributes:
         tokens: written by the model. longest: of its moves so far, for all tasks.
+        judge: tokens read by the model to judge states (``values.Judge``).
         calls: completions asked for.
         judged: nodes that were given to the value.
         prompt, cached: tokens of the prompts, and how many of them the engine had kept (where it says so).
@@ -42,7 +44,7 @@ class Meter:
 
     def __init__(self, n: int, budget: Budget, clock: Callable[[], float] = time.perf_counter) -> None:
         self.budget, self._clock, self._begun = budget, clock, clock()
-        self.tokens, self.calls, self.judged = (np.zeros(n, np.int64) for _ in range(3))
+        self.tokens, self.judge, self.calls, self.judged = (np.zeros(n, np.int64) for _ in range(4))
         self.prompt = self.cached = self.batches = self.longest = 0
         self.model_s = self.value_s = 0.0
 
@@ -64,7 +66,7 @@ class Meter:
     def room(self, task: int) -> tuple[int, int]:
         """Tokens and calls that are left for one task."""
         budget, free = self.budget, 1 << 40
-        tokens = budget.tokens - int(self.tokens[task]) if budget.tokens else free
+        tokens = budget.tokens - int(self.tokens[task] + self.judge[task]) if budget.tokens else free
         calls = budget.calls - int(self.calls[task]) if budget.calls else free
         return tokens, calls
 
@@ -77,3 +79,8 @@ class Meter:
         need = min(max(self.longest, 1), most)
         count = min(wanted, calls, max(1, tokens // need)) if tokens > 0 and not self.late else 0
         return count, min(most, tokens // count) if count > 0 else 0
+
+
+def prompt_tokens(prompt: Prompt) -> int:
+    """Tokens of a prompt; of text one for every four bytes."""
+    return -(-len(prompt.encode()) // 4) if isinstance(prompt, str) else len(prompt)

@@ -16,6 +16,7 @@ from evolvent.core.protocols import Engine, Prompt, Request
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import softmax
 from evolvent.search.best_of_n import chains
+from evolvent.search.budget import prompt_tokens
 from evolvent.search.search import Search, State, Value, judged
 
 
@@ -118,7 +119,7 @@ def _checked(check: Callable[[str, str], float], state: State) -> float:
 class Judge:
     """The model's own word: the probability of "yes" against "no" behind a question about each state.
 
-    What it reads counts as calls of the judge (``tokens``), not as tokens of the search.
+    What it reads counts in the budget of each task (``Meter.judge``).
     """
 
     engine: Engine
@@ -127,7 +128,11 @@ class Judge:
     command: Callable[[str], Prompt]
     """A word as a continuation (``Renderer.command``)."""
     words: str = "{question}\n{steps}\nIs everything up to here right, and on the way to the answer? Answer yes or no:"
-    tokens: int = field(default=0, init=False)
+    search: Search | None = field(default=None, init=False)
+
+    def begin(self, search: Search) -> None:
+        """Whose budget it reads on."""
+        self.search = search
 
     def __call__(self, states: Sequence[State]) -> np.ndarray:
         """Float64 ``[N]`` in 0..1."""
@@ -136,7 +141,9 @@ class Judge:
         texts = [self.words.format(question=s.question, steps="\n".join(s.steps)) for s in states]
         requests = [Request(self.plain(text), seed_tree(0, "judge"), room, choices=choices) for text in texts]
         answers = self.engine(requests)
-        self.tokens += sum(len(r.prompt) for r in requests)
+        if self.search is not None:
+            read = [prompt_tokens(r.prompt) for r in requests]
+            np.add.at(self.search.meter.judge, [s.task for s in states], read)
         scores = [a.scores_N for a in answers]
         if any(s is None for s in scores):
             raise BadInput("the model cannot score words", where="value judge", do="take another value")
@@ -167,9 +174,22 @@ class Rollouts:
 
 def mixture(*parts: tuple[float, Value]) -> Value:
     """A weighted sum of values."""
+    return _Mixture(parts)
 
-    def value(states: Sequence[State]) -> np.ndarray:
-        return np.sum([weight * judged(part, states) for weight, part in parts], axis=0)
 
-    value.__name__ = " + ".join(f"{weight:g} {getattr(v, '__name__', type(v).__name__)}" for weight, v in parts)
-    return value
+@dataclass(frozen=True)
+class _Mixture:
+    parts: tuple[tuple[float, Value], ...]
+
+    @property
+    def __name__(self) -> str:
+        return " + ".join(f"{weight:g} {getattr(v, '__name__', type(v).__name__)}" for weight, v in self.parts)
+
+    def begin(self, search: Search) -> None:
+        """Tell those that want to know what they judge in."""
+        for _, part in self.parts:
+            if (begin := getattr(part, "begin", None)) is not None:
+                begin(search)
+
+    def __call__(self, states: Sequence[State]) -> np.ndarray:
+        return np.sum([weight * judged(part, states) for weight, part in self.parts], axis=0)

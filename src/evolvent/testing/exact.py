@@ -30,7 +30,10 @@ from evolvent.testing._kinds import embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
 TOLERANCE = 1e-9
-NOTES = ("value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2", "guide", "outcome_p")
+NOTES = (
+    "value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2", "guide", "outcome_p",
+    "share_before", "share_behind",
+)  # fmt: skip
 
 
 FORCED = -1
@@ -109,6 +112,8 @@ class SmallTask:
         ep.note("entropy", entropy)
         for name in NOTES:
             ep.note(name, [_arbitrary(self.seed, f"{name}{past[:k]}") for k in range(len(past))])
+        # behind a token a critic says what it says before the next one
+        ep.note("share_behind", [_arbitrary(self.seed, f"share_before{past[: k + 1]}") for k in range(len(past))])
         ep.end(terminated=True, success=ep.total_reward > 0)
         give_kinds(ep, lambda name: _arbitrary(self.seed, name))
         return ep

@@ -61,8 +61,8 @@ def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
 
 
 def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
-    """What was done, what was written of it and how much it counts hold for the new reward, too, unless said anew."""
-    story = {"action": "do one thing then stop", "weight": 0.5}
+    """Who said it, what was done and written and how much it counts hold for the new reward, too, unless said anew."""
+    story = {"action": "do one thing then stop", "weight": 0.5, "source": "tests"}
     for name in ("memlift", "memq"):
         fields = {"gate": -1.0, "margin": 2.0, "omit": 0.0} if name == "memlift" else OPEN
         with make(factory, preset(name, **fields), name=f"{name}-a") as right, \
@@ -76,8 +76,33 @@ def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
             wrong.revise(other, 0.0, "reverted")
             assert _stood(wrong) == _stood(right), f"{name}: not what it would have been"
             outcome = wrong.explain(other).to_dict()["outcomes"][-1]
-            assert (outcome["action"], outcome["weight"]) == (story["action"], 0.5), outcome
-            assert verify(wrong) == [] and wrong.rebuild_values() == 0
+            assert {part: outcome[part] for part in story} == story, outcome
+            assert wrong.revise(other, 0.0, "said once more").nothing
+            wrong.revise(other, 0.0, "by a person", source="human", weight=1.0)
+            right.revise(told, 0.0, "all of it", weight=1.0)
+            assert wrong.explain(other).to_dict()["outcomes"][-1]["source"] == "human"
+            assert _stood(wrong) == _stood(right) and verify(wrong) == [] and wrong.rebuild_values() == 0
+
+
+def a_revision_keeps_the_parts(factory: Factory) -> None:
+    """Parts stand as they were told; under another reward of the whole each of them has that."""
+    parts = [("do one thing then stop", 1.0), ("call the office twice", 0.0)]
+    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+    with make(factory, policy, name="a") as right, make(factory, policy, name="b") as wrong:
+        for memory in (right, wrong):
+            memory.remember_many([{"key": "task one", "body": text} for text, _ in parts])
+        told, other = right.recall("task one", k=2), wrong.recall("task one", k=2)
+        right.settle(told, None, parts=parts, weight=0.5)
+        wrong.settle(other, None, parts=parts)
+        wrong.revise(other, 0.5, "only half sure", weight=0.5)
+        assert _stood(wrong) == _stood(right)
+        assert [r for _, r in wrong.explain(other).to_dict()["outcomes"][-1]["parts"]] == [1.0, 0.0]
+        wrong.revise(other, 0.0, "reverted")
+        right.revise(told, None, "reverted", parts=[(text, 0.0) for text, _ in parts])
+        assert _stood(wrong) == _stood(right) and all(item.value < item.start for item in wrong.items())
+        told_now = wrong.explain(other).to_dict()["outcomes"][-1]["parts"]
+        assert [tuple(part) for part in told_now] == [(text, 0.0) for text, _ in parts]
+        assert verify(wrong) == [] and wrong.rebuild_values() == 0
 
 
 def only_a_settled_outcome_is_revised(factory: Factory) -> None:
@@ -202,6 +227,27 @@ def what_is_erased_is_gone(factory: Factory) -> None:
             memory.erase(b, "why")
     with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
         assert memory.recall(_SECRET, k=9).items[0].id == b and verify(memory) == []
+
+
+def a_short_text_is_no_quote(factory: Factory) -> None:
+    """Other rows that hold the word of a short one keep their texts; how many are emptied is told before and after."""
+    with make(factory) as memory:
+        short, name = memory.remember("say when", "ok"), memory.remember("谁住在榆树街？", "李安住在榆树街七号")
+        for task, action in (
+            ("is it ok?", "that looks ok"),
+            ("say when", "ok"),
+            ("谁来？", "我答：李安住在榆树街七号。"),
+        ):
+            memory.settle(memory.recall(task, k=3), 1.0, action=action)
+        memory.archive("m1", "it is ok")
+        told = memory.erase(short, "asked for", dry_run=True)
+        done = memory.erase(short, "asked for")
+        assert told.emptied == done.emptied == {"queries": 1, "actions": 1, "reasons": 0}
+        texts = [memory.explain(f"r{i}").to_dict() for i in (1, 2, 3)]
+        assert [told["query"] for told in texts] == ["is it ok?", "", "谁来？"]
+        assert [told["outcomes"][0]["action"] for told in texts][:2] == ["that looks ok", ""]
+        assert memory.erase(name, "asked for").emptied["actions"] == 1 and "榆树街" not in _everything(memory)
+        assert verify(memory) == []
 
 
 def a_text_that_others_say_stays_theirs(factory: Factory) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -304,6 +305,40 @@ def one_version_is_in_recall(factory: Factory) -> None:
         assert memory.recall("task one", k=3).ids == [c], "an old text came back"
         memory.archive(a, "no longer needed")
         assert memory.recall("task one", k=3).ids == [], "archived under its old id, and still in recall"
+        assert verify(memory) == []
+
+
+def what_comes_back_is_what_it_was(factory: Factory) -> None:
+    """Taken out under whichever version, a memory comes back as the version that was in recall; so do descendants."""
+    with make(factory) as memory:
+        a = memory.remember("task one", "old words")
+        b = memory.update(a, "said better", body="new words")
+        c = memory.update(b, "better still", body="newest words")
+        ids, before = (a, b, c), [memory.get(id_).status for id_ in (a, b, c)]
+        ways: list[Any] = [memory.archive, lambda id_, why: memory.quarantine([id_], why),
+                           lambda id_, why: memory.quarantine([id_], why, descendants=False)]  # fmt: skip
+        for out in ways:
+            for named, back in product(ids, ids):
+                out(named, "not to be trusted")
+                assert memory.recall("task one", k=3).ids == [], named
+                memory.restore([named if memory.get(back).status == "superseded" else back], "looked at")
+                assert [memory.get(id_).status for id_ in ids] == before, (named, back)
+                assert memory.recall("task one", k=3).ids == [c] and verify(memory) == []
+        child = memory.remember("task two", "made with it", parents=[c])
+        better = memory.remember("task two", "a better one", supersedes=child)
+        family = [*ids, child, better]
+        before = [memory.get(id_).status for id_ in family]
+        at = memory.recall("task one")
+        assert memory.quarantine([a], "injected").statuses and memory.items() == []
+        memory.restore([a], "looked at", descendants=True)
+        assert [memory.get(id_).status for id_ in family] == before, "what was replaced came back into recall"
+        memory.restore([b], "the words of May")
+        memory.quarantine([c], "all of it")
+        assert memory.recall("task one", k=3).ids == []
+        memory.restore([c], "after all")
+        assert memory.recall("task one", k=1).ids == [b], "not what was in recall"
+        memory.rollback(at, "as it was")
+        assert [memory.get(id_).status for id_ in ids] == ["superseded", "superseded", "active"]
         assert verify(memory) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from evolvent import Memory
 from evolvent.algos import evokernel
+from evolvent.cli import main
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
@@ -58,6 +59,43 @@ def test_drafts_until_one_is_right_then_refines_and_learns_which_lesson_helps(tm
     assert good["gains"] == 2 and highest.pop(good["id"]) > 1.05 > 1.0 >= max(highest.values())
     wrong = [row for row in told if row["phase"] == "refine" and row["gate"]]
     assert all(row["reward"] == -1 for row in wrong)
+
+
+def test_the_world_of_naive_kernels_begins_with_them_and_they_get_faster(tmp_path, quick):
+    config, folder = begin(tmp_path / "run", env="kernels:faster", epsilon=0.0)
+    said = io.StringIO()
+    with folder:
+        summary = evokernel.run(config, folder, Live(plain=True, stream=said), model=Writer())
+    told = rows(tmp_path / "run")
+    assert {row["phase"] for row in told} == {"refine"} and [row["start"] for row in told[:2]] == [0, 0]
+    assert told[0]["best_before"] == 1.0 and summary["faster"]["successes"] == 2
+    assert "begins with its naive kernel" in said.getvalue() and "from naive C" in said.getvalue()
+    page = write_report(tmp_path / "run").read_text()
+    assert all(f"attempt {row['attempt']}, refine" in page for row in told)
+
+
+def test_a_run_from_naive_kernels_goes_on_with_the_same_start_points(tmp_path, quick):
+    played(tmp_path / "whole", env="kernels:faster")
+    config, folder = begin(tmp_path / "run", env="kernels:faster")
+    model = Writer()
+    write, asked = model._write, []
+
+    def stopping(prompt):
+        asked.append(prompt)
+        if len(asked) == 6:
+            raise Interrupted
+        return write(prompt)
+
+    with folder, pytest.raises(Interrupted):
+        evokernel.run(config, folder, live(), model=Scripted(stopping))
+    with RunFolder.open(tmp_path / "run") as again:
+        evokernel.run(config, again, live(), resume=True, model=Writer())
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def test_where_a_right_kernel_is_there_nothing_can_be_drafted(tmp_path, quick):
+    with pytest.raises(BadInput, match="nothing is drafted"):
+        played(tmp_path / "run", env="kernels:faster", refine=False)
 
 
 def test_values_are_of_a_stage_and_of_what_was_shown(tmp_path, quick):
@@ -346,3 +384,10 @@ def test_a_copy_is_as_fast_as_it_was_whatever_the_clock_says(tmp_path, monkeypat
     assert [row["reward"] for row in rows(tmp_path / "run")] == [1.0, 0.0, 0.0]
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert sum(item.kind == "start" for item in memory.items()) == 1
+
+
+def test_a_run_that_cannot_be_evaluated_says_what_to_do(tmp_path, quick, capsys):
+    played(tmp_path / "run")
+    with pytest.raises(SystemExit):
+        main(["eval", str(tmp_path / "run")])
+    assert f"--split heldout --memory {tmp_path / 'run'}" in capsys.readouterr().err

@@ -36,6 +36,7 @@ REFUSED = {
     "step_thought": "does not pay this kind.*verdict", "step_test_weighted": "test:",
     "step_graded_outcome": "does not pay this kind.*correct",
     "token_outcome_critic": "does not pay this kind.*correct", "step_efficiency": "does not pay this kind.*ratio",
+    "token_immediate": "does not pay this kind.*share",
     "agent_gae": "of rollouts.*mappo", "agent_counterfactual": "of rollouts.*coma",
     "agent_optimal_baseline": "of rollouts.*mappo",
 }  # fmt: skip
@@ -127,15 +128,17 @@ def test_what_is_misspelt_is_answered_with_the_closest_name():
     assert to_json(changed) == to_json(CHOICES["dapo"].loss) | {"clip_high": 0.3}
 
 
-def test_a_critic_of_outcomes_learns_beside_the_policy(model, tmp_path):
+@pytest.mark.parametrize(("rule", "loss"), [("token_outcome_critic", "outcome_loss"), ("immediate", "share_loss")])
+def test_a_critic_of_how_attempts_end_learns_beside_the_policy(rule, loss, model, tmp_path):
     (tmp_path / "graded_letters.py").write_text(
         "from dataclasses import replace\nimport letters_env\n\n"
         "class Graded(letters_env.Letters):\n    def step(self, action):\n        turn = super().step(action)\n"
         '        told = {"compiles": float(len(action) % 2), "runs": float("a" in action), "correct": turn.reward}\n'
+        '        told["share"] = (len(action) % 4) / 4\n'
         '        return replace(turn, info=dict(turn.info) | {"rewards": told})\n\n'
         "def make():\n    return Graded()\n"
     )
     env = f"{tmp_path / 'graded_letters.py'}:make"
-    rows, _ = play(tmp_path / "run", model, rule="token_outcome_critic", env=env, group=6)
-    assert all(row["grad_norm"] > 0 and 0 < row["outcome_loss"] < 3 for row in rows)
+    rows, _ = play(tmp_path / "run", model, rule=rule, env=env, group=6)
+    assert all(row["grad_norm"] > 0 and 0 < row[loss] < 3 for row in rows)
     assert all("value_loss" not in row for row in rows)

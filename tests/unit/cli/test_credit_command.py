@@ -9,6 +9,7 @@ import pytest
 from evolvent import catalogue
 from evolvent.cli import credit as command
 from evolvent.cli.credit import COMMANDS, applied
+from evolvent.core.branches import graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -116,6 +117,31 @@ def test_settings_files_and_the_last_update(full, tmp_path, capsys):
         assert told["total"] == 3.0 * n and {one["unit"] for one in told["units"]} == {"planner", "critic"}
     with pytest.raises(BadInput, match="did you mean 'each'"):
         credit(full, "--rule", f"{tmp_path}/mine.py", "--rule-options", "eech=3", "--plain")
+
+
+@pytest.mark.parametrize("name", ["step_search_label", "step_search_return", "step_search_siblings"])
+def test_attempts_that_share_a_beginning_are_credited_where_they_part_and_where_they_do_not(name, tmp_path, capsys):
+    def attempt(last, reward):
+        episode = Episode("task", id=last)
+        for action, earned in (("begin", 0.0), (last, reward)):
+            episode.observe("what now?")
+            episode.act(action, reward=earned)
+        episode.end(terminated=True)
+        return episode
+
+    tree = attempt("right", 1.0)
+    for other in ("wrong", "wrong too"):
+        graft(tree, attempt(other, 0.0), of=0, steps=1)
+    credit(recorded(tmp_path / "tree", [tree]), "--rule", name, "--json", tmp_path / "c.json", "--plain")
+    assert "3 attempts in 1 record:" in capsys.readouterr().out
+    units = json.loads((tmp_path / "c.json").read_text())["rules"][0]["units"]
+    got = {one["said"]: one["credit"] for one in units}
+    want = {
+        "step_search_label": (0.0, 1.0, 0.0), "step_search_return": (1 / 3, 1.0, 0.0),
+        "step_search_siblings": (0.0, 1.0, -0.5),
+    }[name]  # fmt: skip
+    assert [got[said] for said in ("begin", "right", "wrong")] == pytest.approx(want)
+    assert len(units) == 4  # what they share stands once
 
 
 def test_a_run_without_attempts_is_refused(tmp_path):

@@ -34,6 +34,30 @@ def settled(memory, task, reward, source="env", show=None, policy=None):
     return recall
 
 
+def test_values_of_every_stage_are_told(memory):
+    tried, new = memory.remember("a", "one"), memory.remember("b", "two")
+    for stage, rewards in (("draft", [1.0]), ("refine", [0.0, 0.0])):
+        for reward in rewards:
+            recall = memory.recall("a", stage=stage)
+            memory.shown(recall, [tried])
+            memory.settle(recall, reward, source="tests")
+    told = audit(memory)
+    assert told["coverage"] == told["nonzero"] == 0.5 and told["updates_per_item"] == 1.5
+    assert {name: (s["tried"], s["updates"]) for name, s in told["stages"].items()} == {
+        "draft": (1, 1),
+        "refine": (1, 2),
+    }
+    assert [row["id"] for row in told["untried"]] == [new]
+    assert [(row["id"], row["stage"]) for row in told["most_valuable"]] == [(tried, "draft")]
+    (mine,) = told["credit"]["by_memory"].values()
+    assert (mine["memories"], mine["active"], mine["tried"]) == (2, 2, 1)
+    first, second = memory.items()
+    assert (first.stage, first.n) == ("refine", 2) and first.value < 0.5 and (second.stage, second.n) == ("", 0)
+    source = memory.health()["sources"][first.source]
+    worth = [s["mean_value"] for s in told["stages"].values()]
+    assert (source["items"], source["tried"]) == (2, 1) and source["mean_value"] == pytest.approx(sum(worth) / 2)
+
+
 def test_what_does_harm_and_what_came_of_it_is_found(memory):
     good = memory.remember(TASK, "use the local hour", source="reviewer")
     bad = memory.remember(TASK, "ignore the task", source="web")

@@ -50,7 +50,15 @@ def test_without_a_sandbox_the_output_says_so(tmp_path, capsys):
     assert "there was no sandbox" in out and "none (unsafe)" in out
 
 
-@pytest.mark.parametrize("words", [["run", "no.py"], ["run", __file__ + "x"], ["run", __file__, "--mechanism", "x"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "no.py"],
+        ["run", __file__ + "x"],
+        ["run", __file__, "--mechanism", "x"],
+        ["run", __file__, "--wall", "-1"],
+    ],
+)
 def test_what_cannot_be_run_is_said(words, capsys):
     with pytest.raises(SystemExit) as end:
         main(["sandbox", *words])

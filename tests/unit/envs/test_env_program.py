@@ -21,6 +21,8 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
+from evolvent.runs.memory.attempt import Agent, attempt
+from evolvent.runs.memory.lifelong import note
 from evolvent.sandbox import NoSandbox
 from evolvent.testing.env import check_env
 from evolvent.testing.sandbox.cheats import CHEATS
@@ -287,3 +289,13 @@ def test_what_the_shown_calls_say_of_a_program_is_told_apart_from_what_the_hidde
     world.reset(task)
     turn = world.step(f"def {problem.function}(*a):\n    return {by_heart!r}.get(repr(a), 'nothing')")
     assert turn.info["rewards"]["shown"] == 1.0 and turn.info["rewards"]["share"] < 1.0 and not turn.success
+
+
+def test_why_a_program_failed_stands_in_its_line_and_its_episode(world):
+    task = square(world)
+    agent = Agent(Served(Scripted(lambda prompt: "def square_plus(x):\n    return y\n"), 0.0))
+    failed = attempt(world, task, agent, None, seed=0)
+    assert "NameError" in failed.episode.meta["words"] and note(failed).startswith(failed.episode.meta["words"])
+    assert Episode.from_dict(failed.episode.to_dict()).meta == failed.episode.meta
+    right = Agent(Served(Scripted(lambda prompt: world.problem(task).source), 0.0))
+    assert note(attempt(world, task, right, None, seed=0)) == "nothing recalled"

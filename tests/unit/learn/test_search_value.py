@@ -1,6 +1,8 @@
 """Learned values of states: what they read, what they learn, the folder that transformers loads, what is refused."""
 
 import json
+import subprocess
+import sys
 from typing import Any, cast
 
 import numpy as np
@@ -64,23 +66,41 @@ def test_labels_stand_where_the_score_is_read(folder):
     assert value.judge([ids[:3]]) > a
 
 
-def test_transformers_loads_what_it_saves(folder, tmp_path):
-    import peft
-    import transformers
-    from safetensors.torch import load_file
+LOAD = """
+import json, sys
+import numpy as np, torch
+from peft import AutoPeftModelForSequenceClassification
+folder, contexts = sys.argv[1], json.loads(sys.argv[2])
+model = AutoPeftModelForSequenceClassification.from_pretrained(folder, num_labels=1, dtype=torch.float32)
+with torch.no_grad():
+    print(json.dumps([float(model(torch.tensor([ids])).logits[0, 0]) for ids in contexts]))
+assert not any(name.startswith("evolvent") for name in sys.modules)
+"""
 
+
+def test_transformers_and_peft_load_what_it_saves(folder, tmp_path):
     model = load(folder)
-    value = SearchValue(model)
+    value = SearchValue(model, "process")
     contexts, targets = rows(model, 12)
     value.fit(contexts, targets, QUICK)
     value.save(tmp_path / "value")
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, dtype=torch.float32)
-    theirs: Any = peft.PeftModel.from_pretrained(theirs, tmp_path / "value" / "adapter")
-    theirs.base_model.model.score.weight.data = load_file(tmp_path / "value" / "head.safetensors")["score.weight"]
-    theirs.base_model.model.config.pad_token_id = 0
-    with torch.no_grad():
-        said = [float(theirs(torch.tensor(c[None].astype(np.int64))).logits[0, 0]) for c in contexts]
-    assert value.judge(contexts).tolist() == pytest.approx(said, abs=1e-4)
+    words = [sys.executable, "-c", LOAD, str(tmp_path / "value"), json.dumps([c.tolist() for c in contexts])]
+    run = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120, cwd=tmp_path)
+    said = 1 / (1 + np.exp(-np.array(json.loads(run.stdout.splitlines()[-1]))))
+    assert value.judge(contexts).tolist() == pytest.approx(said.tolist(), abs=1e-4)
+    assert np.ptp(said) > 0.1  # it learned something that the head alone could not say
+
+
+def test_a_folder_of_an_earlier_version_is_read(folder, tmp_path):
+    value = SearchValue(load(folder))
+    contexts, targets = rows(value.model, 12)
+    value.fit(contexts, targets, QUICK)
+    value.save(tmp_path / "value")
+    value.model.save(tmp_path / "value" / "adapter", "value")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (tmp_path / "value" / name).unlink()
+    again = SearchValue.load(load(folder), tmp_path / "value")
+    assert again.judge(contexts).tolist() == pytest.approx(value.judge(contexts).tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize("frozen", [False, True])

@@ -195,3 +195,10 @@ def test_the_ledger_of_a_store_has_what_was_settled_there(tmp_path):
         pytest.raises(BadInput, match="unknown receipt"),
     ):
         memory.credit([episode])
+
+
+def test_a_rule_without_values_tells_none(tmp_path):
+    for name, there in (("rag", False), ("memrl", True)):
+        with Memory(tmp_path / f"{name}.db", policy=preset(name, gate=-1.0), embedder="hash:64") as memory:
+            memory.remember("a task", "a lesson")
+            assert ("value" in memory.recall("a task")[0].why) == there

@@ -1,6 +1,7 @@
 """Loading and saving: folders that transformers and peft read as they are, and errors that say what is wrong."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -179,3 +180,21 @@ def test_without_the_extra(folder, monkeypatch):
 def test_by_its_name_among_models(folder):
     model = models.load(f"train:{folder}", dtype="float32")
     assert isinstance(model, language.LanguageModel) and model.generate("x", max_tokens=3).finish in ("stop", "length")
+
+
+def test_adapters_of_a_relative_base_load_from_anywhere(folder, tmp_path, monkeypatch):
+    base = tmp_path / "work" / "base"
+    shutil.copytree(folder, base)
+    monkeypatch.chdir(base.parent)
+    language.load("./base", dtype="float32").save("saved")
+    saved = base.parent / "saved"
+    monkeypatch.chdir(tmp_path)
+    assert language.load(str(saved), dtype="float32").name == str(base)
+    assert json.loads((saved / "adapter_config.json").read_text())["base_model_name_or_path"] == str(base)
+    base.rename(tmp_path / "moved")
+    with pytest.raises(BadInput, match=r"base of this adapter is not there(.|\n)*work/base(.|\n)*evolvent\.json"):
+        language.load(str(saved), dtype="float32")
+    note = json.loads((saved / "evolvent.json").read_text())
+    (saved / "evolvent.json").write_text(json.dumps(note | {"base": "runs/work/base"}))  # as earlier versions wrote it
+    with pytest.raises(BadInput, match=r"base of this adapter is not there(.|\n)*runs/work/base"):
+        language.load(str(saved), dtype="float32")

@@ -2,17 +2,20 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import tiny_language
 from evolvent.cli import run as command
 from evolvent.core.codec import load_episodes
+from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.pages import report_search
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.report_search import read_trees
-from evolvent.runs.search.config import SEARCHES, SearchConfig, check_value
+from evolvent.runs.search.config import SEARCHES, WIDER, Plan, SearchConfig, check_value
+from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.run import REVISED, summarise
 from sample_search_run import sample_search_run
 
@@ -105,7 +108,8 @@ def test_what_a_round_mends_and_spoils_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "error"),
     [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "out of bounds"),
-     ({"budget_tokens": 0}, "without an end")],
+     ({"budget_tokens": 0}, "without an end"), ({"model": "none", "value": "judge"}, "judge without a model"),
+     ({"plan": Plan(threads=-1)}, "out of bounds")],
 )  # fmt: skip
 def test_settings_that_cannot_be(setting, error):
     with pytest.raises(BadInput, match=error):
@@ -127,6 +131,90 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
         SearchConfig(value=str(tmp_path / "value"), model="smollm2-135m")
     with pytest.raises(BadInput, match="no such value"):
         check_value(SearchConfig(model="train:smollm2-135m", value="nonsense"))
+
+
+def test_a_search_in_torch_has_the_threads_that_were_asked_for(folder, tmp_path, monkeypatch):
+    import torch
+
+    seen, before, grow = set(), torch.get_num_threads(), Grower.grow
+    monkeypatch.setattr(Grower, "grow", lambda *a, **k: seen.add(torch.get_num_threads()) or grow(*a, **k))
+    command.main(words(folder, tmp_path / "run", "--search", "greedy", "--threads", str(before + 1)))
+    assert seen == {before + 1} and torch.get_num_threads() == before
+
+
+def test_situations_that_are_the_same_are_searched_once_where_that_is_asked_for(tmp_path):
+    """A house of few situations: all of them are known before the calls are spent."""
+    told = {}
+    for join in ("--no-join", "--join"):
+        command.main([
+            "search", "--model", "none", "--env", "household", "--search", "rap", "--value", "flat", "--widths", "4",
+            "--budget-calls", "320", "--budget-tokens", "0", "--tasks", "1", join, "--plain",
+            "--out", str(tmp_path / join[2:]),
+        ])  # fmt: skip
+        (told[join],) = json.loads((tmp_path / join[2:] / "summary.json").read_text("utf-8"))["arms"]
+    alone, joined = told["--no-join"], told["--join"]
+    assert joined["calls"] < alone["calls"] == 320 and joined["paths"] > alone["paths"]
+
+
+def test_settings_of_earlier_folders_are_read():
+    assert from_json(SearchConfig, {"batch": 3}).plan.batch == 3
+
+
+def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
+    out, more = tmp_path / "run", ("--search", "beam", "--value", "judge", "--keep", "2")
+    command.main([*words(folder, out, *more), "--budget-tokens", "400"])
+    rows = lines(out)
+    assert all(row["judge_tokens"] > row["tokens"] for row in rows)
+    assert "read by the judge" in capsys.readouterr().out and "read by the judge" in (out / "report.html").read_text()
+    (arm,) = json.loads((out / "summary.json").read_text())["arms"]
+    assert arm["judge_tokens"] == pytest.approx(sum(row["judge_tokens"] for row in rows) / len(rows))
+    freely = tmp_path / "freely"
+    command.main([*words(folder, freely, *more), "--budget-tokens", "4000"])
+    assert sum(row["tokens"] for row in rows) < sum(row["tokens"] for row in lines(freely)) < 400 * len(rows)
+
+
+def test_a_search_that_ends_before_its_budget_says_so_and_what_to_set(folder, tmp_path, capsys):
+    out = tmp_path / "run"
+    command.main([*words(folder, out, "--search", "best_of_n", "beam", "--keep", "1"), "--budget-tokens", "400"])
+    rows = {name: [row for row in lines(out) if row["phase"] == name] for name in ("best_of_n", "beam")}
+    best, beam = json.loads((out / "summary.json").read_text())["arms"]
+    assert beam["left"] == pytest.approx(1 - sum(row["tokens"] for row in rows["beam"]) / 400 / len(rows["beam"]))
+    assert best["left"] < 0.25 < beam["left"]
+    for told in (" ".join(capsys.readouterr().out.split()), (out / "report.html").read_text()):
+        assert "set --widths, --keep, or compare it" in told and "beam left" in told
+        assert "budget left" in told and "best_of_n left" not in told
+
+
+def test_what_is_advised_lets_every_such_search_spend_more(folder, tmp_path):
+    tokens = []
+    for number, more in enumerate(((), ("--widths", "24", "--keep", "12", "--paths", "4"))):
+        out = tmp_path / str(number)
+        command.main([*words(folder, out, "--search", *WIDER, *more), "--tasks", "1", "--budget-tokens", "600"])
+        tokens.append([row["tokens"] for row in lines(out)])
+    assert all(wide > narrow or narrow > 450 for narrow, wide in zip(*tokens, strict=True))
+
+
+def test_fewer_tasks_than_were_asked_for_are_said(tmp_path, capsys):
+    command.main([
+        "search", "--model", "none", "--env", "household:long=True", "--search", "best_of_n", "--tasks", "3",
+        "--value", "flat", "--paths", "2", "--budget-tokens", "0", "--out", str(tmp_path / "run"), "--plain",
+    ])  # fmt: skip
+    assert "household:long=True has 1 held-out task: 3 were asked for" in " ".join(capsys.readouterr().out.split())
+    assert len(lines(tmp_path / "run")) == 1
+
+
+def test_a_mean_of_values_is_one(folder, tmp_path):
+    value = {}
+    for name in ("likelihood", "judge", "likelihood+judge"):
+        out = tmp_path / name
+        command.main([*words(folder, out, "--search", "greedy", "--value", name), "--budget-tokens", "400"])
+        value[name] = [row["value"] for row in lines(out)]
+        assert all(bool(row["judge_tokens"]) == ("judge" in name) for row in lines(out))  # a part is told its search
+    mean = (np.array(value["likelihood"]) + value["judge"]) / 2
+    assert value["likelihood+judge"] == pytest.approx(mean, abs=1e-4) and np.ptp(value["judge"]) > 0
+    for wrong in ("likelihood+nonsense", "judge+judge"):
+        with pytest.raises(BadInput, match=r"no such value|each once"):
+            check_value(SearchConfig(value=wrong))
 
 
 LIFT = """

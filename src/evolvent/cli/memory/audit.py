@@ -14,7 +14,7 @@ from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
-from evolvent.memory.health import SOLVE, health
+from evolvent.memory.health import EVERY_STAGE, MAIN_STAGE, health
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance.act import VERBS
@@ -98,22 +98,22 @@ def _count(n: int, one: str, many: str) -> str:
 
 
 _TOLD = (
-    f"SELECT m.seq, m.kind, m.source, k.body, b.body, m.q_init, {events.JOINED} FROM memory m "
-    f"JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash {SOLVE} "
+    f"SELECT m.seq, m.kind, m.source, k.body, b.body, m.q_init, coalesce(v.stage, ''), {events.JOINED} "
+    "FROM memory m JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
 )
 
 
-def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
+def _told(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE) -> list[dict[str, Any]]:
     told = []
-    for seq, kind, source, key, body, start, *columns in bank.store.rows(
-        _TOLD + where, (bank.policy.objective, bank.scope_id, *args)
+    for seq, kind, source, key, body, start, stage, *columns in bank.store.rows(
+        f"{_TOLD} {values} {where}", (bank.policy.objective, bank.scope_id, *args)
     ):
         v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
         told.append(
             {
                 "id": memory_id(seq), "kind": kind, "source": source, "key": short(key, 200), "body": short(body, 200),
-                "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
+                "stage": stage, "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
             }
         )  # fmt: skip
@@ -121,7 +121,7 @@ def _told(bank: Bank, where: str, args: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
-    """Tried memories by value, the extremes drawn to the middle where few outcomes speak for them.
+    """Tried memories by value, a line a stage, the extremes drawn to the middle where few outcomes speak for them.
 
     Most valuable are only those above the middle of the rewards that helped at least once; least valuable only those
     below it that had ``RANKED`` outcomes.
@@ -142,6 +142,7 @@ def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
         bank,
         f"WHERE m.scope_id = ? AND m.status = 'active' AND {OWN} AND coalesce(v.n, 0) = 0 ORDER BY m.seq DESC LIMIT ?",
         (top,),
+        MAIN_STAGE,
     )
 
 
@@ -255,10 +256,11 @@ def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
     told = {
         row.pop("source"): row
         for row in bank.store.records(
-            "SELECT m.source, count(*) AS memories, count(*) FILTER (WHERE m.status = 'active') AS active, "
-            "count(*) FILTER (WHERE m.status = 'quarantined') AS quarantined, "
-            "count(*) FILTER (WHERE v.n > 0) AS tried, avg(v.q) FILTER (WHERE v.n > 0) AS mean_value "
-            f"FROM memory m {SOLVE} WHERE m.scope_id = ? AND {OWN} GROUP BY m.source ORDER BY m.source",
+            "SELECT m.source, count(DISTINCT m.seq) AS memories, "
+            "count(DISTINCT m.seq) FILTER (WHERE m.status = 'active') AS active, "
+            "count(DISTINCT m.seq) FILTER (WHERE m.status = 'quarantined') AS quarantined, "
+            "count(DISTINCT m.seq) FILTER (WHERE v.n > 0) AS tried, avg(v.q) FILTER (WHERE v.n > 0) AS mean_value "
+            f"FROM memory m {EVERY_STAGE} WHERE m.scope_id = ? AND {OWN} GROUP BY m.source ORDER BY m.source",
             (bank.policy.objective, bank.scope_id),
         )
     }

@@ -98,8 +98,11 @@ def list_(
         if json:
             live.note(dump([asdict(item) for item in items], indent=2))
             return
-        rows = [[i.id, i.status, i.value, i.n, i.kind, _short(i.key), _short(i.body), dump(i.metadata)] for i in items]
-        names = ["id", "status", "value", "outcomes", "kind", "when", "what", "metadata"]
+        rows = [
+            [i.id, i.status, i.stage, i.value, i.n, i.kind, _short(i.key), _short(i.body), dump(i.metadata)]
+            for i in items
+        ]
+        names = ["id", "status", "stage", "value", "outcomes", "kind", "when", "what", "metadata"]
         live.table(f"{len(items)} memories", names, rows)
         if len(items) == limit:
             live.note(f"perhaps more: --after {items[-1].id}")
@@ -165,6 +168,9 @@ def _tell(live: Live, data: Mapping[str, Any]) -> None:
     if data["bytes"]:
         rows.append(["on disk", size(sum(data["bytes"].values()))])
     live.table("Health", ["", "value"], rows)
+    if set(data["stages"]) - {"solve"}:
+        stages = [[name, s["tried"], s["updates"], s["mean_value"]] for name, s in data["stages"].items()]
+        live.table("Values by stage", ["stage", "memories with an outcome", "outcomes", "mean value"], stages)
     for warning in data["warnings"]:
         live.note(f"! {warning}")
     for title, who in (("by source of the outcome", "by_outcome"), ("by source of the memory", "by_memory")):
@@ -199,10 +205,20 @@ def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> Non
     if not items:
         return
     rows = [
-        [i["id"], i["value"], i["lift"], i["n"], i["kind"], i["source"], _short(i["key"]), _short(i["body"])]
+        [
+            i["id"],
+            i["stage"],
+            i["value"],
+            i["lift"],
+            i["n"],
+            i["kind"],
+            i["source"],
+            _short(i["key"]),
+            _short(i["body"]),
+        ]
         for i in items
     ]
-    live.table(title, ["id", "value", "lift", "outcomes", "kind", "source", "when", "what"], rows)
+    live.table(title, ["id", "stage", "value", "lift", "outcomes", "kind", "source", "when", "what"], rows)
 
 
 COMMANDS = {"audit": audit, "search": search, "list": list_, "explain": explain, "verify": verify}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import closing
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
@@ -39,16 +39,19 @@ def rollback(
 
 def revise(
     store: Where, receipt: Annotated[str, Positional], *, reward: float | None = None,
-    void: bool = False, source: str = "human", reason: Reason = _REASON, scope: Scope = "default",
-    dry_run: DryRun = False, json: Json = False,
+    void: bool = False, source: str | None = None, weight: float | None = None, reason: Reason = _REASON,
+    scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
+
+    What is not given (source, weight, what was done) is as it was told before.
 
     Args:
         receipt: receipt of the recall (r12).
         reward: the outcome as it is known now.
         void: instead of a reward: the outcome says nothing about the attempt, and gives no credit.
         source: who says so (env, tests, judge, human, proxy).
+        weight: how much the outcome counts, above 0 and at most 1.
     """
     if (reward is not None) == void:
         got = f"--reward {reward:g} --void" if reward is not None else "neither"
@@ -57,7 +60,8 @@ def revise(
         )
     began = datetime.now().astimezone()
     with closing(open_memory(store, scope)) as memory:
-        done = memory.revise(receipt, reward, reason, source=source, valid=not void, dry_run=dry_run)
+        more: dict[str, Any] = {} if weight is None else {"weight": weight}
+        done = memory.revise(receipt, reward, reason, source=source, valid=not void, dry_run=dry_run, **more)
         _tell(done, store, scope, dry_run, json, began)
 
 
@@ -162,6 +166,8 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
         values = [[v.id, f"{v.objective}/{v.stage}", v.was, v.now] for v in done.values]
         _table(live, f"{len(values)} values", ["id", "of", "was", now], values)
         _table(live, "Rows removed", ["table", "rows"], [[table, n] for table, n in done.removed.items() if n])
+        emptied = [[what, n] for what, n in done.emptied.items() if n]
+        _table(live, "Texts of other rows that quoted it, emptied", ["texts", "rows"], emptied)
         if done.events:
             again = "count again" if done.events < 0 else "no longer count"
             live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")

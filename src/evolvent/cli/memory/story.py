@@ -8,7 +8,7 @@ from typing import Any
 from evolvent.cli.memory.audit import audit
 from evolvent.memory import events
 from evolvent.memory.bank import Bank
-from evolvent.memory.health import SOLVE
+from evolvent.memory.health import MAIN_STAGE
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.memory import Memory
@@ -76,7 +76,7 @@ def _about(bank: Bank, seqs: Sequence[int]) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for seq, key, source, status, start, q, n in bank.store.rows(
         "SELECT m.seq, k.body, m.source, m.status, m.q_init, v.q, v.n FROM memory m "
-        f"JOIN text_blob k ON k.hash = m.key_hash {SOLVE} WHERE m.seq IN ({marks(len(seqs))})",
+        f"JOIN text_blob k ON k.hash = m.key_hash {MAIN_STAGE} WHERE m.seq IN ({marks(len(seqs))})",
         (bank.policy.objective, *seqs),
     ):
         value = start if q is None else q

@@ -145,7 +145,7 @@ class Kernels(TextEnv):
     def __init__(self, variant: str, own: Sequence[Operator], *, timed: bool, fast_math: bool) -> None:
         self.operators = {**BY_NAME, **{operator.name: operator for operator in own}}
         self._train = [o.name for o in own] or [o.name for o in ALL if o.name not in HELDOUT]
-        self._variant, self.timed, self._fast_math = variant, timed, fast_math
+        self.variant, self.timed, self._fast_math = variant, timed, fast_math
         self._bench: Bench | None = None
         self._turn: Turn | None = None
 
@@ -168,7 +168,7 @@ class Kernels(TextEnv):
             mark = f"#{again + 1}" if again else ""
             for name in draw.sample(names, len(names))[: n - len(tasks)]:
                 first = f"kernels/{name}"
-                text = self.asked(name, "" if self._variant == "write" else self.operators[name].source)
+                text = self.asked(name, "" if self.variant == "write" else self.operators[name].source)
                 tasks.append(Task(first + mark, text, name, split, repeats=first if mark else ""))
         return tasks
 
@@ -201,7 +201,7 @@ class Kernels(TextEnv):
             found.words,
             reward=reward,
             terminated=True,
-            success=found.correct if self._variant == "write" or not self.timed else ratio >= GAIN,
+            success=found.correct if self.variant == "write" or not self.timed else ratio >= GAIN,
             valid=found.gate != "harness",
             info={
                 "action": found.source, "gate": found.gate, "words": found.words, "ratio": ratio, **told,

@@ -22,7 +22,13 @@ _READING = (
     "from outside; it counts from 1.15 on, and where fresh processes confirm it. Intervals of ratios: 95 %, by "
     "resampling rounds of timing; of rates: Wilson. Gains: at least 1.15 times as fast as what they began with."
 )
-_GATES = {"text": "no program", "hack": "a trick", "compile": "does not compile", "correct": "wrong", "harness": "?"}
+_GATES = {
+    "text": "no program",
+    "hack": "against the rules",
+    "compile": "does not compile",
+    "correct": "wrong",
+    "harness": "?",
+}
 MOST_SHOWN = 5
 """Memories beside the report's text, of the highest values; a click shows the others."""
 Row = Mapping[str, Any]
@@ -127,7 +133,8 @@ def _lineages(rows: Sequence[Row]) -> str:
         below: dict[int | None, list[Row]] = {}
         for row in mine:
             below.setdefault(row["start"], []).append(row)
-        inside = "".join(_program(row, below, mine, path) for row in below.get(None, []))
+        # 0 is the naive kernel that a run may begin with: no attempt of its own
+        inside = "".join(_program(row, below, mine, path) for row in [*below.get(None, []), *below.get(0, [])])
         mark = "✗" if best is None else f"✓ {best['ratio']:.2f}×"
         out.append(fold(f"{mark} {name}, {len(mine)} attempts", f'<div class="tree">{inside}</div>'))
     return "".join(out)

@@ -1,8 +1,9 @@
 """``report.html`` of a search run: how often each search was right at which cost, and the trees themselves.
 
-A state opens on a click: its colour is its value, the line beside it is as thick as it was visited, states of the path
-that was taken are open, and at an end stands the environment's verdict. Where the world says which line of an answer is
-the first wrong one, it is marked, and so is the first that a process reward model doubts.
+A state opens on a click: its colour is its value, the line beside it is as thick as it was visited against the most
+visited one of its tree, states of the path that was taken are open, and at an end stands the environment's verdict.
+Where the world says which line of an answer is the first wrong one, it is marked, and so is the first that a process
+reward model doubts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from evolvent.evaluate.live import count, interval, percent
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
+from evolvent.evaluate.spent import early
 
 _READING = (
     "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Value ranks: "
@@ -46,7 +48,7 @@ def render(
             head(manifest, summary, [*facts, _counted(rows)], top),
             f'<div class="hero">{"".join(shown)}</div>' if shown else "",
             cards([("Right, by search", _bars(arms))] if arms else []),
-            section("Searches at one budget", _table(arms) + _revised(arms)),
+            section("Searches at one budget", _table(arms) + _said(arms)),
             section("Trees", drawn(trees)),
             section("Configuration", configuration(manifest)),
             foot(manifest, _READING),
@@ -55,15 +57,15 @@ def render(
     )
 
 
-def _revised(arms: Sequence[Mapping[str, Any]]) -> str:
-    """What a round of answers that are written again does, where a search has such (``search.dser``)."""
+def _said(arms: Sequence[Mapping[str, Any]]) -> str:
+    """Which searches ended early, and what a round of answers that are written again does (``search.dser``)."""
     told = [
         f"{a['name']}: a round mends {interval(a['mends'], a['mends_ci95'])} of wrong answers and spoils "
         f"{interval(a['spoils'], a['spoils_ci95'])} of right ones; 80 such rounds would lead to "
         f"{interval(a['right_after_80_rounds'], None)}."
         for a in arms if a.get("mends") is not None
     ]  # fmt: skip
-    return "".join(f'<p class="soft">{text(one)}</p>' for one in told)
+    return "".join(f'<p class="soft">{text(one)}</p>' for one in [*early(arms), *told])
 
 
 def drawn(trees: Sequence[Mapping[str, Any]]) -> str:
@@ -89,14 +91,16 @@ def _bars(arms: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table(arms: Sequence[Mapping[str, Any]]) -> str:
+    read = ["judge_tokens"] if any(a.get("judge_tokens") for a in arms) else []
     rows = [
         [a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a.get("ranks")),
-         *(round(a[key], 1) for key in ("tokens", "calls", "paths", "nodes")), round(a["seconds"], 2),
-         "" if i == 0 else f"{a['p']:.2g}"]
+         *(round(a[key], 1) for key in ("tokens", *read, "calls", "paths", "nodes")), round(a["seconds"], 2),
+         "" if i == 0 else f"{a['p']:.2g}", percent(a.get("left"))]
         for i, a in enumerate(arms) if a["n"]
     ]  # fmt: skip
-    names = "search|right [95 %]|an oracle's choice|value ranks|tokens|calls|paths|states|seconds|p"
-    return table(names.split("|"), rows)
+    spent = ["tokens", *(["read by the judge"] if read else []), "calls", "paths", "states", "seconds"]
+    names = ["search", "right [95 %]", "an oracle's choice", "value ranks", *spent, "p", "budget left"]
+    return table(names, rows)
 
 
 def _tree(tree: Mapping[str, Any]) -> str:
@@ -105,7 +109,7 @@ def _tree(tree: Mapping[str, Any]) -> str:
     for i, node in enumerate(nodes):
         below.setdefault(int(node["parent"]), []).append(i)
     worth = [float(node["value"]) for node in nodes if node["parent"] >= 0] or [0.0]
-    scale = (min(worth), max(worth))
+    scale = (min(worth), max(worth), max(1, *(int(node["visits"]) for node in nodes)))
     # where each attempt begins at a root of its own, nothing follows the first one
     roots = [i for i in below.get(-1, []) if i in below or len(below[-1]) == 1]
     if len(roots) > 1:
@@ -119,15 +123,15 @@ def _tree(tree: Mapping[str, Any]) -> str:
 
 
 def _node(
-    nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int, scale: tuple[float, float]
+    nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int, scale: tuple[float, float, int]
 ) -> str:
     """A state with what follows it; depth is bounded by the attempts themselves."""
     node = nodes[i]
     attempt = node["parent"] < 0 and bool(node["text"])  # judged by what it came to: where it begins has no value
-    low, high = scale
+    low, high, most = scale
     value = float((_end(nodes, below, i) if attempt else node)["value"])
     share = 0.5 if high <= low else (value - low) / (high - low)
-    thick = 1 + min(7, round(2 * math.log2(1 + node["visits"])))
+    thick = 1 + round(7 * math.log2(1 + node["visits"]) / math.log2(1 + most))
     style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};border-left-width:{thick}px"
     verdict = "" if node["right"] is None else f" {_VERDICT[bool(node['right'])]}"
     # trees of older runs do not say which line is wrong

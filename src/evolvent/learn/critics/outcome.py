@@ -21,16 +21,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import ModelError
 from evolvent.core.reward_kinds import last_reward
 from evolvent.formulas.execution_rewards import GRADES, outcome_class
-from evolvent.learn.critics.token import Features, token_rows
-from evolvent.models.language.model import Row
+from evolvent.learn.critics.frozen_head import fit, new_head, states_around
+from evolvent.learn.critics.token import Features
 
-WIDTH = 256
 NOTE = "outcome_p"
 
 
@@ -62,9 +60,7 @@ class OutcomeCritic:
         device: torch.device | str = "cpu",
     ) -> None:  # fmt: skip
         self._features, self._context = features, context
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.head = nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, len(GRADES))).to(device)
+        self.head = new_head(width, len(GRADES), seed=seed, device=device)
         self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
 
     def note(self, episodes: Sequence[Episode]) -> Judged:
@@ -73,18 +69,8 @@ class OutcomeCritic:
         Raises:
             BadInput: a valid attempt that lacks ``compiles``, ``runs`` or ``correct``.
         """
-        rows: list[Row] = []
-        for episode in episodes:
-            for t, ids in enumerate(token_rows(episode)):
-                # one token more, whichever: the state that would predict it is the one behind the last
-                room = max(0, self._context - len(ids) - 1)
-                before = episode.context_ids(t)
-                rows.append(Row(before[max(0, len(before) - room) :], np.append(ids, np.int32(0))))
-        states = self._features(rows).float()
-        behind = torch.ones(len(states), dtype=torch.bool, device=states.device)
-        starts = np.cumsum([0, *(len(row.tokens) for row in rows[:-1])]) if rows else []
-        behind[torch.as_tensor(np.asarray(starts, np.int64), device=states.device)] = False
-        features = states[behind]
+        seen = states_around(self._features, episodes, self._context)
+        features = seen.states_SD[seen.behind_K]
         outcome = np.concatenate([np.zeros(0, np.int64), *(np.full(e.n_tokens, outcome_of(e)) for e in episodes)])
         outcome_K = torch.as_tensor(outcome, device=features.device)
         with torch.no_grad():
@@ -107,23 +93,12 @@ class OutcomeCritic:
         known = torch.nonzero(seen.outcome_K >= 0).squeeze(-1)
         with torch.no_grad():
             right = (self.head(seen.features_KD[known]).argmax(-1) == seen.outcome_K[known]).float()
-        losses: list[float] = []
-        for _ in range(epochs if len(known) else 0):
-            losses = []
-            order = known[torch.randperm(len(known), generator=generator).to(known.device)]
-            for rows in order.chunk(min(minibatches, max(len(order), 1))):
-                loss = F.cross_entropy(self.head(seen.features_KD[rows]), seen.outcome_K[rows])
-                self.optimizer.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(self.head.parameters(), grad_clip)
-                self.optimizer.step()
-                losses.append(loss.item())
-        mean = float(np.mean(losses)) if losses else 0.0
-        if not np.isfinite(mean):
-            raise ModelError(
-                "the critic of outcomes diverged", got=mean, expected="a finite loss", do="lower critic_lr"
-            )
-        return {"outcome_loss": mean, "outcome_right": right.mean().item() if len(right) else 0.0}
+        loss = fit(
+            lambda rows: F.cross_entropy(self.head(seen.features_KD[rows]), seen.outcome_K[rows]),
+            known, self.head, self.optimizer, epochs=epochs, minibatches=minibatches, grad_clip=grad_clip,
+            generator=generator, name="the critic of outcomes",
+        )  # fmt: skip
+        return {"outcome_loss": loss, "outcome_right": right.mean().item() if len(right) else 0.0}
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and optimizer."""

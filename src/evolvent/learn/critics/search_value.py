@@ -208,28 +208,26 @@ class SearchValue:
             self.model.load_state_dict(state["adapter"], self.adapter)
 
     def save(self, folder: str | Path) -> None:
-        """Write a folder: ``head.safetensors``, ``value.json``, and the adapter as peft writes it where it is trained.
+        """Write a folder: ``value.json`` with ``head.safetensors``, and beside them, where it is trained, the adapter.
 
-        With transformers: ``AutoModelForSequenceClassification`` of the base with ``num_labels=1``, the adapter by
-        peft, and ``score.weight`` of ``head.safetensors`` as its ``score``. A network on frozen states is a small MLP
+        Adapter and linear head are one sequence classifier of peft: ``AutoPeftModelForSequenceClassification
+        .from_pretrained(folder, num_labels=1)``, whose logit is ``f(h(s))``. A network on frozen states is a small MLP
         over the last hidden state; what it reads stands in ``value.json``.
         """
         from safetensors.torch import save_file
 
-        to = Path(folder)
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.head.state_dict().items()}
         note = {"kind": self.kind, "frozen": self.frozen, "adapter": self.adapter, "base": self.model.name}
         note |= {"reads": self._reads()} if self.frozen else {"fit": asdict(Fit())}
 
         def write(hidden: Path) -> None:
+            if not self.frozen:
+                self.model.save(hidden, self.adapter)
+                _as_classifier(hidden, weights["weight"])
             save_file({_NAMES.get(n, n): t for n, t in weights.items()}, str(hidden / HEAD), metadata={"format": "pt"})
             (hidden / NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
 
-        write_whole(to, write)
-        if not self.frozen:
-            self.model.save(to / "adapter", self.adapter)
-            config = to / "adapter" / "adapter_config.json"  # a task would tie it to one kind of head
-            config.write_text(json.dumps(json.loads(config.read_text("utf-8")) | {"task_type": None}), "utf-8")
+        write_whole(Path(folder), write)
 
     @classmethod
     def load(cls, model: LanguageModel, folder: str | Path) -> SearchValue:
@@ -248,7 +246,8 @@ class SearchValue:
             note = json.loads((at / NOTE).read_text(encoding="utf-8"))
             weights = load_file(str(at / HEAD))
             if not note["frozen"]:
-                model.load_adapter(at / "adapter", note["adapter"])
+                inner = at / "adapter"  # where folders of earlier versions have it
+                model.load_adapter(inner if inner.is_dir() else at, note["adapter"])
             value = cls(model, note["kind"], frozen=note["frozen"], adapter=note["adapter"])
             value.head.load_state_dict({_BACK.get(name, name): tensor for name, tensor in weights.items()})
         except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -267,6 +266,17 @@ class SearchValue:
 
 _NAMES = {"weight": "score.weight"}
 _BACK = {theirs: ours for ours, theirs in _NAMES.items()}
+
+
+def _as_classifier(folder: Path, head: Tensor) -> None:
+    """Make a saved adapter a sequence classifier of one label: its head goes in as a module that peft keeps whole."""
+    from safetensors.torch import load_file, save_file
+
+    weights, config = folder / "adapter_model.safetensors", folder / "adapter_config.json"
+    tensors = load_file(str(weights)) | {"base_model.model.score.weight": head}
+    save_file(tensors, str(weights), metadata={"format": "pt"})
+    told = json.loads(config.read_text("utf-8")) | {"task_type": "SEQ_CLS", "modules_to_save": ["score"]}
+    config.write_text(json.dumps(told, indent=1), "utf-8")
 
 
 class _Probe(nn.Module):

@@ -56,6 +56,7 @@ class Mended:
         events: value events that stopped to count; negative: that count again.
         removed: rows taken out of the store (compact, erase), by table.
         kept: memories that a rollback left in quarantine, although they were in use at that moment.
+        emptied: other rows that quoted what was erased, and hold no text now: queries, actions and reasons.
     """
 
     verb: str
@@ -66,6 +67,7 @@ class Mended:
     events: int = 0
     removed: dict[str, int] = field(default_factory=dict[str, int])
     kept: tuple[str, ...] = ()
+    emptied: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def nothing(self) -> bool:
@@ -84,6 +86,7 @@ class Act:
         self.off: list[int] = []  # voids that hold no longer
         self.kept: list[int] = []
         self.removed: dict[str, int] = {}
+        self.emptied: dict[str, int] = {}
         self.extra: dict[str, Any] = {}
 
     def rows(self, sql: str, *args: Any) -> list[tuple]:
@@ -173,7 +176,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                 voided = counted - _counting(act)
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
-                tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept),
+                tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept), act.emptied,
             )  # fmt: skip
             if dry_run:
                 raise _Rehearsed

@@ -1,9 +1,12 @@
 """Erasing for good: one memory (a person's right), or a whole scope. Nothing of what they said stays in the store.
 
 A memory leaves a tombstone: its number, status "erased", when and why, and its place in the graph of provenance. Its
-texts and vectors, the receipts' lines about it, its value and events go; so do the texts of queries and actions of its
-scope that quote it. A text that another row says too stays as that row's. Afterwards the engine rewrites its files, so
-that no freed page, log or cache of vectors holds what was erased.
+texts and vectors, the receipts' lines about it, its value and events go; so do the texts of queries, actions and
+reasons of its scope that quote it. A text that another row says too stays as that row's. Afterwards the engine
+rewrites its files, so that no freed page, log or cache of vectors holds what was erased.
+
+A text quotes another when it holds it between the ends of words; of a short one (a body "ok" would empty half a store),
+when it says nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ from evolvent.memory.store.engine import Connection, among, audit, marks, newest
 from evolvent.memory.text import clean_text, clean_word, content_hash
 
 _NOTHING = content_hash("")
+# bytes (UTF-8) from which on a text is looked for inside others: a shorter one stands in many that do not quote it
+TELLING = 12
+# what may not stand beside a quote; Chinese, Japanese and Korean words have no space between them
+_WORD = r"[^\W\u2e80-\uffef]"
 _SAID = (("memory", "key_hash"), ("memory", "body_hash"), ("recall", "query_hash"), ("outcome", "action_hash"))
+_TOLD_AS = {"query_hash": "queries", "action_hash": "actions"}
 # of a scope, each table after those that refer to it
 _OF_MEMORIES = ("value_event", "value", "recall_item")
 _OF_SCOPE = ("source_value", "outcome", "memory", "recall", "void", "audit", "scope")
@@ -40,7 +48,7 @@ def erase(bank: Bank, id_: str, reason: str, *, dry_run: bool = False) -> Mended
             return
         with bank.store.write() as db, bank.store.unguarded():
             said = _texts_of(db, seqs)
-            gone = {*said, *_quotes_removed(db, bank, said.values())}
+            gone = {*said, *_quotes_removed(db, act, said.values())}
             _numbers_stay_taken(bank)
             db.execute("UPDATE recall SET n_pool = n_pool - 1 WHERE seq IN (SELECT recall_id FROM recall_item "
                        f"WHERE memory_id IN ({marks(len(seqs))}))", seqs)  # fmt: skip
@@ -134,12 +142,11 @@ def _texts_of(db: Connection, seqs: list[int]) -> dict[str, str]:
     return dict(among(db, "SELECT hash, body FROM text_blob WHERE hash IN ({})", sorted(hashes)))
 
 
-def _quotes_removed(db: Connection, bank: Bank, said: Iterable[str]) -> set[str]:
-    """Take queries, actions and reasons of the scope that hold one of these texts out; returns hashes of the texts."""
-    held = re.compile("|".join(rf"(?<!\w){re.escape(text)}(?!\w)" for text in said))
+def _quotes_removed(db: Connection, act: Act, said: Iterable[str]) -> set[str]:
+    """Take queries, actions and reasons of the scope that quote one of these texts out; returns hashes of the texts."""
+    bank, held = act.bank, re.compile("|".join(map(_quoted, said)))
     found: set[str] = set()
     for table, column, also in (("recall", "query_hash", ", emb_id = NULL"), ("outcome", "action_hash", "")):
-        sql = f"UPDATE {table} SET {column} = ?{also} WHERE scope_id = ? AND {column} = ?"
         hashes = [
             digest
             for piece in bank.store.chunks(
@@ -150,16 +157,29 @@ def _quotes_removed(db: Connection, bank: Bank, said: Iterable[str]) -> set[str]
             if held.search(body)
         ]  # fmt: skip
         put_text(db, _NOTHING, "")
-        db.executemany(sql, [(_NOTHING, bank.scope_id, digest) for digest in hashes])
+        sql = f"UPDATE {table} SET {column} = ?{also} WHERE scope_id = ? AND {column} = ? RETURNING 1"
+        act.emptied[_TOLD_AS[column]] = sum(
+            len(db.execute(sql, (_NOTHING, bank.scope_id, digest)).fetchall()) for digest in hashes
+        )
         found |= set(hashes)
+    reasons = 0
     for seq, detail in bank.store.rows("SELECT seq, detail FROM audit WHERE scope_id = ?", (bank.scope_id,)):
         told = json.loads(detail)
         if held.search(str(told.get("reason", ""))):
             db.execute("UPDATE audit SET detail = ? WHERE seq = ?", (json.dumps({**told, "reason": ""}), seq))
+            reasons += 1
     for seq, reason in bank.store.rows("SELECT seq, reason FROM void WHERE scope_id = ?", (bank.scope_id,)):
         if held.search(reason):
             db.execute("UPDATE void SET reason = '' WHERE seq = ?", (seq,))
+    act.emptied["reasons"] = reasons  # a void has that of its line in the log
     return found
+
+
+def _quoted(text: str) -> str:
+    """A pattern for texts that quote this one."""
+    text = text.strip()
+    around = (rf"(?<!{_WORD})", rf"(?!{_WORD})") if len(text.encode()) >= TELLING else (r"\A\s*", r"\s*\Z")
+    return re.escape(text).join(around)
 
 
 def _numbers_stay_taken(bank: Bank) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
-from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
 from evolvent.memory.maintenance.compact import compact as _compact
 from evolvent.memory.maintenance.erase import erase as _erase
 from evolvent.memory.maintenance.reembed import reembed as _reembed
+from evolvent.memory.maintenance.restore import in_recall, restore
 from evolvent.memory.maintenance.revise import revise as _revise
 from evolvent.memory.maintenance.when import moment
 from evolvent.memory.opening import as_embedder
@@ -40,22 +40,20 @@ class Mending:
         seqs = _sequences(self.bank, [id], "archive")
 
         def change(act: Act) -> None:
-            with self.bank.store.session() as db:
-                versions = keys.versions(db, seqs[0])
-            wanted = [seq for seq in versions if seq in seqs or act.status(seq) == "active"]
-            act.set_status([seq for seq in wanted if act.status(seq) != "archived"], "archived")
+            act.set_status([seq for seq in in_recall(act, seqs) if act.status(seq) != "archived"], "archived")
 
         return perform(self.bank, "archive", id, reason, change, dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
         """Take memories out of recall that are not to be trusted.
 
-        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions.
+        With ``descendants`` also what was written under a recall that showed them, and so on, and later versions. Of
+        a memory that was updated the version that is in recall goes with the one that is named.
         """
         seqs = _sequences(self.bank, ids, "quarantine")
 
         def change(act: Act) -> None:
-            wanted = [*seqs, *descendants_of(self.bank, seqs)] if descendants else seqs
+            wanted = in_recall(act, [*seqs, *descendants_of(self.bank, seqs)] if descendants else seqs)
             act.set_status([seq for seq in wanted if act.status(seq) != "quarantined"], "quarantined")
 
         return perform(self.bank, "quarantine", _named(seqs), reason, change, dry_run)
@@ -63,23 +61,14 @@ class Mending:
     def restore(self, ids: Sequence[str], reason: str, *, descendants: bool = False, dry_run: bool = False) -> Mended:
         """Put memories back into recall, whatever took them out; with ``descendants`` also all that came of them.
 
-        Of a memory that was updated one version is in recall: the one that is named takes the place of the others,
-        with ``descendants`` the newest.
+        What was archived or quarantined becomes what it was: of a memory that was updated, whichever version is named,
+        the version that was in recall comes back, and the others are superseded again. An older version that is named
+        while it is superseded takes the place of the newer ones, with ``descendants`` the newest does.
         """
         named = _sequences(self.bank, ids, "restore")
 
         def change(act: Act) -> None:
-            with self.bank.store.session() as db:
-                lineages = {seq: keys.versions(db, seq) for seq in named}
-            seqs = list(dict.fromkeys(lineages[seq][-1] for seq in named)) if descendants else named
-            lineages |= {lineages[seq][-1]: lineages[seq] for seq in named}
-            wanted = [*seqs, *descendants_of(self.bank, named)] if descendants else seqs
-            others = {v: seq for seq in seqs for v in lineages[seq] if v not in seqs}
-            wanted = [seq for seq in wanted if seq not in others]
-            act.set_status([seq for seq in wanted if act.status(seq) != "active"], "active")
-            for version, by in others.items():
-                if act.status(version) == "active":
-                    act.set_status([version], "superseded", by)
+            restore(act, named, descendants_of(self.bank, named) if descendants else (), newest=descendants)
 
         return perform(self.bank, "restore", _named(named), reason, change, dry_run)
 
@@ -118,7 +107,7 @@ class Mending:
         reward: float | None,
         reason: str,
         *,
-        source: str = "env",
+        source: str | None = None,
         valid: bool = True,
         objective: str = "success",
         dry_run: bool = False,
@@ -129,10 +118,12 @@ class Mending:
         What the old outcome gave is voided, the new one gives credit in its place: values are what they would have
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
-        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled. Action,
-        child and weight that are not given are those of the old outcome; of its parts only the texts are kept.
+        of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled.
+        What is not given is as the old outcome told it: who says so, action, child and weight; its parts too, each with
+        the new reward where that is another one.
         """
-        row = {"recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective, **more}
+        row = {"recalled": recalled, "reward": reward, "valid": valid, "objective": objective, **more}
+        row |= {} if source is None else {"source": source}
         return _revise(self.bank, row, reason, dry_run=dry_run)
 
     def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:

@@ -59,9 +59,14 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
 
 
 def _completed(o: Outcome, row: Mapping[str, Any], old: Outcome) -> Outcome:
-    """With the rest of the attempt's story, which another reward does not change: what was done, what came of it."""
+    """With the rest of the attempt's story, which another reward does not change: what was done, what came of it.
+
+    Parts are rewards, too: they stand where the reward of the whole does, else each of them has the new one.
+    """
     if o.action is None:
-        o = replace(o, action=old.action)
-    return replace(
-        o, child=o.child if "child" in row else old.child, weight=o.weight if "weight" in row else old.weight
-    )
+        parts = old.parts if o.valid else None
+        if parts is not None and o.reward is not None and o.reward != old.reward:
+            parts = tuple((text, o.reward) for text, _ in parts)
+        o = replace(o, action=old.action, parts=parts)
+    kept = {name: getattr(old, name) for name in ("source", "child", "weight") if name not in row}
+    return replace(o, **kept)

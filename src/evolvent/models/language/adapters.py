@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from evolvent.core.errors import BadInput, ModelError, missing_extra
 from evolvent.core.seeding import seed_tree
-from evolvent.models.language.load import NOTE, quiet, save_network, write_whole
+from evolvent.models.language.load import NOTE, lasting, quiet, save_network, write_whole
 
 POLICY = "policy"
 
@@ -184,7 +184,7 @@ class Adapters:
             config.save_pretrained(str(to))
             tokenizer.save_pretrained(str(to))
             note = {
-                "base": base,
+                "base": lasting(base),
                 "fingerprint": self.fingerprint(),
                 "layers": self.layers(),
                 "adapter": digest(tensors),
@@ -194,7 +194,7 @@ class Adapters:
         write_whole(folder, write)
 
     def load(self, folder: Path, name: str) -> None:
-        """Read an adapter folder into the adapter ``name``, made if it is new.
+        """Read an adapter folder into the adapter ``name``, made if it is new; a head that stands in it is left there.
 
         Raises:
             ModelError: it belongs to another base, or cannot be read.
@@ -203,6 +203,9 @@ class Adapters:
         try:
             config = peft.PeftConfig.from_pretrained(str(folder))
             tensors = peft.load_peft_weights(str(folder), device="cpu")
+            if config.modules_to_save:
+                tensors = {key: tensor for key, tensor in tensors.items() if "lora_" in key}
+                config.modules_to_save, config.task_type = None, "CAUSAL_LM"
             note = json.loads((folder / NOTE).read_text(encoding="utf-8")) if (folder / NOTE).is_file() else {}
         except (OSError, ValueError, KeyError) as error:
             raise ModelError("an adapter folder that cannot be read", got=str(error), where=str(folder)) from error

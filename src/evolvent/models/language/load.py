@@ -42,17 +42,36 @@ def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | Non
             raise BadInput("no such model file", got=spec, expected="a GGUF file", where="language.load")
         return str(_dequantised(path, path.stem)), None
     if (path / "adapter_config.json").is_file():
-        return source(base_of(path), progress)[0], path
+        return _base(path, progress), path
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise BadInput(
                 "not a model folder", got=spec, expected="config.json or adapter_config.json in it",
                 where="language.load", do="of a run, take the folder model/ in it",
             )  # fmt: skip
-        return str(path), None
+        return str(path.resolve()), None  # what is saved on top of it must find it from anywhere
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise BadInput("no such model folder", got=spec, where="language.load")
     return spec, None
+
+
+def _base(folder: Path, progress: Progress | None) -> str:
+    """The place of the base of the adapters in ``folder``."""
+    base = base_of(folder)
+    try:
+        return source(base, progress)[0]
+    except BadInput as error:
+        raise BadInput(
+            "the base of this adapter is not there", got=base, expected="the model that it was trained on",
+            where=str(folder), do=f"put it back, or write its new place into {NOTE} and adapter_config.json there",
+        ) from error  # fmt: skip
+
+
+def lasting(spec: str) -> str:
+    """``spec`` as it is found from any folder: local files and folders by their whole path."""
+    path = Path(spec).expanduser()
+    named = spec in [entry.name for entry in catalogue.CATALOGUE]
+    return spec if named or not path.exists() else str(path.resolve())
 
 
 def base_of(folder: Path) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import ModelError, missing_extra
+from evolvent.core.threads import threads_sleep
 
 LIBRARY_VARIABLE = "EVOLVENT_LLAMA_LIBRARY"
 PINNED = "xllamacpp==2026.10.11549"
@@ -101,7 +100,7 @@ def load() -> tuple[Any, Any]:
     ffi: Any = cffi.FFI()
     ffi.cdef(_CDEF)
     try:
-        with _threads_sleep():
+        with threads_sleep():
             lib: Any = ffi.dlopen(str(path))
         _check_layout(ffi, lib, path)
     except (OSError, AttributeError) as error:
@@ -125,23 +124,6 @@ def load() -> tuple[Any, Any]:
 
 
 _keep: list[Any] = []  # callbacks must outlive the library's use of them
-
-
-@contextmanager
-def _threads_sleep() -> Iterator[None]:
-    """OpenMP, which reads this variable when it is loaded, lets threads sleep at a barrier; a set one is left alone.
-
-    They spin otherwise: beside one other busy process, tokens on two cores then took nine times as long (LOG.md).
-    """
-    name = "OMP_WAIT_POLICY"
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = "passive"
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 def _library_path() -> Path:

@@ -204,8 +204,10 @@ def show(live: Live, i: int, n: int, task: Task, done: Attempt) -> None:
 
 
 def note(done: Attempt) -> str:
-    """What was recalled and why, what was left out, what was learned: the end of a live line."""
+    """Why a program failed, what was recalled and why, what was left out, what was learned: the end of a live line."""
     parts = [f"{m.id} {m.why}" for m in done.shown[:3]] or ["nothing recalled"]
+    if not done.success and (words := done.episode.meta.get("words")):
+        parts.insert(0, str(words))
     if done.omitted:
         parts.append("left out on purpose: " + ", ".join(m.id for m in done.omitted))
     if done.lesson:

@@ -38,6 +38,7 @@ class Start:
     low: float
     high: float
     step: int
+    """The attempt that wrote it; 0: the naive kernel that ``kernels:faster`` begins with."""
     tried: list[str] = field(default_factory=list[str])
     """What came of earlier refinements of it: its observable children."""
 
@@ -124,13 +125,28 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         )
         if not resume:
             _begin(config, memory, set(names))
+        works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
+        if env.variant == "faster":
+            live.note("each begins with its naive kernel in C, which is right: every attempt refines")
+            _from_naive(env, memory, works)
         if model is None:
             live.status(f"loading {config.model}")
             model = stack.enter_context(closing(models.load(config.model)))
-        works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
         known = {"", *env.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
         others = {work.name: sorted(known - {work.name}) for work in works}
         yield Seat(env, Served(model, config.temperature), model.name, memory, works, others)
+
+
+def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
+    """The naive kernels as first start points: remembered once, found again by a run that goes on."""
+    for work in works:
+        source = env.operators[work.name].source.strip()
+        kept = (item.id for item in memory.items(filter={"kernel": work.name}) if item.metadata.get("step") == 0)
+        id_ = next(kept, None) or memory.remember(
+            work.key, source, kind="start", polarity="success", value=0.0, merge=None, source="seed",
+            metadata={"kernel": work.name, "stage": "draft", "step": 0},
+        )  # fmt: skip
+        work.starts[id_] = Start(source, 1.0, 1.0, 1.0, 0)
 
 
 def _copy(store: str, path: Path) -> None:

@@ -62,14 +62,14 @@ def writing(kernel: str, stage: str, attempt: int, shell: Shell) -> str:
 def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     """One line an attempt: the gate it reached, its ratio with interval, and which memory it was written with."""
     ratio = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
-    gates = {"": "right", "text": "no program", "hack": "a trick", "compile": "does not compile", "correct": "wrong",
-             "harness": "not judged"}  # fmt: skip
+    gates = {"": "right", "text": "no program", "hack": "against the rules", "compile": "does not compile",
+             "correct": "wrong", "harness": "not judged"}  # fmt: skip
     said = gates[row["gate"]]
     action = f"{said}: {row['words']}" if row["gate"] else f"right, {row['ratio']:.2f}× naive C{ratio}"
     if not row["gate"] and row["ratio"] > (row["best_before"] or 0.0):
         action += ", the best so far"
     with_ = [f"{m['id']} ({m['value']:+.2f}) {m['body'].splitlines()[0][:70]}" for m in row["advice"]]
-    begun = [] if row["start"] is None else [f"from attempt {row['start']}"]
+    begun = [] if row["start"] is None else [f"from attempt {row['start']}" if row["start"] else "from naive C"]
     live.task(
         row["step"], total, question=f"{row['kernel']}, {row['phase']} {row['attempt']}", action=action,
         ok=(row["gate"] == "") if row["valid"] else None, note=" · ".join([*begun, *with_]), seconds=row["seconds"],

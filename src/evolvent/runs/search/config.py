@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -21,8 +21,27 @@ DRAWN: dict[str, int] = dict.fromkeys(
     ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
 )
 """Those that go on until the budget is spent, with the paths that are enough."""
+WIDER = {
+    "beam": "--widths, --keep",
+    **dict.fromkeys(("bfs_v", "dfs_v", "dfsdt", "mcts_alpha"), "--widths, --paths"),
+    **dict.fromkeys(("cot_sc_tree", "rap", "rstar", "mcts_rollout"), "--widths"),
+}
+"""What lets a search spend more, where it has tried all that it may before the budget is spent."""
 VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search shares, and how it uses the machine."""
+
+    batch: int = 12
+    """Tasks that are searched side by side."""
+    threads: int = 0
+    """Threads of a model in torch (train:…); 0 = torch's default. Beside other busy processes fewer are faster."""
+    join: bool = False
+    """Situations with the same prompt are one state, searched once (transpositions). Only for worlds that hide nothing:
+    what a world does not show is taken to be the same."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +64,7 @@ class SearchConfig:
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), shown (the share of the tests in the question that a program passes; likelihood before it is
     whole), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
-    learned value or process reward model (value/ of a run of ts_llm or openr)."""
+    learned value or process reward model (value/ of a run of ts_llm or openr). A mean of several: likelihood+judge."""
     verifier: bool = False
     """Let searches see the environment's reward at the end of an attempt: an oracle."""
     aggregate: Literal["auto", "majority", "last_max", "last_vote", "min_max", "min_vote"] = "auto"
@@ -59,15 +78,14 @@ class SearchConfig:
     paths: int = 0
     """Paths for each task; 0 = until the budget is spent where a search draws paths, otherwise one."""
     budget_tokens: int = 400
-    """Tokens that the model may write for each task and search; 0 = no limit."""
+    """Tokens for each task and search: what the model writes, and what it reads where it judges (--value judge);
+    0 = no limit."""
     budget_calls: int = 0
     """Completions that it may be asked for; 0 = no limit."""
     budget_seconds: float = 0.0
     """Seconds for each batch of tasks; 0 = no limit."""
     tasks: int = 24
     """Held-out tasks."""
-    batch: int = 12
-    """Tasks that are searched side by side."""
     parallel: int = 4
     """Simulations of one task that are under way at once, apart by virtual loss."""
     c: float = 3.0
@@ -76,20 +94,27 @@ class SearchConfig:
     """Of sampling; the search called greedy has 0."""
     longest: int = 64
     """Largest number of tokens of a line."""
+    plan: Plan = field(default_factory=Plan)
+    """What is shared, and how the machine is used."""
 
     def __post_init__(self) -> None:
         for name in self.search:
             if name not in SEARCHES:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
-        if self.value not in VALUES and not self.model.startswith("train:"):
+        if any(part not in VALUES for part in self.value.split("+")) and not self.model.startswith("train:"):
             raise BadInput(
                 "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
                 where="--model",
             )  # fmt: skip
+        if self.model == "none" and "judge" in self.value.split("+"):
+            raise BadInput(
+                "a judge without a model", got="--model none", expected="a model that scores yes against no",
+                where="--value judge", do="take another value (--value flat), or a model",
+            )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
         at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0, "c": 0, "temperature": 0})
-        at_least(self, {"budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
+        at_least(self, {"threads": 0, "budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
         for name, counts in (("widths", self.widths), ("keep", self.keep)):
             if not counts or min(counts) < 1:
                 raise BadInput("a setting is out of bounds", got=counts, expected="numbers >= 1", where=f"--{name}")
@@ -101,13 +126,26 @@ class SearchConfig:
             )  # fmt: skip
 
 
+def parts_of(value: str) -> list[str]:
+    """The values that a mean is of, joined by "+"; a folder may have one in its name."""
+    return [value] if _is_folder(value) else value.split("+")
+
+
+def _is_folder(value: str) -> bool:
+    return (Path(value).expanduser() / "value.json").is_file()
+
+
 def check_value(config: SearchConfig) -> None:
     """Refuse a value that is neither known nor a folder, before anything is loaded."""
-    if config.value not in VALUES and not (Path(config.value).expanduser() / "value.json").is_file():
-        raise BadInput(
-            "no such value", got=config.value, expected=f"{', '.join(VALUES)}, or a folder with value.json",
-            where="--value",
-        )  # fmt: skip
+    parts = parts_of(config.value)
+    for part in parts:
+        if part not in VALUES and not _is_folder(part):
+            raise BadInput(
+                "no such value", got=part, expected=f"{', '.join(VALUES)}, or a folder with value.json",
+                where="--value",
+            )  # fmt: skip
+    if len(set(parts)) < len(parts) or sum(part not in VALUES for part in parts) > 1:
+        raise BadInput("a mean of values", got=config.value, expected="each once, one folder at most", where="--value")
 
 
 def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, object]:
@@ -119,5 +157,5 @@ def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, obje
     }  # fmt: skip
     if name == "greedy":
         told["paths"] = 1
-    known = {field.name for field in fields(module.Config)}
+    known = {one.name for one in fields(module.Config)}
     return module, module.Config(**{key: value for key, value in told.items() if key in known})

@@ -35,6 +35,7 @@ class Grower:
         budget: of each task.
         decode: text of tokens, for actions on a list where prompts are tokens.
         keeping: in which the engine keeps what it has read (``LanguageModel.keeping``).
+        join: equal prompts are equal states (``Attempts``: comparable).
     """
 
     worlds: Sequence[Env]
@@ -46,6 +47,7 @@ class Grower:
     budget: Budget = field(default_factory=Budget)
     decode: Decode | None = None
     keeping: Callable[[], AbstractContextManager[None]] = nullcontext
+    join: bool = False
 
     def grow(
         self, tasks: Sequence[Task], by: Callable[[Search], None], value: Value = flat, *, seed: int,
@@ -67,7 +69,7 @@ class Grower:
         tree = Tree(len(tasks))
         space = Attempts(
             tree, starts, self.engine, [task.text for task in tasks], unit=self.unit, longest=self.longest,
-            decode=self.decode,
+            decode=self.decode, comparable=self.join,
         )  # fmt: skip
         search = Search(tree, space, value, self.widths, self.budget, verifier)
         with self.keeping():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,14 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
-from evolvent.evaluate.live import Live, interval, percent
+from evolvent.evaluate.live import Live, count, interval, percent
+from evolvent.evaluate.spent import early
 from evolvent.formulas.statistics import auc, mcnemar, wilson
 from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, VALUES, SearchConfig, called, check_value
+from evolvent.runs.search.config import SEARCHES, VALUES, WIDER, SearchConfig, called, check_value, parts_of
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.search import dser, values
@@ -68,8 +69,12 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     """Search every task in every way, batch by batch, and return the summary that stands in ``summary.json``."""
     check_value(config)
     with ExitStack() as stack:
-        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(config.batch, config.tasks))]
+        side_by_side = min(config.plan.batch, config.tasks)
+        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(side_by_side)]
         tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
+        if len(tasks) < config.tasks:
+            told = count(len(tasks), "held-out task")
+            live.note(f"! {config.env} has {told}: {config.tasks} were asked for, and each is searched once")
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
         seat = _seat(config, worlds, stack, live)
@@ -78,8 +83,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
         with folder.interrupt as interrupt:
             for name in config.search:
                 live.phase(f"{name} ({len(tasks)} tasks, {_limits(config)})")
-                for start in range(0, len(tasks), config.batch):
-                    batch = tasks[start : start + config.batch]
+                for start in range(0, len(tasks), config.plan.batch):
+                    batch = tasks[start : start + config.plan.batch]
                     if done >= len(batch):
                         done -= len(batch)
                         continue
@@ -88,17 +93,21 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
                         raise Interrupted
     rows = folder.read_metrics()
     summary = summarise(config, seat.name, rows)
-    counted = {"tokens": "tokens a task", "calls": "calls", "nodes": "states", "seconds": "s a task"}
-    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values()]
+    judge = {"judge_tokens": "read by the judge"} if any(arm["judge_tokens"] for arm in summary["arms"]) else {}
+    counted = {"tokens": "tokens a task", **judge, "calls": "calls", "nodes": "states", "seconds": "s a task"}
+    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values(), "budget left"]
     for arm in summary["arms"]:
         if "mends" in arm:
             mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
             later = percent(arm["right_after_80_rounds"])
             live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
+    for text in early(summary["arms"]):
+        live.note(f"! {text}")
     live.table(
         "searches at one budget", columns,
         [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a["ranks"]),
-          *("" if a[key] is None else round(a[key], 1) for key in counted)] for a in summary["arms"]],
+          *("" if a[key] is None else round(a[key], 1) for key in counted), percent(a["left"])]
+         for a in summary["arms"]],
     )  # fmt: skip
     return summary
 
@@ -126,7 +135,8 @@ def _batch(
             oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
             ended=int(found.path.ended), paths=found.n_paths,
             ranked=found.pairs[0], pairs=found.pairs[1], nodes=len(search.tree.inside(task)),
-            tokens=int(meter.tokens[task]), calls=int(meter.calls[task]), judged=int(meter.judged[task]),
+            tokens=int(meter.tokens[task]), judge_tokens=int(meter.judge[task]), calls=int(meter.calls[task]),
+            judged=int(meter.judged[task]),
             seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
             value_s=round(meter.value_s / len(batch), 3), valid=int(valid),
             prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
@@ -151,10 +161,11 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
         worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
         config.widths, config.longest, "answer" if name == "greedy" else config.unit,
         Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode, seat.keeping,
+        config.plan.join,
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
-        verifier=values.reward if config.verifier else values.shown if config.value == "shown" else None,
+        verifier=values.reward if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )  # fmt: skip
 
 
@@ -203,6 +214,7 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         p = mcnemar(a, b) if both else 1.0
         arms.append({
             "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
+            **(_spent(config, name, mine) if n else {"judge_tokens": None, "left": None}),
             "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
             "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
             "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
@@ -222,6 +234,19 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
 
 
 # ------------------------------------------------------------------------------------------------ inside
+def _spent(config: SearchConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a judge read, the mean share of the budget that was left, and what lets the search spend it.
+
+    Of a budget of seconds alone nothing is said: it is one for tasks side by side.
+    """
+    tokens, calls, read = (float(np.mean([row.get(key, 0) for row in rows])) for key in
+                           ("tokens", "calls", "judge_tokens"))  # fmt: skip
+    limits = ((tokens + read, config.budget_tokens), (calls, config.budget_calls))
+    shares = [spent / limit for spent, limit in limits if limit]
+    left = max(0.0, 1.0 - max(shares)) if shares else None
+    return {"judge_tokens": read, "left": left, "wider": WIDER.get(name)}
+
+
 def _two_states(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Chances that a round mends a wrong answer and spoils a right one, with intervals, and what they lead to."""
     mended, wrong, spoiled, right = (sum(row[name] for row in rows) for name in REVISED)
@@ -242,11 +267,26 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
     from evolvent.models.language.acting import Acting
 
     language: Any = model
-    learned = None if config.value in VALUES else _learned(language, config.value)
+    stack.enter_context(_threads(config.plan.threads))
+    folders = [part for part in parts_of(config.value) if part not in VALUES]
+    learned = _learned(language, folders[0]) if folders else None
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
         learned, language.keeping,
     )  # fmt: skip
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    """Inside, torch has ``n`` threads; 0 leaves it what it has."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(n or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _learned(model: Any, folder: str) -> Value:
@@ -258,12 +298,21 @@ def _learned(model: Any, folder: str) -> Value:
 
 
 def _value(config: SearchConfig, seat: Seat) -> Value:
-    if seat.learned is not None:
-        return seat.learned
-    if config.value == "judge":
+    parts = [_one(part, seat) for part in parts_of(config.value)]
+    return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
+
+
+def _one(name: str, seat: Seat) -> Value:
+    """A value by its name; any other is that of the folder."""
+    if name == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
-    return kinds.get(config.value) or values.Rollouts()
+    if name == "rollouts":
+        return values.Rollouts()
+    if name in kinds:
+        return kinds[name]
+    assert seat.learned is not None
+    return seat.learned
 
 
 def _answer(episode: Episode | None) -> str | None:
@@ -278,7 +327,8 @@ def _limits(config: SearchConfig) -> str:
 def _go_on(folder: RunFolder, config: SearchConfig, tasks: int) -> int:
     """Lines that stand; those of a batch that was broken off are dropped."""
     n, whole = len(folder.read_metrics()), 0
-    sizes = [min(config.batch, tasks - start) for _ in config.search for start in range(0, tasks, config.batch)]
+    size = config.plan.batch
+    sizes = [min(size, tasks - start) for _ in config.search for start in range(0, tasks, size)]
     for size in sizes:
         if whole + size > n:
             break

@@ -1,0 +1,20 @@
+"""Searches that end before their budget is spent: at one budget in name only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evolvent.evaluate.live import percent
+
+EARLY = 0.25
+"""A search that leaves more than this share of its budget is told of."""
+
+
+def early(arms: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence on each search that left much of its budget, and what lets it spend more; older runs do not say."""
+    return [
+        f"{arm['name']} left {percent(arm['left'])} of its budget, for it had tried all that it may: "
+        f"set {arm['wider']}, or compare it with searches at what it spent"
+        for arm in arms if arm.get("wider") and (arm.get("left") or 0.0) > EARLY
+    ]  # fmt: skip

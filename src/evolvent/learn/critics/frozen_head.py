@@ -1,0 +1,86 @@
+"""What critics that judge beside the policy share: a head on the states of the frozen base, and how it is fitted.
+
+A batch of attempts is read once, each decision with one token more, so that the states stand before and behind every
+token: of a decision with n tokens n + 1 states, and ``behind`` is the next one after ``before``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evolvent.core.episode import Episode
+from evolvent.core.errors import ModelError
+from evolvent.learn.critics.token import Features, token_rows
+from evolvent.models.language.model import Row
+
+WIDTH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """States ``[S, D]`` of some attempts; which attempt each is of, and which stands before each token, int64."""
+
+    states_SD: Tensor
+    owner_S: Tensor
+    before_K: Tensor
+
+    @property
+    def behind_K(self) -> Tensor:
+        """The state behind each token."""
+        return self.before_K + 1
+
+
+def new_head(width: int, outputs: int, *, seed: int, device: torch.device | str) -> nn.Sequential:
+    """Two layers from states of ``width`` to ``outputs`` numbers, from the seed whatever was drawn before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, outputs)).to(device)
+
+
+def states_around(features: Features, episodes: Sequence[Episode], context: int) -> Around:
+    """The states before and behind every token; a row of more than ``context`` tokens loses its beginning."""
+    rows: list[Row] = []
+    owner: list[int] = []
+    for i, episode in enumerate(episodes):
+        for t, ids in enumerate(token_rows(episode)):
+            # one token more, whichever: the state that would predict it is the one behind the last
+            room = max(0, context - len(ids) - 1)
+            before = episode.context_ids(t)
+            rows.append(Row(before[max(0, len(before) - room) :], np.append(ids, np.int32(0))))
+            owner += [i] * len(rows[-1].tokens)
+    states = features(rows).float()
+    last = np.cumsum([len(row.tokens) for row in rows], dtype=np.int64) - 1
+    before_K = np.setdiff1d(np.arange(len(owner), dtype=np.int64), last)
+    device = states.device
+    return Around(states, torch.tensor(owner, device=device), torch.as_tensor(before_K, device=device))
+
+
+def fit(
+    loss_of: Callable[[Tensor], Tensor], known: Tensor, head: nn.Module, optimizer: torch.optim.Optimizer, *,
+    epochs: int, minibatches: int, grad_clip: float, generator: torch.Generator, name: str,
+) -> float:  # fmt: skip
+    """Passes over the rows ``known`` in random minibatches; the mean loss of the last one, 0 where there was none.
+
+    Raises:
+        ModelError: the loss is not finite; it names the critic.
+    """
+    losses: list[float] = []
+    for _ in range(epochs if len(known) else 0):
+        losses = []
+        order = known[torch.randperm(len(known), generator=generator).to(known.device)]
+        for rows in order.chunk(min(minibatches, len(order))):
+            loss = loss_of(rows)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(head.parameters(), grad_clip)
+            optimizer.step()
+            losses.append(loss.item())
+    mean = float(np.mean(losses)) if losses else 0.0
+    if not np.isfinite(mean):
+        raise ModelError(f"{name} diverged", got=mean, expected="a finite loss", do="lower critic_lr")
+    return mean

@@ -1,0 +1,127 @@
+"""Scripts that run programs: no cell gets the folder or the row of another, and pages say what rows hold."""
+
+import importlib
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
+from evolvent.models.served.scripted import Scripted
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name in (
+        "evokernel",
+        "creative_game",
+        "trad",
+        "programs",
+        "analyst",
+        "text_world",
+        "grid",
+    ):  # modules of the same names lie in the package
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def asked(**more):
+    return SimpleNamespace(**{"model": "a", "count": 2, "budget": 8, "kernels": [], **more})
+
+
+def test_cells_of_other_models_and_kernels_have_folders_of_their_own(tmp_path):
+    import evokernel
+
+    cells = [evokernel.cell_of(asked(**more), condition, "refine", 0) for more, condition in (
+        ({}, "train"), ({"model": "dir/b"}, "train"), ({"kernels": ["dot", "gelu"]}, "train"), ({}, "transfer"),
+        ({"kernels": ["dot", "gelu"]}, "transfer"), ({"kernels": ["dot", "gelu"], "count": 3}, "transfer"),
+    )]  # fmt: skip
+    folders = [evokernel.folder_of(cell, tmp_path) for cell in cells]
+    assert len(set(folders)) == len(cells) and {folder.parent for folder in folders} == {tmp_path}
+    assert len({evokernel.command(cell) for cell in cells}) == len(cells)
+
+
+def test_a_row_of_named_kernels_does_not_stand_for_as_many_drawn_ones(tmp_path, monkeypatch):
+    import evokernel
+
+    out, ran = tmp_path / "rows.json", []
+    row = evokernel.cell_of(asked(kernels=["dot", "gelu"]), "train", "refine", 0)
+    out.write_text(json.dumps([row]))
+    monkeypatch.setattr(evokernel.models, "load", lambda *_: SimpleNamespace(close=lambda: None, name="a"))
+    monkeypatch.setattr(evokernel, "run", lambda cell, *_: ran.append(cell) or dict.fromkeys(evokernel.KEPT, 0))
+    monkeypatch.setattr(evokernel, "attempts", lambda path: [])
+    words = ["--model", "a", "--arms", "refine", "--count", "2", "--budget", "8", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["x", *words, "--runs", str(tmp_path), "--kernels", "dot", "gelu"])
+    evokernel.main()
+    assert ran == []
+    monkeypatch.setattr(sys, "argv", ["x", *words, "--runs", str(tmp_path)])
+    evokernel.main()
+    assert [cell.get("only") for cell in ran] == [None]
+
+
+def test_a_transfer_without_the_run_it_comes_from_names_its_command(tmp_path):
+    import evokernel
+
+    cell = evokernel.cell_of(asked(kernels=["dot"], count=3), "transfer", "refine", 0)
+    with pytest.raises(BadInput, match="--condition train --arms evokernel --count 3"):
+        evokernel.run(cell, tmp_path, None, None)
+
+
+def test_arms_are_compared_at_the_tokens_of_the_cheapest():
+    import evokernel
+
+    cheap = [["dot", 10, "compile", 0.0], ["dot", 10, "", 1.0]]
+    dear = [["dot", 15, "", 1.0], ["dot", 15, "", 2.0]]
+    cell = evokernel.cell_of(asked(kernels=["dot"]), "train", "none", 0)
+    lines = evokernel._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
+    told = [line.split(" | ")[4:] for line in lines if "`" in line]
+    assert told == [["20", "`none`", "2", "1 of 1", "0 of 1 |"], ["20", "`refine`", "1", "1 of 1", "0 of 1 |"]]
+    assert evokernel._equal([{**cell, "attempts": cheap}]) == []
+
+
+def test_rows_of_games_and_steps_say_what_ran_them():
+    import creative_game
+    import trad
+
+    game = {"arm": "none", "seed": 1, "model": "m", "lineages": 2, "versions": 3, "iterations": 1}
+    told = "--model m --arms none --seeds 1 --lineages 2 --versions 3 --iterations 1"
+    assert creative_game.command(game) == f"python benchmarks/creative_game.py {told}"
+    cell = {"world": "cooking", "arm": "thought", "seed": 0, "model": "m", "train": 4, "heldout": 3, "chars": 900}
+    assert trad.command(cell).endswith("--train 4 --heldout 3 --chars 900")
+
+
+SMALL = {"passes": 1, "train": 2, "heldout": 1}
+ARMS = [("programs", "repair", "memlift"), ("programs", "codeio", "rag")]
+ARMS += [("analyst", "wrong0.4", arm) for arm in ("cases", "cases-kernel", "cases-classifier")]
+
+
+@pytest.mark.parametrize(("script", "condition", "arm"), ARMS)
+def test_a_cell_runs_with_any_model(script, condition, arm, tmp_path):
+    import grid
+
+    found = importlib.import_module(script).GRID
+    config = replace(grid.config_of(found, condition, arm, "m", 0), **SMALL)
+    if condition == "codeio":
+        pytest.importorskip("reasoning_gym")
+    folder = RunFolder.create(tmp_path / "run", algo="x", config={}, env=config.env, seed=0, command="t", kind="memory")
+    with folder:
+        model = Scripted(lambda prompt: "SELECT 1")
+        summary = found.arms[arm][0].run(config, folder, Live(plain=True, stream=io.StringIO()), model=model)
+    assert summary["score"]["value"] is not None
+
+
+def test_arms_of_the_text_world_are_settings_of_their_systems():
+    import grid
+    import text_world
+
+    arms = [arm for arm in text_world.GRID.arms if "cases" in arm]
+    learn = {arm: grid.config_of(text_world.GRID, "twc", arm, "m", 0).learn for arm in arms}
+    assert learn == {"cases": "no", "cases-kernel": "kernel", "cases-classifier": "classifier"}
