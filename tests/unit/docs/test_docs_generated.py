@@ -32,6 +32,12 @@ def test_the_pages_of_searches_are_those_of_their_result_files():
         assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
 
 
+def test_the_page_of_deep_tasks_is_that_of_its_result_files():
+    module = importlib.import_module("search_deep_page")
+    found = (json.loads(path.read_text("utf-8")) for path in (module.DEPTH, module.CHORES, module.LABELS))
+    assert (module.DOCS / "search-deep.md").read_text("utf-8") == module.page(*found)
+
+
 def test_the_pages_of_memories_are_those_of_their_result_files():
     module = importlib.import_module("tables")
     for name, title in module.PAGES.items():

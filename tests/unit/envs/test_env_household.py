@@ -4,7 +4,9 @@ from collections import deque
 
 import pytest
 
+from evolvent.core.protocols import distinct
 from evolvent.envs.text import household
+from evolvent.envs.text._chores import Chores
 
 ENTERTAINED = (
     "walk to the chips", "grab the chips", "walk to the milk", "grab the milk", "walk to the living room",
@@ -117,3 +119,43 @@ def test_long_commands_have_at_least_eight_words_and_mean_the_same(variant):
         turns = tuple(env.step(turn.admissible[index]) for env, turn in zip((short, long), turns, strict=True))
         assert turns[0].observation == turns[1].observation
     assert turns[1].success
+
+
+def test_chores_are_many_and_held_out_ones_are_others():
+    env = household.make("chores")
+    train, heldout = ({task.id for task in distinct(env.tasks(split, 700, 0))} for split in ("train", "heldout"))
+    assert len(train | heldout) == 680 and len(heldout) > 120 and not train & heldout
+
+
+def test_the_expert_of_chores_needs_no_command_more_than_breadth_first_search():
+    env = household.make("chores", rooms=1)
+    for task in env.tasks("heldout", 3, 0):
+        said = env.expert(task)
+        assert 17 <= len(said) == len(household.Household.expert(env, task))
+        turn = env.reset(task)
+        for action in said:
+            assert not turn.done and action in turn.admissible
+            turn = env.step(action)
+        assert turn.success
+
+
+def test_what_of_the_chores_is_done_gets_less_on_the_way_to_more():
+    world = Chores({"pancake": ("heat", "microwave")})
+    before = [world.done()]
+    while not world.solved():
+        world.make(world.next_move())
+        before.append(world.done())
+    assert before == [0.5, 0.5, 0.5, 0.5, 0.0, 0.5, 1.0]
+
+
+def test_chores_need_an_open_door_and_an_empty_hand():
+    world = Chores({"pancake": ("heat", "microwave"), "cheese": ("heat", "microwave")}, near="pancake")
+    world.make(("grab", "pancake"))
+    world.make(("walk", "cheese"))
+    assert ("grab", "cheese") not in world.moves()
+    world.make(("walk", "microwave"))
+    world.make(("put in", "pancake", "microwave"))
+    assert world.where["pancake"] == "hand"
+    world.make(("open", "microwave"))
+    world.make(("put in", "pancake", "microwave"))
+    assert world.where["pancake"] == "microwave" and not world.solved()

@@ -41,7 +41,7 @@ class Heating:
 
     def moves(self) -> list[Move]:
         """Walking to the other rooms; in the kitchen also what can be done there."""
-        moves = _to_rooms(self.room, self.rooms)
+        moves = to_rooms(self.room, self.rooms)
         if self.room == "kitchen":
             at_item, at_machine = self.near == self.item, self.near == self.machine
             if self.where == "hand" or (self.where == "table" and not at_item):
@@ -103,7 +103,7 @@ class Leisure:
 
     def moves(self) -> list[Move]:
         """Walking, and what the place one stands at is for."""
-        moves = _to_rooms(self.room, self.rooms)
+        moves = to_rooms(self.room, self.rooms)
         if self.room == "kitchen":
             left = [snack for snack in _SNACKS if self.where[snack] == "kitchen"]
             moves += [("grab" if self.near == snack else "walk", snack) for snack in left]
@@ -148,5 +148,6 @@ class Leisure:
         return self.sits and self.is_on and "kitchen" not in self.where.values()
 
 
-def _to_rooms(room: str, rooms: tuple[str, ...]) -> list[Move]:
+def to_rooms(room: str, rooms: tuple[str, ...]) -> list[Move]:
+    """Walking to every other room."""
     return [("walk", other) for other in rooms if other != room]
