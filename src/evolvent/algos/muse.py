@@ -24,9 +24,9 @@ Deviations: a task of our worlds is one subtask, so nothing is planned or planne
 anew. The check is the world's outcome and its words: the released code shows its reflecting agent the benchmark's score
 too, where there is one, beside up to 8 actions of its own for each of 2, 4 or 6 checks. So only the stream has second
 tries, and its success is that of two; a held-out task is tried once, with the guide. Guide items are read by a member
-of its own before every decision, at most ``read`` of them. Patterns and items are not merged by a model: of patterns
-the oldest makes room. Tool descriptions are those of the task's file; instructions alone are learned. Settings that the
-paper does not have (sizes, lengths) are ours.
+of its own before every decision, at most ``read`` of them; it and the one that writes see an example of ours. Patterns
+and items are not merged by a model: of patterns the oldest makes room. Tool descriptions are those of the task's file;
+instructions alone are learned. Settings that the paper does not have (sizes, lengths) are ours.
 """
 
 from __future__ import annotations

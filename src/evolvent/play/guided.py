@@ -32,6 +32,11 @@ TEAM = Workflow((
            label="Guides to read"),
     Member("agent", (), adapter=None),
 ))  # fmt: skip
+ASKED, DONE = "What is a boat for three days?", "price of a day * 3"
+OUTLINE = "Guides:\n- hire: Price of a hire; What a hire needs\n- birds: Feed a bird\n\n"
+ENTRY = "Price of a hire\n1. Count the days.\n2. Look up the price of a day.\n3. Multiply."
+"""An example of ours: a task, an outline, and an item; a small model reads and writes in the form that it sees."""
+WRITE = "This is right. A guide for such tasks: a short name, then three short steps."
 Ask = Callable[[str, str, str], str]
 
 
@@ -114,7 +119,9 @@ class Guided:
         items = self._items()
         guide = [item for item in items if item.kind == PROCEDURE]
         if said is None:
-            return _outline(guide)
+            question, _ = self.env.labels
+            label = TEAM.member(READER).label
+            return f"{OUTLINE}{question}: {ASKED}\n{label}: Price of a hire\n\n{_outline(guide)}"
         step = _Step(key)
         self.steps.append(step)
         told = "".join(f"- {item.key}: {item.body}\n" for item in items if item.kind == STRATEGY)
@@ -146,15 +153,7 @@ class Guided:
 
     def _fetched(self, step: _Step, guide: Sequence[Item], named: str, seed: int) -> str:
         """The items whose names were said, in the order of saying, as far as there is room."""
-        left, found = named.casefold(), dict[str, int]()
-        # a long name before one that stands in it; of two applications the one at hand
-        for item in sorted(guide, key=lambda item: (-len(_name(item)), _application(item) != self._kind)):
-            name = _name(item).casefold()
-            at = left.find(name)
-            if at >= 0:
-                found[item.id] = at
-                left = left.replace(name, " " * len(name), 1)
-        wanted = sorted(found, key=found.__getitem__)[: self.how.read]
+        wanted = named_items(guide, named, self._kind)[: self.how.read]
         if not wanted or self.memory is None:
             return ""
         names = {_name(item) for item in guide if item.id in wanted}
@@ -222,15 +221,16 @@ class Guided:
         return f"{question}: {self.steps[0].key}\n{answer}: {done}"
 
     def _written(self, engine: Engine, renderer: Renderer, end: str, what: str, stop: str, *, done: str = "") -> str:
-        prompt = renderer.plain(f"{self._told(done or self._done)}\n\n{end}")
+        question, answer = self.env.labels
+        example = f"{question}: {ASKED}\n{answer}: {DONE}\n\n{WRITE}\nName: {ENTRY}\n\n" if WRITE in end else ""
+        prompt = renderer.plain(f"{example}{self._told(done or self._done)}\n\n{end}")
         seed = seed_tree(self.seed, what)
         return engine([Request(prompt, seed, self.how.words, (stop,), adapter=None)])[0].text.strip()
 
     def _procedure(self, ask: Ask, done: str, source: str) -> str:
         mine = [_name(item) for item in self._items() if item.kind == PROCEDURE and _application(item) == self._kind]
         known = f" There are: {'; '.join(mine)}; the same name replaces one." if mine else ""
-        said = ask(f"This is right. A guide for such tasks: a short name, then three short steps.{known}\nName:",
-                   "procedure", "\n\n")  # fmt: skip
+        said = ask(f"{WRITE}{known}\nName:", "procedure", "\n\n")
         name, steps = named(said)
         if not name:
             return ""
@@ -271,6 +271,26 @@ def named(said: str) -> tuple[str, str]:
         head, _, rest = head.partition(":")
     name = re.sub(r"\s+", " ", head).strip(" .:;\"'`*#-")[:60].strip()
     return name, rest.strip()
+
+
+def named_items(guide: Sequence[Item], said: str, kind: str) -> list[str]:
+    """Ids of the items whose names were said, in that order; of an application that was named alone, all its items.
+
+    A long name comes before one that stands in it, and of two applications the one of ``kind``.
+    """
+    left, found = said.casefold(), dict[str, int]()
+    for item in sorted(guide, key=lambda item: (-len(_name(item)), _application(item) != kind)):
+        name = _name(item).casefold()
+        at = left.find(name)
+        if at >= 0:
+            found[item.id] = at
+            left = left.replace(name, " " * len(name), 1)
+    of = {_application(item) for item in guide} - {_application(item) for item in guide if item.id in found}
+    for item in guide:
+        at = left.find(_application(item).casefold())
+        if at >= 0 and _application(item) in of:
+            found[item.id] = at
+    return sorted(found, key=found.__getitem__)
 
 
 def keep(memory: Memory, row: Mapping[str, Any]) -> None:

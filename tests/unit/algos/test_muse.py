@@ -4,6 +4,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.models.served.scripted import Scripted
-from evolvent.play.guided import PATTERNS, PROCEDURE, STRATEGY, TOOL, named
+from evolvent.play.guided import PATTERNS, PROCEDURE, STRATEGY, TOOL, keep, named, named_items
 from run_folders import Killed, begin, stable
 
 ENDS = {"red": "-ka", "blue": "-lo"}
@@ -211,9 +212,27 @@ def test_a_name_and_a_text_are_read_from_what_the_model_says(said, expected):
     assert named(said) == expected
 
 
-def test_of_too_many_patterns_the_oldest_gives_way(tmp_path):
-    from evolvent.play.guided import keep
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Sum by month; Sum", ["b", "a"]),
+        ("none of these", []),
+        ("sum BY month.", ["b"]),
+        ("birds, then Sum", ["d", "a"]),
+        ("boats", ["a", "b"]),
+        ("boats: Sail", ["c"]),
+    ],
+)
+def test_items_are_read_by_exact_names_and_those_of_an_application_by_its_name(said, expected):
+    def item(id, name, of):
+        return SimpleNamespace(id=id, metadata={"item": name, "of": of})
 
+    guide = [item("a", "Sum", "boats"), item("b", "Sum by month", "boats"), item("d", "Feed", "birds")]
+    guide += [item("c", "Sail", "boats")] * (said == "boats: Sail")
+    assert named_items(guide, said, "boats") == expected
+
+
+def test_of_too_many_patterns_the_oldest_gives_way(tmp_path):
     with Memory(tmp_path / "m.db", embedder="hash") as memory:
         for i in [*range(PATTERNS + 2), 5]:
             keep(memory, {"kind": STRATEGY, "key": f"p{i}", "body": f"do {i}", "name": f"P{i}", "of": ""})
