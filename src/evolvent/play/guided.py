@@ -1,8 +1,8 @@
 """The part of an attempt that has a guide: its outline is seen, its items are read by name, and it is written (MUSE).
 
 Two members decide: ``READER`` sees the names of all items and says which to read; the one that acts sees these, and all
-patterns. A memory holds three stores by the kind of its items: ``STRATEGY`` (key = name, body = pattern),
-``PROCEDURE`` (key = the situation where the task began, body = what was done, and how) and ``TOOL`` (key = name of the
+patterns. A memory holds three stores by the kind of its items: ``STRATEGY`` (key = name, body = pattern), ``PROCEDURE``
+(key = the situation where the task began, body = how it is done, and what was done) and ``TOOL`` (key = name of the
 tool, body = instruction), with ``item`` (its name) and ``of`` (the application) in the metadata. Nothing is compared.
 """
 
@@ -17,8 +17,7 @@ from typing import Any
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Engine, Env, Renderer, Request, Task, Turn
 from evolvent.core.seeding import seed_tree
-from evolvent.memory.explain import Item
-from evolvent.memory.items import Recall
+from evolvent.memory.items import Item, Recall
 from evolvent.memory.memory import Memory
 from evolvent.play.experience import Use
 from evolvent.play.workflow import Member, Workflow
@@ -234,7 +233,8 @@ class Guided:
         name, steps = named(said)
         if not name:
             return ""
-        body = f"{self._told(done)}\n{steps}".strip()
+        # the example comes last: with the steps behind it a small model writes steps behind its own answer
+        body = f"{steps}\n\n{self._told(done)}".strip()
         self._new.append({"kind": PROCEDURE, "key": self.steps[0].key, "body": body, "name": name, "of": self._kind,
                           "source": source})  # fmt: skip
         return f"guide item {name}"
