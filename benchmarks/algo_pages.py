@@ -34,6 +34,7 @@ ELSEWHERE = {
     "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
     "evokernel": "[kernels](../results/kernels.md), few of them and one seed",
     "creative_game": "[how many pages of a small model play](../results/games.md), one seed",
+    "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
     "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""

@@ -11,7 +11,7 @@ resumed, it repeats those after the last whole one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -58,10 +58,17 @@ class Item:
     index: int
 
 
+Choice = Callable[[Item, Sequence[Attempt]], Agent]
+"""The agent of the next try of a step, after those that failed."""
+
+
 def run_stream(
-    stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live, *, resume: bool = False
-) -> dict[str, Any]:
+    stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live, *, resume: bool = False,
+    chosen: Choice | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Run all phases and write ``metrics.jsonl``, ``episodes.jsonl`` and ``summary.json``; returns the summary.
+
+    ``chosen`` says which agent tries, where it is not always ``agent``.
 
     Raises ``Interrupted`` after the task at hand when the user asked to stop; the run can be resumed.
     """
@@ -84,7 +91,7 @@ def run_stream(
         if heading != (title := _title(item, stream)):
             live.phase(heading := title)
             env.advance(item.number if item.phase in ("before", "stream") else stream.passes)
-        lately.add(one_step(item, stream, env, agent, memory, folder, live))
+        lately.add(one_step(item, stream, env, agent, memory, folder, live, chosen=chosen))
         lately.check()
         shell.update += 1
         if shell.left > 30.0:
@@ -139,13 +146,15 @@ def check_plan(plan: Sequence[Item], folder: RunFolder, done: int) -> None:
 
 
 def one_step(
-    item: Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live
+    item: Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live, *,
+    chosen: Choice | None = None,
 ) -> EnvError | None:  # fmt: skip
     """One step; the error of the world, where it broke."""
     learning = item.phase == "stream"
-    use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
     tries: list[Attempt] = []
     for k in range(stream.attempts if learning else 1):
+        agent = agent if chosen is None else chosen(item, tries)
+        use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
         seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)
         tries.append(attempt(env, item.task, agent, memory if use_memory else None, seed=seed, learn=learning))
         if tries[-1].success:
