@@ -58,6 +58,9 @@ class Plan:
     join: bool = False
     """Situations with the same prompt are one state, searched once (transpositions). Only for worlds that hide nothing:
     what a world does not show is taken to be the same."""
+    split: Literal["heldout", "train"] = "heldout"
+    """Which tasks: held-out ones, to measure searches; training tasks, for a policy that learns from the trees
+    (policy_gradient --recorded, dpo --pairs --compare siblings)."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class SearchConfig:
     budget_seconds: float = 0.0
     """Seconds for each batch of tasks; 0 = no limit."""
     tasks: int = 24
-    """Held-out tasks."""
+    """Tasks that are searched (--split says which)."""
     parallel: int = 4
     """Simulations of one task that are under way at once, apart by virtual loss."""
     c: float = 3.0

@@ -1,4 +1,4 @@
-"""A search run: held-out tasks, each searched in one way or in several at the same budget, and what came of it."""
+"""A search run: tasks, each searched in one way or in several at the same budget, and what came of it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from evolvent.search.budget import Budget
 from evolvent.search.record import records
 from evolvent.search.search import Path, Search, Value, flat
 
+WHICH = {"heldout": "held-out", "train": "training"}
 REVISED = ("mended", "wrong_answers", "spoiled", "right_answers")
 
 
@@ -74,9 +75,9 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     with ExitStack() as stack:
         side_by_side = min(config.plan.batch, config.tasks)
         worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(side_by_side)]
-        tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
+        tasks = distinct(worlds[0].tasks(config.plan.split, config.tasks, config.seed))
         if len(tasks) < config.tasks:
-            told = count(len(tasks), "held-out task")
+            told = count(len(tasks), f"{WHICH[config.plan.split]} task")
             live.note(f"! {config.env} has {told}: {config.tasks} were asked for, and each is searched once")
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
@@ -227,7 +228,7 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         })  # fmt: skip
     head = arms[0]
     other = arms[1] if len(arms) > 1 else None
-    score = {"name": f"held-out success, {head['name']}", "value": head["rate"], "ci95": head["ci95"]}
+    score = {"name": f"{WHICH[config.plan.split]} success, {head['name']}", "value": head["rate"], "ci95": head["ci95"]}
     baseline = {"name": other["name"], "value": other["rate"], "ci95": other["ci95"]} if other else {}
     return {
         "algo": "search", "env": config.env, "model": model, "seed": config.seed, "arms": arms,
