@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evolvent.formulas.process_supervision import attention, first_error, labels, surprise
+from evolvent.formulas.process_supervision import attention, first_error, labels, samples_at, surprise
 from evolvent.formulas.returns import lambda_returns
 from evolvent.formulas.selection import annealed, mean_likelihoods, puct, puct_constant, uct, visit_policy
 from evolvent.search import aggregate, bfs_v, dfs_v, rap
@@ -29,6 +29,10 @@ def test_puct_with_a_constant_that_grows(n, prior, v, init, want):
 
 def test_uct_of_medss():
     assert uct([0.6, 0.1], [3, 0], 10, weight=2.0, fresh=5.0).tolist() == pytest.approx([2.352174, 5.0], abs=1e-6)
+
+
+def test_samples_of_medss_get_fewer_by_depth():
+    assert [samples_at(depth) for depth in range(5)] == [20, 10, 6, 5, 5]
 
 
 def test_priors_are_likelihoods_a_token():

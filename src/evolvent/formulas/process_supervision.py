@@ -1,6 +1,7 @@
 """Labels of steps from samples behind them: Monte-Carlo estimates, the first error, where to look next.
 
-Paper: Luo et al. 2024 (OmegaPRM, arXiv 2406.06592), constants as in OpenR's code (arXiv 2410.09671).
+Papers: Luo et al. 2024 (OmegaPRM, arXiv 2406.06592), constants as in OpenR's code (arXiv 2410.09671); MedS3 (arXiv
+2501.12051).
 """
 
 from __future__ import annotations
@@ -48,6 +49,17 @@ def surprise(
 def attention(total: float, visits: ArrayLike, *, c: float = 0.125) -> np.ndarray:
     """``U = c sqrt(max(1, total)) / (1 + visits)``: states that were estimated seldom come first."""
     return c * math.sqrt(max(1.0, total)) / (1.0 + np.asarray(visits, np.float64))
+
+
+def samples_at(depth: int, *, most: int = 20, least: int = 5) -> int:
+    """Samples behind a state, ``max(most // (depth + 1), least)``: fewer where less is left (MedS3, as released).
+
+    Args:
+        depth: steps before the state.
+        most: at the question.
+        least: however deep.
+    """
+    return max(most // (depth + 1), least)
 
 
 def labels(mc: ArrayLike, threshold: float = 0.5) -> np.ndarray:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from evolvent.core.errors import BadInput, EnvError, EvolventError
 from evolvent.core.protocols import Engine, Prompt, Request
 from evolvent.core.seeding import seed_tree
+from evolvent.formulas.process_supervision import samples_at
 from evolvent.formulas.selection import softmax
 from evolvent.search.best_of_n import chains
 from evolvent.search.budget import prompt_tokens
@@ -155,7 +156,15 @@ class Rollouts:
     """The mean reward of ``n`` samples from each state to the end: an oracle, for labels and for measuring others."""
 
     n: int = 4
+    """Samples of a state; at the question, where they get fewer below."""
+    least: int = 0
+    """MedS3's schedule: ``max(n // (depth + 1), least)`` samples of a state (published: 20 and 5); 0 = ``n`` of all."""
     search: Search | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.n < 1 or not 0 <= self.least <= self.n:
+            got = f"n={self.n}, least={self.least}"
+            raise BadInput("samples of a state", got=got, expected="n >= 1, least in 0..n", where="--value rollouts")
 
     def begin(self, search: Search) -> None:
         """What it samples in; the samples count as the search's tokens."""
@@ -166,10 +175,12 @@ class Rollouts:
         search = self.search
         if search is None:
             raise BadInput("rollouts without a search", where="search.values.Rollouts", do="give it to Search(value=…)")
-        nodes = [s.node for s in states for _ in range(self.n)]
+        depths = [int(search.tree.depth[s.node]) for s in states]
+        counts = [samples_at(d, most=self.n, least=self.least) if self.least else self.n for d in depths]
+        nodes = [s.node for s, count in zip(states, counts, strict=True) for _ in range(count)]
         ends = chains(search, nodes, judge=False)
-        paid = [search.tree.reward[end] if end >= 0 else 0.0 for end in ends]
-        return np.array(paid).reshape(len(states), self.n).mean(1) if states else np.zeros(0)
+        paid = np.array([search.tree.reward[end] if end >= 0 else 0.0 for end in ends])
+        return np.array([mine.mean() for mine in np.split(paid, np.cumsum(counts)[:-1])]) if states else np.zeros(0)
 
 
 def mixture(*parts: tuple[float, Value]) -> Value:

@@ -217,6 +217,23 @@ def test_a_mean_of_values_is_one(folder, tmp_path):
             check_value(SearchConfig(value=wrong))
 
 
+def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
+    calls = {}
+    for value in ("rollouts", "rollouts:n=8", "rollouts:n=8,least=2"):
+        command.main([
+            "search", "--model", "none", "--env", "microwave:step_limit=4", "--search", "beam", "--tasks", "1",
+            "--value", value, "--budget-tokens", "0", "--budget-calls", "4000", "--widths", "2", "--keep", "1",
+            "--out", str(tmp_path / value), "--plain",
+        ])  # fmt: skip
+        (row,) = lines(tmp_path / value)
+        calls[value] = row["calls"]
+    assert calls["rollouts:n=8,least=2"] < calls["rollouts"] < calls["rollouts:n=8"]
+    for wrong, told in (("rollouts:n=0", "samples of a state"), ("rollouts:m=3", "unknown field"),
+                        ("rollouts:n", "without a value"), ("rollouts:n=x", "wrong type")):  # fmt: skip
+        with pytest.raises(BadInput, match=told):
+            check_value(SearchConfig(model="none", value=wrong))
+
+
 LIFT = """
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn

@@ -7,7 +7,7 @@ import pytest
 
 from evolvent.core.branches import branches
 from evolvent.core.episode import Episode
-from evolvent.core.errors import EnvError
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Task, Turn
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
@@ -273,6 +273,25 @@ def test_rollouts_judge_states_before_they_are_searched():
     worth = {space.state(int(n)).steps[0]: search.tree.value[n] for n in search.tree.children(0)}
     assert worth["2"] < worth["1"] or worth["2"] == 0.0  # 1 + 1 + 1 alone makes 3
     assert worth["2"] == 0.0
+
+
+def test_deeper_states_are_judged_by_fewer_samples_where_that_is_asked_for():
+    """Of three ones every sample makes three; a sum that is right already at a deeper state is still one sample."""
+    counts, chains = [], values.chains
+
+    def counted(search, nodes, **how):
+        counts.append({n: nodes.count(n) for n in dict.fromkeys(nodes)})
+        return chains(search, nodes, **how)
+
+    search, _ = of(Sums, ["3"], Writer(alphabet="1"), widths=(2,), value=values.Rollouts(12, least=5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(values, "chains", counted)
+        search.expand([0])
+        search.expand(search.tree.children(0))
+    assert [set(count.values()) for count in counts] == [{6}, {5}]  # 12 // 2, then no fewer than 5
+    for wrong in ({"n": 0}, {"n": 4, "least": 5}, {"least": -1}):
+        with pytest.raises(BadInput, match="samples of a state"):
+            values.Rollouts(**wrong)
 
 
 def test_a_world_that_does_not_repeat_itself_is_refused():

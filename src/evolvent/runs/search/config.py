@@ -9,9 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from evolvent.core.config import at_least
+from evolvent.core.config import at_least, from_json
+from evolvent.core.credit_rule import values_of
 from evolvent.core.errors import BadInput, closest
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
+from evolvent.search.values import Rollouts
 
 SEARCHES = {
     "greedy": "last_max", "best_of_n": "last_max", "cot_sc": "majority", "cot_sc_tree": "majority", "beam": "last_max",
@@ -44,7 +46,17 @@ def parts_of(value: str) -> list[str]:
 
 def known(part: str) -> bool:
     """Whether a value is one that needs no model in torch: anything but a folder."""
-    return part in VALUES or part.startswith(PREFIX)
+    return part in VALUES or part.startswith((PREFIX, "rollouts:"))
+
+
+def rollouts(part: str) -> Rollouts:
+    """The value of ``rollouts:n=20,least=5``.
+
+    Raises:
+        BadInput: an option that there is not, or numbers that cannot be.
+    """
+    pairs = filter(None, part.removeprefix("rollouts").removeprefix(":").split(","))
+    return from_json(Rollouts, values_of(pairs, "--value rollouts"))
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,8 @@ class SearchConfig:
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), shown (the share of the tests in the question that a program passes; likelihood before it is
-    whole), rollouts (the mean reward of samples from there, which is an oracle), memory:STORE (what a memory recalls
+    whole), rollouts (the mean reward of samples from there, which is an oracle; rollouts:n=20,least=5: that many
+    at the question, fewer below), memory:STORE (what a memory recalls
     for the question and the steps so far; memory:STORE,k=5), or the folder of a learned value or process reward model
     (value/ of a run of ts_llm or openr). A mean of several: likelihood+judge."""
     verifier: bool = False
@@ -153,7 +166,9 @@ def check_value(config: SearchConfig) -> None:
         if part.startswith(PREFIX):
             with closing(MemoryValue.of(part)):
                 continue
-        if part not in VALUES and not _is_folder(part):
+        if part.startswith("rollouts:"):
+            rollouts(part)
+        elif part not in VALUES and not _is_folder(part):
             raise BadInput(
                 "no such value", got=part, where="--value",
                 expected=f"{', '.join(VALUES)}, memory:STORE, or a folder with value.json",

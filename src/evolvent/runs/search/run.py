@@ -23,7 +23,7 @@ from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, WIDER, SearchConfig, called, check_value, known, parts_of
+from evolvent.runs.search.config import SEARCHES, WIDER, SearchConfig, called, check_value, known, parts_of, rollouts
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
@@ -313,8 +313,8 @@ def _one(name: str, seat: Seat) -> Value:
     if name == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
-    if name == "rollouts":
-        return values.Rollouts()
+    if name.startswith("rollouts"):
+        return rollouts(name)
     if name in (own := kinds | seat.remembered):
         return own[name]
     assert seat.learned is not None
