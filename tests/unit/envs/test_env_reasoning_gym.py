@@ -127,3 +127,19 @@ def test_an_answer_that_is_worked_out_is_judged_by_its_last_line():
 def test_indices_at_which_a_generator_gives_up_are_left_out():
     env = load("reasoning_gym:countdown,settings=min_numbers=3+max_numbers=3+max_target=100")
     assert len(env.tasks("heldout", 12, seed=0)) == 12
+
+
+def test_word_problems_are_judged_as_mathematics_where_that_is_asked_for():
+    pytest.importorskip("math_verify")
+    env, own = load("reasoning_gym:gsm_symbolic,shots=1,check=math_verify"), load("reasoning_gym:gsm_symbolic,shots=1")
+    (task,) = env.tasks("heldout", 1, seed=0)
+    right = answer(env, task, "").info["expected"]
+    assert [answer(env, task, text).reward for text in (right, f"it is ${right}.0$", f"{right}1")] == [1.0, 1.0, 0.0]
+    equal = f"{2 * int(right)}/2"
+    assert answer(env, task, equal).reward == 1.0 and answer(own, task, equal).reward < 1.0
+    with pytest.raises(BadInput, match="repeating the question would be right"):
+        load("reasoning_gym:basic_arithmetic,check=math_verify")
+    with pytest.raises(BadInput, match="no word problems"):  # the value of an expression that was asked for is none
+        load("reasoning_gym:countdown,shots=0,check=math_verify")
+    with pytest.raises(BadInput, match="no such checker"):
+        load("reasoning_gym:gsm_symbolic,check=sympy")

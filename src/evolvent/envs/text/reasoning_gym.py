@@ -13,13 +13,15 @@ import dataclasses
 import importlib
 import importlib.util
 import random
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.protocols import Task, Turn
+from evolvent.envs.text._math import checker
 from evolvent.envs.text._settings import parse_settings
 from evolvent.envs.text._text import TextEnv, check_request, playing
 
@@ -28,6 +30,7 @@ _HEAD = "Answer the question with the answer alone.\n\n"
 _WORK_HEAD = "Work out the answer, a short line a step. The last line is 'Answer:' and the answer alone.\n\n"
 _ANSWER = "Answer:"
 _MOST_MISSES = 300
+_NUMBER = re.compile(r"\$?-?[\d.,]+(/\d+)?%?")
 
 
 def installed() -> bool:
@@ -37,7 +40,7 @@ def installed() -> bool:
 
 def make(
     variant: str = "basic_arithmetic", *, settings: str = "", shots: int = 4, max_tokens: int = 0, exact: bool = False,
-    work: int = 0,
+    work: int = 0, check: str = "",
 ) -> ReasoningGym:  # fmt: skip
     """One generator of reasoning-gym (Stojanovski et al., arXiv 2505.24760) with its own verifier as the reward.
 
@@ -51,6 +54,9 @@ def make(
             contains the right one by its share of the characters.
         work: longest answer where it is worked out in lines, of which the last is "Answer: …"; 0 = the answer alone.
             Worked examples are then those whose working the generator gives (gsm_symbolic); of others ``shots=0``.
+        check: "math_verify" judges answers of word problems as mathematics, 1 or 0, in place of the generator's own
+            verifier: an equal value is right however it is written ("1798/2" for 899), and of several numbers the last
+            one counts (extra ``math``).
 
     Raises:
         BadInput: no such generator or setting, or one that it refuses. MissingExtra: the package is missing.
@@ -72,7 +78,10 @@ def make(
         pool = factory.create_dataset(variant, **options, seed=0)
     except (AssertionError, TypeError, ValueError) as error:
         raise BadInput("the generator refuses its settings", got=settings, expected=str(error), where=_WHERE) from error
-    return ReasoningGym(variant, pool, shots, max_tokens, exact, work)
+    if check not in ("", "math_verify"):
+        raise BadInput("no such checker", got=check, expected="math_verify, or none: the generator's own", where=_WHERE)
+    same = checker(f"reasoning_gym:{variant}") if check else None
+    return ReasoningGym(variant, pool, shots, max_tokens, exact, work, same)
 
 
 class ReasoningGym(TextEnv):
@@ -81,15 +90,18 @@ class ReasoningGym(TextEnv):
     labels = ("Question", "Answer")
 
     def __init__(
-        self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool, work: int = 0
+        self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool, work: int = 0,
+        same: Callable[[str, str], bool] | None = None,
     ) -> None:  # fmt: skip
-        self._exact, self._works = exact, work > 0
+        self._exact, self._works, self._same = exact, work > 0, same
         self.name, self._generator, self._pool = f"reasoning_gym-{generator}", generator, pool
         self._turn: Turn | None = None
         self._span = _span(pool)
         examples = list(islice(self._draw(random.Random("examples")), 32))
         if any(self._at(entry["number"])["question"] != entry["question"] for entry in examples[:8]):
             raise BadInput("a generator that does not repeat its questions", got=generator, where=_WHERE)
+        if same is not None:
+            _check_word_problems(examples, same)
         shown = [entry for entry in examples if _example(entry, self._works)][:shots]
         if len(shown) < shots:
             why = "gives no working" if self._works else "has many right answers and names none"
@@ -147,6 +159,8 @@ class ReasoningGym(TextEnv):
         self._turn = None
 
     def _verdict(self, answer: str) -> float:
+        if self._same is not None:
+            return float(self._same(str(self._entry["answer"]), answer))
         try:
             reward = float(self._pool.score_answer(answer, self._entry))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SyntaxError, RecursionError):
@@ -184,6 +198,21 @@ def _span(pool: Any) -> int:
     except ValueError:  # it knows the index, but gave up on this question
         pass
     return 10**9
+
+
+def _check_word_problems(examples: list[dict[str, Any]], same: Callable[[str, str], bool]) -> None:
+    """Refuse generators of which equal value is not all: an expression that is asked for, or one that need only be
+    repeated.
+    """
+    numbers = all(_NUMBER.fullmatch(str(e["answer"])) for e in examples)
+    repeated = numbers and sum(same(str(e["answer"]), e["question"]) for e in examples) > len(examples) / 2
+    if not numbers or repeated:
+        raise BadInput(
+            "repeating the question would be right as mathematics" if repeated else "no word problems",
+            got=examples[0]["question"] if repeated else examples[0]["answer"], where=_WHERE,
+            expected="questions in words that are answered by a number, such as gsm_symbolic",
+            do="leave check=math_verify out",
+        )  # fmt: skip
 
 
 def _example(entry: dict[str, Any], works: bool) -> str:
