@@ -291,7 +291,7 @@ def speed_page(file: dict) -> str:
         "The last token of a text that nothing follows is never evaluated.", "",
         "In the toy game mctx is faster: XLA compiles tree and game into one program, where arrays in numpy cost some "
         "forty calls a move of a single tree. That needs a game written in JAX. Where mctx has to ask Python for what "
-        "a state is worth, as it would have to ask a language model or a jailed program, a single tree is about as fast "
+        "a state is worth, as it would have to ask a language model or a jailed program, one tree is about as fast "
         "here; beside a model the tree is not what one waits for (its share of the time, above). So there is no "
         "compiled tree.",
     ]  # fmt: skip
