@@ -34,7 +34,7 @@ from evolvent.search.values import likelihood
 
 MODEL, GGUF = "train:smollm2-135m", "smollm2-135m"
 ENV, WIDTH, LONGEST = "game24:shots=4", 4, 12
-ROUNDS = 200  # simulations of each tree of the toy game
+TREES, ROUNDS = (1, 8, 64), 200  # of the toy game: trees side by side, simulations of each
 TARGETS = {"one_at_a_time_over_batch": 3.0, "prefix_reuse": 0.9, "tree_share": 0.05}
 Progress = Callable[[str], None]
 
@@ -56,7 +56,7 @@ def run(
     Returns:
         ``ratios`` (seconds a simulation, theirs over ours), ``simulations_per_second``, ``tree_share`` of the time in
         all that is neither model nor value, ``tokens`` (evaluated, in the tree), ``prefix_reuse`` (share of prompt
-        tokens that were kept), ``toy`` (simulations a second by number of trees, ours and mctx's), ``checks``.
+        tokens that were kept), ``toy`` (simulations a second, all trees together) and ``toy_mctx…``, ``checks``.
     """
     import torch
 
@@ -94,7 +94,11 @@ def run(
         result["tokens"]["llama"] = kept["tokens"]
         result["prefix_reuse"]["llama"] = kept["reuse"]
     say("toy game")
-    result["toy"] = {f"trees_{n}": _toys(n, seed) for n in (1, 8, 64)}
+    result["toy"] = {f"trees_{n}": round(_toy(n, seed)) for n in TREES}
+    if _search_mctx.there:
+        table = _Toy(Tree(1), seed).values
+        for name, called in (("toy_mctx", False), ("toy_mctx_asks_python", True)):
+            result[name] = {f"trees_{n}": round(_search_mctx.toy(n, table, ROUNDS, called=called)) for n in TREES}
     result["checks"] = _checks(result)
     return result
 
@@ -159,17 +163,6 @@ class _Toy:
 
     def key(self, node: int) -> str | None:
         return None
-
-
-def _toys(trees: int, seed: int) -> dict[str, int]:
-    """Simulations a second, all trees together, ours and those of mctx."""
-    out = {"ours": round(_toy(trees, seed))}
-    if _search_mctx.there:
-        values = _Toy(Tree(trees), seed).values
-        out["mctx"], out["mctx, values from Python"] = (
-            round(_search_mctx.toy(trees, values, ROUNDS, called=called)) for called in (False, True)
-        )
-    return out
 
 
 def _toy(trees: int, seed: int, rounds: int = ROUNDS) -> float:
