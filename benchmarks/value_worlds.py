@@ -141,7 +141,8 @@ def main() -> None:
         rows.append({**cell, "metrics": metrics, "seconds": seconds, "command": command, **provenance()})
         late = np.mean(np.array(metrics["late"], float))
         print(f"{cell['world']:28} {cell['arm']:9} {seconds:6.1f} s  late {late:.3f}", flush=True)
-        write_atomic(path, dump({"benchmark": "value_worlds", "rows": rows}, indent=1) + "\n")
+        lines = ",\n".join(map(dump, rows))
+        write_atomic(path, f'{{"benchmark": "value_worlds", "rows": [\n{lines}\n]}}\n')
     if not a.quick:
         picture(rows)
         PAGE.write_text(page(rows), encoding="utf-8")
@@ -296,7 +297,7 @@ def _by_world(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row["world"], {})[row["arm"]] = row["metrics"]
-    return {world: arms for world, arms in found.items() if set(ARMS) <= arms.keys()}
+    return {world: found[world] for world in (*JUDGEMENT, *TUNING) if set(ARMS) <= found.get(world, {}).keys()}
 
 
 def _paired(mine: list[float], other: list[float]) -> str:
@@ -307,8 +308,8 @@ def _paired(mine: list[float], other: list[float]) -> str:
 
 
 def _about(rows: list[dict[str, Any]]) -> list[str]:
-    told = {row["world"]: row["about"] for row in rows}
-    return [f"- **{world}**: {about}." for world, about in told.items()]
+    seen = {row["world"] for row in rows}
+    return [f"- **{world}**: {about}." for world, (about, _) in (JUDGEMENT | TUNING).items() if world in seen]
 
 
 def _source(rows: list[dict[str, Any]]) -> list[str]:
