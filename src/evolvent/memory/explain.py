@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import unescape
 from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.health import MAIN_STAGE, STATUS
@@ -312,7 +313,7 @@ def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
 
 def _recall_text(d: dict[str, Any], span: float) -> str:
     flags = "".join(f", {name}" for name in ("frozen", "is_test", "explored") if d[name])
-    gate = d["params"]["gate"]
+    gate = unescape(d["params"])["gate"]
     passed = f"{d['n_pool']} passed the gate {gate:g}" if gate > -1 else f"{d['n_pool']} were candidates"
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",
