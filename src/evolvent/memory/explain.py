@@ -21,7 +21,7 @@ from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
 from evolvent.memory.store.engine import Store, marks
-from evolvent.memory.text import clean_word, in_units, short
+from evolvent.memory.text import among_words, clean_word, in_units, short
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
@@ -48,7 +48,7 @@ def items_of(
     bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
 ) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and status not in _STATUSES:
+    if status is not None and not among_words(status, _STATUSES):
         raise BadInput(
             "unknown status",
             got=status,
@@ -58,12 +58,13 @@ def items_of(
         )
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items", code="not_a_count")
+    limit = None if limit is None else min(limit, 1 << 62)  # a number that the engines take
     first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
     condition, args = f"m.seq > ? AND {keys.OWN}", [first]
     if status is not None:
         condition, args = f"{condition} AND {STATUS} = ?", [first, time.time(), status]
     if not (clauses := parse(filter, "items(filter=…)")):
-        return items(bank, condition, args, limit=limit and min(limit, 1 << 62))
+        return items(bank, condition, args, limit=limit)
     only, without = bank.metadata.find(clauses)
     if only is None:
         every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))
