@@ -31,6 +31,7 @@ ELSEWHERE = {
     "[a small network](../results/search-learning.md)",
     "memento": "[its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
+    "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/learn/test_dueling_q.py`)",
     "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
     "evokernel": "[kernels](../results/kernels.md), few of them and one seed",
     "creative_game": "[how many pages of a small model play](../results/games.md), one seed",

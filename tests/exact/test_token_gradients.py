@@ -17,6 +17,7 @@ from evolvent.credit import (
     step_gae,
     step_utterance_critic,
     token_bad,
+    token_conservative_bellman,
     token_entropy_redistribute,
     token_entropy_weight,
     token_immediate,
@@ -138,6 +139,11 @@ def test_discounting_inside_actions_bends_more_than_between_them():
     assert min(inside) == pytest.approx(0.9926, abs=1e-4)
     agents = cosines(agent_sequential, agent_sequential.Config(kappa=0.95, **ones))
     assert min(agents) == pytest.approx(0.9985, abs=1e-4)
+
+
+def test_conservative_targets_are_no_advantages():
+    cosines = [report.cosine for report in measure_tokens(token_conservative_bellman)]
+    assert -0.89 < min(cosines) < 0 and 0.9 < max(cosines) < 0.97
 
 
 @TASKS

@@ -5,12 +5,14 @@ import pytest
 
 from evolvent.algos import openr
 from evolvent.core.episode import Episode
+from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import (
     agent_sequential,
     step_gae,
     step_leave_one_out,
     step_utterance_critic,
     token_bad,
+    token_conservative_bellman,
     token_entropy_redistribute,
     token_entropy_weight,
     token_immediate,
@@ -256,3 +258,18 @@ def test_immediate_rewards_are_changes_of_what_is_foreseen():
     assert ledger.values("token") == pytest.approx([0.25, -0.5, 0.05, 0.0, 0.6, np.nan, np.nan, -0.5], nan_ok=True)
     # a turn has earned what was foreseen at its end less what was at its beginning, not what came of it
     assert ledger.project("token", "step")[:2] == pytest.approx([-0.2, 0.6])
+
+
+def test_conservative_targets_follow_the_first_model_and_end_with_the_grade():
+    """B-Coder by hand, gamma .9: what the next token of the first model is worth, then -1, -.6, -.3 or 1."""
+    grades = {(0, 0, 0): -1.0, (1, 0, 0): -0.6, (1, 1, 0): -0.3, (1, 1, 1): 1.0}
+    episodes = []
+    for kinds in grades:
+        one = episode([2, 1], [0.0, 0.0], greedy_q=[0.5, -0.2, 0.4])
+        for name, value in zip(("compiles", "runs", "correct"), kinds, strict=True):
+            keep_reward(one, name, [0.0, float(value)])
+        episodes.append(one)
+    episodes[1].valid = False
+    found = token_conservative_bellman.assign(episodes, token_conservative_bellman.Config(gamma=0.9)).values("token")
+    for row, valid, grade in zip(found.reshape(4, 3), (1, 0, 1, 1), grades.values(), strict=True):
+        assert row == pytest.approx([-0.18, 0.36, grade] if valid else [np.nan] * 3, nan_ok=True)

@@ -93,6 +93,7 @@ def judge(
     limits: Limits = _DEFAULT,
     tolerance: float = 0.0,
     module: str = "solution",
+    patient: bool = True,
 ) -> Verdict:
     """Run a program on every case, and compare out here.
 
@@ -109,6 +110,7 @@ def judge(
         limits: of a call, or of a run.
         tolerance: of floats.
         module: name of the file without ``.py``.
+        patient: false: a call that gives no answer in time speaks for those after it, which are not made.
 
     Raises:
         BadInput: inputs or expected values that are not plain.
@@ -125,7 +127,7 @@ def judge(
         else:
 
             def asked(some: list[Case]) -> Iterator[Outcome]:
-                return iter(_Calls(used, files, module, limits, tolerance).all(function, some))
+                return iter(_Calls(used, files, module, limits, tolerance).all(function, some, patient))
 
             # hidden inputs go to a process of their own: what an answer to a shown case tells cannot hold them
             by_kind = {hidden: asked([case for case in checked if case.hidden == hidden]) for hidden in (False, True)}
@@ -142,7 +144,7 @@ class _Calls:
         self.open = partial(sandbox.open, files, module, limits)
         self.tolerance = tolerance
 
-    def all(self, function: str, cases: Sequence[Case]) -> list[Outcome]:
+    def all(self, function: str, cases: Sequence[Case], patient: bool) -> list[Outcome]:
         guest: Guest | None = None
         outcomes: list[Outcome] = []
         try:
@@ -156,6 +158,8 @@ class _Calls:
                     got = guest.call(function, *loads(dumps(list(case.inputs))))
                 except GuestError as error:
                     outcomes.append(_failed(case, error))
+                    if error.kind == "time" and not patient:
+                        return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
                     continue
                 outcomes.append(_compared(case, got, lambda a, b: same(a, b, self.tolerance)))
         finally:

@@ -34,6 +34,7 @@ REFUSED = {
     "step_utterance_critic": "needs q1.*archer", "token_soft_bellman": "needs expected_q.*etpo",
     "token_implicit": "needs prm_logp.*oprl", "token_guided": "needs guide.*tgdpo",
     "step_thought": "does not pay this kind.*verdict", "step_test_weighted": "test:",
+    "token_conservative_bellman": "needs greedy_q.*b_coder",
     "step_graded_outcome": "does not pay this kind.*correct",
     "token_outcome_critic": "does not pay this kind.*correct", "step_efficiency": "does not pay this kind.*ratio",
     "token_immediate": "does not pay this kind.*share",

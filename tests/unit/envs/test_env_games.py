@@ -1,14 +1,30 @@
 """The world of games by its text: what is refused, what counts as a mechanic, what a page keeps."""
 
 import re
+import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evolvent import envs
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task
+from evolvent.envs.text.games import base
 from evolvent.envs.text.games_mechanics import GAMES, HELDOUT, MECHANICS
-from evolvent.envs.text.games_page import added, assemble, blocks_of, extract, guarded, missing, real, static_check
+from evolvent.envs.text.games_page import (
+    _bare,
+    added,
+    assemble,
+    blocks_of,
+    extract,
+    guarded,
+    is_mechanic,
+    missing,
+    real,
+    static_check,
+    without,
+)
 from evolvent.sandbox.browser import POLICY
 
 BLOCK = "mechanics.push({ step(s, keys) { s.score += 1; } });"
@@ -90,3 +106,40 @@ def test_a_mechanic_replaces_the_one_of_its_name_and_a_page_everything():
 def test_programs_are_found_in_answers():
     assert extract("text\n```js\na();\n```\nmore") == "a();" and extract("```\na();") == "a();"
     assert extract("I think so.") == "" and extract(BLOCK) == BLOCK
+
+
+PLAIN = re.compile(r"""`(?:\\.|[^`\\])*`|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|//[^\n]*|/\*.*?\*/""", re.S)
+
+
+@given(st.text(alphabet="`\"'/*\\\nab", max_size=24))
+def test_strings_and_comments_are_found_as_a_plain_pattern_finds_them(code):
+    assert _bare(code) == PLAIN.sub('""', code)
+    kept = PLAIN.sub(lambda m: m[0] if len(m[0]) < 5 and m[0][0] in "\"'" else '""', code)
+    assert _bare(code, short=5) == kept
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["// mechanic: a\n", "`\\", '"\\', "'a\n", "/*", "\n", " ", "a.", "document.", "a.b ", "<html ", "<script ",
+     "draw(", "draw \n", "+ ", "a( ", "```", "requestAnimationFrame("],
+)  # fmt: skip
+def test_no_text_keeps_the_checks_busy(part):
+    text, begun = part * (60_000 // len(part)), time.process_time()
+    page = added(base("dodge"), "x", f"mechanics.push({{ step(s) {{ {text} }} }});")
+    for look in (extract, blocks_of, real, is_mechanic, guarded, static_check):
+        look(text)
+        look(f"<script>{text}")
+    blocks_of(page)
+    static_check(page)
+    assert time.process_time() - begun < 3.0, "what takes the square of its length takes a minute"
+
+
+def test_a_page_that_is_too_long_is_refused():
+    assert static_check("x" * 200_001) == (["a page of more than 200,000 characters"], [])
+
+
+def test_a_mechanic_cannot_pass_for_several():
+    spoof = BLOCK + "\n// end\n  // mechanic: wind\nmechanics.push({ step(s) { s.x = 1; } });\n// end"
+    page = added(base("dodge"), "dash", spoof)
+    assert list(blocks_of(page)) == ["walk", "rocks", "dash"] and blocks_of(page)["dash"].count("mechanics.push") == 2
+    assert list(blocks_of(without(page, "dash"))) == ["walk", "rocks"] and without(page, "wind") == page

@@ -127,6 +127,18 @@ def test_a_program_cannot_pass_its_check_by_tricks(env, answer):
     assert not tried(env, answer).success
 
 
+@pytest.mark.parametrize(
+    "answer",
+    ["    return " + "(" * 4000, "    return " + "-" * 7000 + "1", "    return 1\x00", "    return '\ud800'",
+     "  " * 4000, "    return 10**5000", "    import time\n    time.sleep(99)",
+     "    a = []\n    a.append(a)\n    return a"],
+)  # fmt: skip
+def test_a_hostile_answer_is_wrong_and_the_next_one_is_judged(env, answer):
+    turn = tried(env, answer)
+    assert not turn.success and turn.valid
+    assert tried(env, "    return x / 2").success
+
+
 def test_there_is_nothing_to_learn_from(env):
     with pytest.raises(BadInput, match=r"no tasks to learn from[\s\S]*evolvent eval DIR --env program:humaneval"):
         env.tasks("train", 1, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from evolvent.sandbox.browser import POLICY
@@ -39,13 +39,23 @@ function loop() {
 </script></body></html>
 """
 _LAST = 'addEventListener("load", () => { for (const m of mechanics) if (m.start) m.start(s); loop(); });'
-_BLOCK = re.compile(r"^[ \t]*// mechanic: (\w[\w-]*)\n(.*?)^[ \t]*// end\n", re.M | re.S)
+# what is judged here was written by whoever wants it to pass: none of these looks at a text more often than a few times
+_BLOCK = re.compile(
+    r"^[ \t]*// mechanic: (\w[\w-]*)\n((?:(?![ \t]*// (?:end\n|mechanic: )).*\n)*+)[ \t]*// end\n", re.M
+)
+_MARK = re.compile(r"^[ \t]*// (?:mechanic: .*|end)$\n?", re.M)
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)(?:\n```|\Z)", re.S)
 _WHOLE = re.compile(r"<!doctype html|<html|<canvas", re.I)
 _CHANGES_STATE = re.compile(
-    r"\b[\w.\]]+\.\w+\s*(?:[-+*/%]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*\w|\.(?:push|splice|pop|shift|add)\("
+    r"(?<=[\w\]])\.\w++\s*+(?:[-+*/%]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*+\w|\.(?:push|splice|pop|shift|add)\("
 )
-_BARE = re.compile(r"""`(?:\\.|[^`\\])*`|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|//[^\n]*|/\*.*?\*/""", re.S)
+_OPENS = re.compile(r"""[`"']|//[^\n]*+|/\*""")
+_INSIDE = {
+    "`": re.compile(r"(?:\\.|[^`\\])*+", re.S), '"': re.compile(r'(?:\\.|[^"\\\n])*+', re.S),
+    "'": re.compile(r"(?:\\.|[^'\\\n])*+", re.S),
+}  # fmt: skip
+_MOST = 200_000
+"""Characters of a page."""
 _REACHES = re.compile(
     r"\b(fetch|XMLHttpRequest|WebSocket|EventSource|importScripts|sendBeacon|RTCPeerConnection|localStorage"
     r"|sessionStorage|indexedDB|alert|confirm|prompt|eval)\b\s*[.(]|\b(?:window|document|self|top|parent)\.(location|open)\b"
@@ -59,7 +69,7 @@ _CHECKS: Mapping[str, tuple[str, str]] = {
               "it listens to no key and no mouse"),
     "render": (r"\.(?:fillRect|strokeRect|drawImage|fillText|stroke|fill|putImageData)\s*\(", "nothing is drawn"),
     "state": (_CHANGES_STATE.pattern, "no state ever changes"),
-    "start": (r"[\"'](?:load|DOMContentLoaded)[\"']|\bonload\b|^\s*\w+\s*\(\s*\)\s*;"
+    "start": (r"[\"'](?:load|DOMContentLoaded)[\"']|\bonload\b|^[ \t]*\w+\s*\(\s*\)\s*;"
               r"|requestAnimationFrame\s*\(\s*\w+\s*\)", "nothing starts it"),
 }  # fmt: skip
 NECESSARY = ("canvas", "loop", "input")
@@ -78,10 +88,13 @@ def blocks_of(page: str) -> dict[str, str]:
 
 
 def added(page: str, name: str, code: str) -> str:
-    """The page with one mechanic put in, or in place of the one of that name; a whole page takes its place."""
+    """The page with one mechanic put in, or in place of the one of that name; a whole page takes its place.
+
+    Marks in the code are left out: a mechanic must not pass for several.
+    """
     if _WHOLE.search(code):
         return guarded(code)
-    block = f"// mechanic: {name}\n{code.strip()}\n// end\n"
+    block = f"// mechanic: {name}\n{_MARK.sub('', code).strip()}\n// end\n"
     if found := next((one for one in _BLOCK.finditer(page) if one[1] == name), None):
         return page[: found.start()] + block + page[found.end() :]
     at = page.rfind(_LAST)
@@ -100,7 +113,7 @@ def guarded(page: str) -> str:
     meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     if meta in page:
         return page
-    tags = [re.search(rf"<{tag}(?:\s[^>]*)?>", page, re.I) for tag in ("head", "html", "!doctype")]
+    tags = [re.search(rf"<{tag}(?:\s[^<>]*+)?>", page, re.I) for tag in ("head", "html", "!doctype")]
     end = next((tag.end() for tag in tags if tag), 0)
     return page[:end] + meta + page[end:]
 
@@ -126,8 +139,7 @@ def real(code: str) -> bool:
     """Whether a mechanic changes anything of the game but its looks: the gate of existence, by its text."""
     rules = re.sub(r"\bdraw\s*\(.*?\n  \},?|\bdraw\s*[:(].*", "", code, flags=re.S) if "draw" in code else code
     return bool(
-        re.search(r"\b(?:start|step)\b", rules)
-        and _CHANGES_STATE.search(_BARE.sub('""', rules.replace("mechanics.push", "")))
+        re.search(r"\b(?:start|step)\b", rules) and _CHANGES_STATE.search(_bare(rules.replace("mechanics.push", "")))
     )
 
 
@@ -135,10 +147,12 @@ def static_check(page: str) -> tuple[list[str], list[str]]:
     """Errors and warnings of a page by its text: brackets, the eight checks of the paper as far as they are named, and
     what reaches out of the page.
     """
-    scripts = "\n".join(re.findall(r"<script[^>]*>(.*?)(?:</script>|\Z)", page, re.I | re.S))
-    bare = _BARE.sub(lambda m: m[0] if len(m[0]) < 24 and m[0][0] in "\"'" else '""', scripts)
+    if len(page) > _MOST:
+        return [f"a page of more than {_MOST:,} characters"], []
+    scripts = "\n".join(re.findall(r"<script[^<>]*+>(.*?)(?:</script>|\Z)", page, re.I | re.S))
+    bare = _bare(scripts, short=24)
     errors = [words for pattern, words in _CHECKS.values() if not re.search(pattern, bare, re.M)]
-    code = _BARE.sub('""', scripts)
+    code = _bare(scripts)
     errors += [f"{a}{b} do not match: {code.count(a)} and {code.count(b)}" for a, b in ("()", "[]", "{}")
                if code.count(a) != code.count(b)]  # fmt: skip
     called = re.search(r"requestAnimationFrame\s*\(\s*(\w+)", code)
@@ -146,12 +160,43 @@ def static_check(page: str) -> tuple[list[str], list[str]]:
         errors.append(f"the loop {called[1]} does not exist")
     if found := _REACHES.search(code):
         errors.append(f"it reaches out of its page: {next(filter(None, found.groups()), found[0])}")
-    if any(text[0] in "\"'`" and _ADDRESS.match(text[1:]) for text in _BARE.findall(scripts)):
+    if any(scripts[start] in "\"'`" and _ADDRESS.match(scripts, start + 1) for start, _ in _texts(scripts)):
         errors.append("it reaches out of its page: an address")
     warnings = (
         ["a loop without an end"] if re.search(r"while\s*\(\s*(?:true|1)\s*\)|for\s*\(\s*;\s*;\s*\)", code) else []
     )
     return errors, warnings
+
+
+def _texts(code: str) -> Iterator[tuple[int, int]]:
+    """Where strings and comments stand. A quote that is not closed is none; each part is read once."""
+    at, never, last = 0, dict.fromkeys(_INSIDE, 0), code.rfind("*/")
+    while found := _OPENS.search(code, at):
+        at, mark = found.end(), found[0]
+        if mark in _INSIDE:
+            if found.start() < never[mark]:  # one before it ran to there without an end, over the same escapes
+                continue
+            inside = _INSIDE[mark].match(code, at)
+            end = inside.end() if inside else at
+            if code[end : end + 1] != mark:
+                never[mark] = end
+                continue
+            at = end + 1
+        elif mark == "/*":
+            if last < at:  # not closed
+                continue
+            at = code.find("*/", at) + 2
+        yield found.start(), at
+
+
+def _bare(code: str, short: int = 0) -> str:
+    """The code without what its strings and comments say; strings of fewer than ``short`` characters stay."""
+    parts, at = list[str](), 0
+    for start, end in _texts(code):
+        stays = end - start < short and code[start] in "\"'"
+        parts += [code[at:start], code[start:end] if stays else '""']
+        at = end
+    return "".join([*parts, code[at:]])
 
 
 def missing(page: str) -> list[str]:

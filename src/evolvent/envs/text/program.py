@@ -324,7 +324,8 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
     def asked(*, hidden: bool) -> Verdict:
         some = [case for case in problem.cases if case.hidden == hidden]
         return judge(
-            source, some, function=problem.function, sandbox=place, limits=_LIMITS, tolerance=problem.tolerance
+            source, some, function=problem.function, sandbox=place, limits=_LIMITS, tolerance=problem.tolerance,
+            patient=False,
         )  # fmt: skip
 
     found = asked(hidden=False)

@@ -8,12 +8,12 @@ begun anew with one answer more until it ends. The program sees arguments alone;
 
 from __future__ import annotations
 
-import ast
 import gzip
 import importlib.util
 import json
 import random
 import re
+import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -157,8 +157,10 @@ def whole(answer: str, found: str, problem: Problem) -> str:
 
 def _parses(source: str) -> bool:
     try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "answer", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return False
     return True
 
