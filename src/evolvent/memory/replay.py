@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
     return held
 
 
-def _skipped(store: Store, scope_id: int, voids: set[int] | None) -> list[tuple[int, int]]:
+def skipped(store: Store, scope_id: int, voids: set[int] | None = None) -> list[tuple[int, int]]:
     """Ranges ``(from, to]`` of events that do not count, merged, in order; ``None``: those that hold now."""
     rows = store.rows(
         "SELECT seq, event_from, event_to, undone_at IS NULL FROM void WHERE scope_id = ? ORDER BY event_from",
@@ -47,6 +47,38 @@ def _skipped(store: Store, scope_id: int, voids: set[int] | None) -> list[tuple[
     return merged
 
 
+def holds(ranges: Sequence[tuple[int, int]], seq: int) -> bool:
+    """Whether one of these ranges, in order, has the event."""
+    at = bisect_left(ranges, (seq,)) - 1
+    return at >= 0 and seq <= ranges[at][1]
+
+
+def less(ranges: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is in ``ranges`` and not in ``others``; both in order, and without overlaps."""
+    left: list[tuple[int, int]] = []
+    first = 0
+    for start, end in ranges:
+        while first < len(others) and others[first][1] <= start:
+            first += 1
+        place = first
+        while place < len(others) and others[place][0] < end:
+            if others[place][0] > start:
+                left.append((start, others[place][0]))
+            start, place = others[place][1], place + 1
+        if start < end:
+            left.append((start, end))
+    return left
+
+
+def within(store: Store, scope_id: int, ranges: Iterable[tuple[int, int]]) -> int:
+    """How many events of a scope are in these ranges."""
+    sql = (
+        "SELECT count(*) FROM value_event e JOIN memory m ON m.seq = e.memory_id "
+        "WHERE m.scope_id = ? AND e.seq > ? AND e.seq <= ?"
+    )
+    return sum(store.rows(sql, (scope_id, *each))[0][0] for each in ranges)
+
+
 def _bounds(store: Store, scope_id: int) -> tuple[float, float]:
     row = store.row("SELECT name FROM scope WHERE scope_id = ?", (scope_id,))
     lo, hi = store.meta_get(f"reward_range:{row[0]}") or (-math.inf, math.inf) if row else (-math.inf, math.inf)
@@ -55,7 +87,7 @@ def _bounds(store: Store, scope_id: int) -> tuple[float, float]:
 
 # (memory, objective, stage): (*Value, the last event)
 Values = Mapping[tuple, tuple]
-_NO_EVENT = 1 << 62
+NO_EVENT = 1 << 62
 _ASKED = (
     "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
     "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
@@ -103,7 +135,7 @@ def replay(
     """
     values: dict[tuple, tuple] = {}
     sources: dict[tuple, tuple] = {}
-    last = _NO_EVENT if upto is None else upto
+    last = NO_EVENT if upto is None else upto
     for place, seq, q_init, source, e, old, new in _applied(store, scope_id, last, voids, values):
         if before is not None and place >= before:
             break
@@ -122,7 +154,7 @@ def moves(store: Store, scope_id: int, memory: int) -> dict[int, tuple[float, fl
     """
     values: dict[tuple, tuple] = {}
     made: dict[int, tuple[float, float]] = {}
-    for _, seq, _, _, e, old, new in _applied(store, scope_id, _NO_EVENT, None, values, memory):
+    for _, seq, _, _, e, old, new in _applied(store, scope_id, NO_EVENT, None, values, memory):
         values[e.memory, e.objective, e.stage] = (*new, seq)
         made[seq] = (old.q, new.q)
     return made
@@ -132,11 +164,9 @@ def _applied(
     store: Store, scope_id: int, last: int, voids: set[int] | None, values: Values, memory: int | None = None
 ) -> Iterator[tuple[int, int, float, str, Event, Value, Value]]:
     """``(place, number, start, source, event, value before, value after)`` of what counts; the caller keeps values."""
-    skipped, bounds = _skipped(store, scope_id, voids), _bounds(store, scope_id)
-    starts = [start for start, _ in skipped]
+    out, bounds = skipped(store, scope_id, voids), _bounds(store, scope_id)
     for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, last, memory):
-        at = bisect_left(starts, seq) - 1
-        if at >= 0 and seq <= skipped[at][1]:
+        if holds(out, seq):
             continue
         e = Event(*columns)
         old = value_in(values, (e.memory, e.objective, e.stage), q_init)

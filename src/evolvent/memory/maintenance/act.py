@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from evolvent.memory import events, replay
+from evolvent.memory import replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.replay import Point
@@ -88,6 +88,7 @@ class Act:
         self.removed: dict[str, int] = {}
         self.emptied: dict[str, int] = {}
         self.extra: dict[str, Any] = {}
+        self._out: list[tuple[int, int]] | None = None  # events that did not count when this began
 
     def rows(self, sql: str, *args: Any) -> list[tuple]:
         """Rows of a query whose first mark is the scope."""
@@ -129,16 +130,19 @@ class Act:
             on=[seq for seq, live in early if seq in then and not live],
             off=[seq for seq, live in early if seq not in then and live],
         )
-        live = self.rows(
-            "SELECT count(*), max(e.seq) FROM value_event e JOIN memory m ON m.seq = e.memory_id "
-            f"WHERE m.scope_id = ? AND e.seq > ? AND {events.COUNTS}",
+        out = replay.skipped(self.bank.store, scope)
+        later = self.rows(
+            "SELECT e.seq FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? AND e.seq > ? "
+            "ORDER BY e.seq DESC",
             point.event,
-        )[0]
-        if live[0]:
-            self.void(point.event, live[1])
+        )
+        last = next((seq for (seq,) in later if not replay.holds(out, seq)), None)
+        if last is not None:
+            self.void(point.event, last)
 
     def void(self, start: int, end: int) -> None:
         """Let the events of the scope that come after ``start``, up to ``end``, count no longer."""
+        self._look()
         with self.bank.store.write() as db:
             made = db.execute(
                 "INSERT INTO void(scope_id, event_from, event_to, reason, created_at) VALUES(?,?,?,?,?) RETURNING seq",
@@ -148,11 +152,25 @@ class Act:
 
     def switch_voids(self, *, on: Sequence[int], off: Sequence[int]) -> None:
         """Let ranges of events stop to count, or count again."""
+        self._look()
         with self.bank.store.write() as db:
             db.executemany("UPDATE void SET undone_at = NULL WHERE seq = ?", [(seq,) for seq in on])
             db.executemany("UPDATE void SET undone_at = ? WHERE seq = ?", [(time.time(), seq) for seq in off])
         self.on += on
         self.off += off
+
+    def _look(self) -> None:
+        """Before the first change: which events do not count, and none that comes later."""
+        if self._out is None:
+            row = self.bank.store.row("SELECT coalesce(max(seq), 0) FROM value_event")
+            assert row is not None
+            self._out = [*replay.skipped(self.bank.store, self.bank.scope_id), (row[0], replay.NO_EVENT)]
+
+    def stopped(self) -> int:
+        """How many events stopped to count so far, less those that count now and did not."""
+        store, scope, was = self.bank.store, self.bank.scope_id, self._out or []
+        out = replay.skipped(store, scope)
+        return replay.within(store, scope, replay.less(out, was)) - replay.within(store, scope, replay.less(was, out))
 
 
 class _Rehearsed(Exception):
@@ -168,13 +186,12 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
     try:
         with store.session(), store.transaction():
             bank.index.catch_up()
-            counted = _counting(act)
             change(act)
             values, voided = [], 0
             if act.on or act.off:
                 moved = sorted(replay.rebuilt(store, bank.scope_id).items())
                 values = [ValueMove(memory_id(seq), objective, stage, *q) for (seq, objective, stage), q in moved]
-                voided = counted - _counting(act)
+                voided = act.stopped()
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
                 tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept), act.emptied,
@@ -206,11 +223,3 @@ def _conclude(act: Act, verb: str, target: str) -> int:
     detail |= {name: seqs for name, seqs in (("on", act.on), ("off", act.off)) if seqs}
     with bank.store.write() as db:
         return audit(db, bank.scope_id, verb, "*", detail)
-
-
-def _counting(act: Act) -> int:
-    """How many value events of the scope count."""
-    return act.rows(
-        "SELECT count(*) FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE m.scope_id = ? "
-        f"AND {events.COUNTS}"
-    )[0][0]
