@@ -291,6 +291,14 @@ def test_an_operator_of_ones_own(tmp_path):
             "void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; i++) out[i] = x[i] * x[i] * x[i]; }"
         )
     env.close()
+    for wrong, told in (("x * float('nan')", "no finite numbers"), ("x[:5]", r"\(5,\)"), ("'much'", "to compare"),
+                        ("1 // 0", "line 6, in cube: return 1 // 0")):  # fmt: skip
+        file.write_text(OWN.replace("return x**3", f"return {wrong}"))
+        env = envs.load(f"kernels:own={file}")
+        env.reset(env.tasks("train", 1, 0)[0])
+        with pytest.raises(EnvError, match=rf"(?s)reference of operator cube .*{told}"):  # not a fault of the program
+            env.step("void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; i++) out[i] = x[i]; }")
+        env.close()
     with pytest.raises(BadInput, match="argument"):
         print(Operator("bad", "", "const char** x", len, "", {}, 0, "").parameters)
     with pytest.raises(BadInput, match="Python file"):
