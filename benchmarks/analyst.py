@@ -43,6 +43,7 @@ GRID = grid.Grid(
         "wrong0.4": "analyst:kinds=12,reviewer_wrong=0.4",
         "drift": "analyst:kinds=12,drift=0.5,drift_at=3",
         "free": "analyst:kinds=12,words=free",
+        "free0.4": "analyst:kinds=12,words=free,reviewer_wrong=0.4",
     },
     arms={
         "none": (no_memory, {"passes": 1}),

@@ -4,7 +4,8 @@
     python benchmarks/creative_game.py --arms value --lineages 2 --versions 2 --iterations 2
     python benchmarks/creative_game.py --page                         # docs/results/games.md from the result file
 
-Arms: ``value`` memory as published, ``none`` ideas by chance and no advice, ``similar`` similarity alone. A cell that
+Arms: ``value`` memory as published, ``none`` ideas by chance and no advice, ``similar`` similarity alone: plans
+that only add; ``recombine`` is ``value`` with plans that also remove and take over from other lineages. A cell that
 stands in the result file is not run again; one that was stopped goes on.
 """
 
@@ -27,7 +28,10 @@ from evolvent.evaluate.live import Live, interval
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "creative_game.json", HERE.parent / "docs" / "results" / "games.md"
-ARMS: dict[str, dict[str, Any]] = {"value": {}, "none": {"select": "none"}, "similar": {"select": "similar"}}
+ARMS: dict[str, dict[str, Any]] = {
+    "value": {"change": "add"}, "none": {"select": "none", "change": "add"},
+    "similar": {"select": "similar", "change": "add"}, "recombine": {},
+}  # fmt: skip
 KEPT = ("browser", "calls", "score", "iterations", "depths", "stages", "nodes", "ideas", "seconds", "tokens",
         "prompt_tokens")  # fmt: skip
 SIZES = ("lineages", "versions", "iterations")

@@ -170,22 +170,21 @@ JUDGES = {
 
 
 def _judge(row: dict) -> str:
-    return JUDGES.get((row["judge"], row["asked"])) or f"process reward model, {row['asked']:,} labels"
+    return JUDGES.get((row["judge"], row["asked"])) or (
+        f"process reward model, {row['asked']:,} labels, {row['updates']:,} updates"
+    )
 
 
 def _labels(rows: list[dict]) -> list[str]:
     """What judges steps, and what that is worth to a search."""
-    commits, updates = (
-        ", ".join(dict.fromkeys(r["commit"]["id"][:10] for r in rows)),
-        max(r.get("updates", 0) for r in rows),
-    )
+    commits = ", ".join(dict.fromkeys(r["commit"]["id"][:10] for r in rows))
     lines = [
         "## What judges steps", "",
         f"`{rows[0]['command']}` (commands in its head) at commit {commits}, seeds "
         f"{', '.join(str(s) for s in sorted({row['seed'] for row in rows}))}. Sums of five one-digit numbers, a line a "
         "step, networks of .3M parameters; the policy has learned 23,040 worked sums. *Process reward model*: begins "
-        "as a network that knows all sums, and learns true labels of changed lines and of the policy's, in "
-        f"{updates} updates of all weights. *Probability*: of a line, by a network that learned more worked sums than "
+        "as a network that knows all sums, and learns true labels of changed lines and of the policy's, all "
+        "weights. *Probability*: of a line, by a network that learned more worked sums than "
         "the policy, and no label. Tested on held-out chains of the policy, up to the first wrong line, and on changed "
         "lines. *First error*: of wrong chains, in how many the first line below .5 is the first wrong one; *none*: of "
         "right chains, in how many no line is below .5; F1 is their harmonic mean (ProcessBench). Means over seeds, in "

@@ -41,8 +41,10 @@ from evolvent.runs.language.searching import line_ends
 from evolvent.runs.search.run import Seat, chosen, searched
 
 RESULT, COMMAND = Path(__file__).parent / "results" / "search_prm_labels.json", "python benchmarks/search_prm_labels.py"
-ENV, LINES, LABELS, SEEDS = "chain:steps=4,digits=1", 4, (2_900, 40_000), (0, 1, 2)
-UPDATES, QUESTIONS, LR, CHANGED, WROTE, TESTED, WORKS = 450, 16, 1e-3, 2, 3, 300, 0.85
+ENV, LINES, SEEDS = "chain:steps=4,digits=1", 4, (0, 1, 2)
+LABELS = ((2_900, 450), (40_000, 450), (40_000, 1_800))
+"""Labels and updates of the models that learn from them."""
+QUESTIONS, LR, CHANGED, WROTE, TESTED, WORKS = 16, 1e-3, 2, 3, 300, 0.85
 ANSWER, BUDGET, TASKS = 28, 16, 64
 COUNTED = ("right", "oracle", "tokens", "ranked", "pairs")
 WAYS = {"best_of_n": ("majority", "last_max", "last_vote", "min_max", "min_vote"), "beam": ("last_max",),
@@ -216,15 +218,15 @@ def decoded(policy, prm, renderer, seed):
     return out
 
 
-def cell(policy, judge, n, seed):
+def cell(policy, judge, n, updates, seed):
     """One row: a judge of steps (learned from ``n`` labels, or none), what it knows, what it is worth to a search."""
     env, renderer, began = envs.load(ENV), Plain(policy), time.process_time()
     row = {}
     if n:
         questions = labelled(policy, renderer, env, n, seed)
         prm = Prm(judge, seed)
-        prm.fit(questions, UPDATES, seed)
-        row = {"labels": sum(map(len, questions)), "updates": UPDATES, "questions": len(questions),
+        prm.fit(questions, updates, seed)
+        row = {"labels": sum(map(len, questions)), "questions": len(questions),
                "right": float(np.mean([z for rows in questions for _, z in rows]))}  # fmt: skip
     else:
         prm = Probability(judge)
@@ -251,13 +253,14 @@ def main():
     a = parser.parse_args()
     torch.set_num_threads(1)
     policy = language.load(f"{a.runs}/search_policy", lora_rank=0, dtype="float32")
-    begun, cells = provenance(), [("search_more", 0), ("search_judge", 0), *(("search_judge", n) for n in LABELS)]
+    cells = [("search_more", 0, 0), ("search_judge", 0, 0), *(("search_judge", *one) for one in LABELS)]
+    begun = provenance()
     for seed in a.seeds:
-        for judge, n in cells:
-            key = {"judge": judge, "asked": n, "seed": seed}
+        for judge, n, updates in cells:
+            key = {"judge": judge, "asked": n, "seed": seed} | ({"updates": updates} if n else {})
             if not any(key.items() <= row.items() for row in team_grid.rows(a.out)):
                 told = {**key, "command": COMMAND, "tasks": TASKS, "budget": BUDGET}
-                team_grid.add(a.out, {**told, **cell(policy, f"{a.runs}/{judge}", n, seed), **begun})
+                team_grid.add(a.out, {**told, **cell(policy, f"{a.runs}/{judge}", n, updates, seed), **begun})
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from evolvent.memory.candidates import Found, Records, Request
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, rule_of
 
-DIM, CHECKS = 48, 6  # length of vectors, times that alarms are counted
+DIM, CHECKS, BLOCKS = 48, 6, 14  # length of vectors, times that alarms are counted, points of a curve
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Oracle:
 
 
 # ------------------------------------------------------------------------------------------------------------ the loop
-def run(world: World, agent: Agent) -> dict[str, float | None]:
+def run(world: World, agent: Agent) -> dict[str, Any]:
     """An agent through a world.
 
     Returns:
@@ -234,6 +234,7 @@ def run(world: World, agent: Agent) -> dict[str, float | None]:
         would have given: over all tasks, the last third, and the sixth that follows the drift. seen: memories in sight.
         false_alarms: share of the advice that did not hurt and was withheld as harmful at any of six times.
         alarms: share of the advice that hurts and is so withheld at the end (none where nothing hurts).
+        curve: regret in each fourteenth of the tasks. false_curve, caught_curve: false_alarms and alarms at each look.
     """
     o, chances, best, seen = world.options, [], [], 0
     stored = [dict.fromkeys(body for _, body in rows) for rows in world.start]
@@ -242,7 +243,7 @@ def run(world: World, agent: Agent) -> dict[str, float | None]:
         for key, body in rows:
             agent.write(key, body, (), "bank")
     waiting: deque[tuple[int, Any, float | None, str | None]] = deque()
-    alarms = None
+    caught, false = list[float | None](), list[float]()
     for t, which in enumerate(world.order):
         version = int(o.drift and t >= o.tasks // 2)
         if isinstance(agent, Oracle):
@@ -275,13 +276,16 @@ def run(world: World, agent: Agent) -> dict[str, float | None]:
                 stored[kind][body[0]] = None
                 agent.write(question, body[0], receipt if body[1] == "self" else (), body[1])
         if (t + 1) % (o.tasks // CHECKS) == 0:
-            alarms = _alarms(world, agent, stored, version, ever, harmless)
+            caught.append(_alarms(world, agent, stored, version, ever, harmless))
+            false.append(len(ever) / max(1, len(harmless)))
     regret = np.array(best) - np.array(chances)
     half, n = o.tasks // 2, o.tasks
     return {
         "success": float(np.mean(chances)), "regret": float(regret.mean()), "late": float(regret[-(n // 3) :].mean()),
         "after": float(regret[half : half + n // 6].mean()) if o.drift else None,
-        "false_alarms": len(ever) / max(1, len(harmless)), "alarms": alarms, "seen": seen / n,
+        "false_alarms": false[-1], "alarms": caught[-1], "seen": seen / n,
+        "curve": [round(float(block.mean()), 4) for block in np.array_split(regret, BLOCKS)],
+        "false_curve": false, "caught_curve": caught,
     }  # fmt: skip
 
 

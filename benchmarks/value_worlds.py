@@ -1,6 +1,6 @@
 """Value worlds as a table: which rule finds the advice that helps, over base rates, effects, noise, companions, drift.
 
-    python benchmarks/value_worlds.py [--seeds 6] [--redo memlift] [--part tuning judgement] [--quick]
+    python benchmarks/value_worlds.py [--seeds 6] [--redo memlift] [--part tuning judgement] [--worlds …] [--quick]
 
 Settings of the shipped rule were chosen in the worlds of ``tuning``; those of ``judgement``, and their seeds, were kept
 apart. All policies choose among the same candidates (gate, pool, relevance and margin of the shipped default), in the
@@ -30,6 +30,8 @@ from evolvent.memory.policies import Policy, preset, to_dict
 
 HERE = Path(__file__).parent
 GUIDE = HERE.parent / "docs" / "memlift.md"
+PICTURE = HERE.parent / "docs" / "results" / "value-worlds.svg"
+COLOURS = {"memlift": "#b5380f", "thompson": "#1f6fb8", "memrl": "#2a9d8f", "rag": "#777777"}
 SOURCE, PAGE = HERE / "results" / "value_worlds.json", HERE.parent / "docs" / "results" / "value-worlds.md"
 ARMS = ("memlift", "memrl", "thompson", "rag", "oracle")
 BEFORE = "memlift before"  # rows of the rule before: see page(); not run again
@@ -112,7 +114,7 @@ def policy_of(arm: str, k: int) -> Policy:
     return thompson.Config(**same) if arm == "thompson" else preset(arm, **same)
 
 
-def one(options: Options, arm: str, seed: int) -> dict[str, float | None]:
+def one(options: Options, arm: str, seed: int) -> dict[str, Any]:
     """One arm through one world."""
     world = World(options, seed)
     thompson.start(seed)
@@ -139,8 +141,10 @@ def main() -> None:
         rows.append({**cell, "metrics": metrics, "seconds": seconds, "command": command, **provenance()})
         late = np.mean(np.array(metrics["late"], float))
         print(f"{cell['world']:28} {cell['arm']:9} {seconds:6.1f} s  late {late:.3f}", flush=True)
-        write_atomic(path, dump({"benchmark": "value_worlds", "rows": rows}, indent=1) + "\n")
+        lines = ",\n".join(map(dump, rows))
+        write_atomic(path, f'{{"benchmark": "value_worlds", "rows": [\n{lines}\n]}}\n')
     if not a.quick:
+        picture(rows)
         PAGE.write_text(page(rows), encoding="utf-8")
         GUIDE.write_text(filled(GUIDE.read_text("utf-8"), parts(rows)), encoding="utf-8")
 
@@ -150,6 +154,8 @@ def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
     for part in a.part:
         worlds, first = PARTS[part]
         for world, (about, changed) in worlds.items():
+            if a.worlds and world not in a.worlds:
+                continue
             options = Options(**{**changed, **({"tasks": 60} if a.quick else {})})
             for arm in (*ARMS, *(ABLATIONS if world in ABLATED and not a.quick else ())):
                 policy = None if arm == "oracle" else to_dict(policy_of(arm, options.k))
@@ -176,6 +182,11 @@ def page(rows: list[dict[str, Any]]) -> str:
         "by seed, with a 95 % bootstrap interval over seeds (bold: without 0). *Before*: the rule before, in which",
         "relevance lost weight for all memories of a recall alike, and values did not fall with distance.",
         "",
+        "![Regret over time](value-worlds.svg)",
+        "",
+        "Worlds of judgement over time: mean of the seeds, the band one standard error.",
+        "Dotted, on the right: share of memlift's harmless advice that was withheld as harmful at any look so far.",
+        "",
     ]
     for part, says in (
         ("judgement", "Judgement: worlds and seeds that were not looked at while the rule was chosen"),
@@ -194,6 +205,48 @@ def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
     """The tables of docs/memlift.md."""
     by_part = {part: [r for r in rows if r["part"] == part] for part in PARTS}
     return {"ablation": "\n".join(_ablation(by_part["tuning"])), "judgement": "\n".join(_regret(by_part["judgement"]))}
+
+
+def picture(rows: list[dict[str, Any]]) -> None:
+    """docs/results/value-worlds.svg: regret over time in the worlds whose rows have curves."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "value-worlds"
+    import matplotlib.pyplot as plt
+
+    worlds = {
+        world: arms for world, arms in _by_world([r for r in rows if r["part"] == "judgement"]).items()
+        if all("curve" in arms[arm] for arm in COLOURS)
+    }  # fmt: skip
+    figure, axes = plt.subplots(-(-len(worlds) // 3), 3, figsize=(8.4, 2.2 * -(-len(worlds) // 3)), squeeze=False,
+                                sharex=True, layout="constrained")  # fmt: skip
+    for axis in axes.flat[len(worlds) :]:
+        axis.axis("off")
+    for axis, (world, arms) in zip(axes.flat, worlds.items(), strict=False):
+        for arm, colour in COLOURS.items():
+            curves_SB = np.array(arms[arm]["curve"], float)
+            at, mean, n = (
+                np.arange(1, curves_SB.shape[1] + 1) * 100 / curves_SB.shape[1],
+                curves_SB.mean(0),
+                len(curves_SB),
+            )
+            spread = curves_SB.std(0, ddof=1) / np.sqrt(n)
+            axis.fill_between(at, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+            axis.plot(at, mean, color=colour, label=arm)
+        false = np.mean(arms["memlift"]["false_curve"], axis=0)
+        right = axis.twinx()
+        right.plot(np.arange(1, len(false) + 1) * 100 / len(false), false, ":", color=COLOURS["memlift"])
+        right.set_ylim(0, 0.25)
+        right.tick_params(labelsize=7)
+        axis.set_title(world, fontsize=9)
+        axis.tick_params(labelsize=7)
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(COLOURS), fontsize=8)
+    figure.supxlabel("% of the tasks", fontsize=8)
+    figure.supylabel("regret", fontsize=8)
+    figure.savefig(PICTURE, metadata={"Date": None})
+    plt.close(figure)
 
 
 def _regret(rows: list[dict[str, Any]]) -> list[str]:
@@ -244,7 +297,7 @@ def _by_world(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row["world"], {})[row["arm"]] = row["metrics"]
-    return {world: arms for world, arms in found.items() if set(ARMS) <= arms.keys()}
+    return {world: found[world] for world in (*JUDGEMENT, *TUNING) if set(ARMS) <= found.get(world, {}).keys()}
 
 
 def _paired(mine: list[float], other: list[float]) -> str:
@@ -255,8 +308,8 @@ def _paired(mine: list[float], other: list[float]) -> str:
 
 
 def _about(rows: list[dict[str, Any]]) -> list[str]:
-    told = {row["world"]: row["about"] for row in rows}
-    return [f"- **{world}**: {about}." for world, about in told.items()]
+    seen = {row["world"] for row in rows}
+    return [f"- **{world}**: {about}." for world, (about, _) in (JUDGEMENT | TUNING).items() if world in seen]
 
 
 def _source(rows: list[dict[str, Any]]) -> list[str]:
@@ -272,6 +325,7 @@ def _arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seeds", type=int, default=6, help="seeds of each world")
     p.add_argument("--part", nargs="+", default=list(PARTS), choices=list(PARTS))
+    p.add_argument("--worlds", nargs="*", default=[], help="these alone")
     p.add_argument("--out", default=str(SOURCE))
     p.add_argument("--quick", action="store_true", help="60 tasks, no page: does it run?")
     p.add_argument("--redo", nargs="*", default=[], help="arms that are run again (their code has changed)")

@@ -78,7 +78,8 @@ CHOICES = (
         "recorded attempts",
         "their credit under any rule, as a page or as a file to train on elsewhere",
         "evolvent credit DIR --rule NAME", "", "seconds", "no",
-        "who earned what, and a file that verl trains on; there is no offline learner yet",
+        "who earned what, and a file that verl trains on; what was recorded with a model in torch teaches it here: "
+        "policy_gradient --recorded, dpo --pairs",
         "verl.md",
     ),
     Choice(

@@ -21,8 +21,8 @@ def start(*words, cwd, **options):
     return subprocess.Popen(command, cwd=cwd, **pipes, **options)
 
 
-def evolvent(*words, cwd, code=0):
-    process = start(*words, cwd=cwd)
+def evolvent(*words, cwd, code=0, **options):
+    process = start(*words, cwd=cwd, **options)
     out, err = process.communicate(timeout=180)
     assert process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
     return out, err

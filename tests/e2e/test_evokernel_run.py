@@ -1,6 +1,8 @@
 """EvoKernel and other systems on the world of kernels, through the command line, with a scripted model."""
 
+import importlib.util
 import json
+import os
 
 import pytest
 from command import evolvent
@@ -45,6 +47,32 @@ def test_other_systems_write_kernels_too(tmp_path, script, system):
     evolvent("run", system, *words, "--out", "run", cwd=tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert all(row["valid"] for row in rows) and {row["phase"] for row in rows} >= {"before", "stream", "after"}
+
+
+def no_compiler_on_the_path(folder, **more):
+    return os.environ | {"PATH": str(folder)} | more
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="needs the wheel ziglang")
+def test_the_wheel_compiles_where_the_path_has_no_compiler(tmp_path, script):
+    words = ("--env", "kernels", "--model", script, "--kernels", "dot", "--budget", 2, "--plain", "--out", "run")
+    evolvent("run", "evokernel", *words, cwd=tmp_path, env=no_compiler_on_the_path(tmp_path))
+    told = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert told["right"]["successes"] == 1
+
+
+def test_with_neither_it_is_said_what_to_install_before_the_model_is_loaded(tmp_path, script):
+    # an installed wheel is hidden
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'ziglang' else find(name, *more)\n"
+    )
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    words = ("--env", "kernels", "--model", script, "--kernels", "dot", "--plain", "--out", "run")
+    _, err = evolvent("run", "evokernel", *words, cwd=tmp_path, code=2,
+                      env=no_compiler_on_the_path(tmp_path / "empty", PYTHONPATH=path))  # fmt: skip
+    assert "nothing compiles C here" in err and "apt install gcc libc6-dev" in err and "kernels" in err
+    assert "loading" not in err and "Traceback" not in err
 
 
 def test_a_kernel_that_there_is_not_is_named(tmp_path, script):

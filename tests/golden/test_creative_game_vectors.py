@@ -59,6 +59,9 @@ def test_signals():
     assert runtime_score(2, 3) == pytest.approx(0.45) and runtime_score(9, 0) == 0.0
     assert [creativity(x) for x in (None, 1, 3, 10)] == [0.0, 0.0, 0.0, 1.0]
     assert realisation(["a", "b"], ["b", "c"]) == 0.5 and realisation([], []) == 1.0
+    kept, removed_too = ["a", "b", "d"], ["a", "b", "c", "d"]  # of a, b, c: c was to go, d to come
+    assert realisation("abd", kept, "c") == 1.0 and realisation("abd", removed_too, "c") == 0.75
+    assert structural_change("abc", kept) == 0.5 and structural_change("abc", removed_too) == 0.25
     assert structural_change("ab", "bc") == pytest.approx(2 / 3)
     assert structural_change("ab", "ab", "a") == 0.5 and structural_change("", "") == 0.0
     assert relative_novelty("ab", []) == 1.0 and relative_novelty("ab", ["ab", "c"]) == pytest.approx(0.0)

@@ -82,7 +82,7 @@ def test_joined_states_share_what_follows_and_keep_their_own_moves(world, parall
     for _ in range(rounds):
         simulate(search, [0], Puct(), parallel=parallel)
         check(search)
-    alike = [n for n, name in space.names.items() if name in world[1] and n in search.entered]
+    alike = [n for n, name in space.names.items() if name in world[1] and search.tree.entered[n]]
     assert len({int(search.tree.state[n]) for n in alike}) <= 1
     assert len({search.tree.q(n).item() for n in alike}) <= 1
 

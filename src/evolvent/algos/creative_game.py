@@ -4,14 +4,16 @@ Paper: arXiv 2604.19926 (code not released). A game is one page; a mechanic is a
 Lineages are told apart; versions v1, v2, … of each are nodes of a tree:
 
     parent   a version of the same lineage, by the value of its memory (v1: none)
-    plan     preserve the parent's mechanics, add one: an idea of the archive by similarity and value, or the model's
+    plan     preserve the parent's mechanics, add one: an idea of the archive by similarity and value, or the model's;
+             remove one that is over-used or discouraged; recombine: take one over from a version of another lineage
     stages   skeleton (v1: what the game is about) -> feature (the idea) -> visual (a look); one call each, and up to
              iterations - 1 repairs with the errors in words; each page passes the gates of ``envs/text/games``
     fallback what the model could not write is a template's, or is left out: the page that stands always plays
     reward   r = .25 structural + .20 realised + .20 novelty + .15 creativity + .10 runtime
                  - .15 cosmetic - .10 regression                                    (``formulas/creative.py``)
              x .25 where sanity < .6, x .5 where the run failed: on the positive part (``--gates all``: as published)
-    memory   Q(m) <- Q(m) + .3 (r - Q(m))     parent and idea; advice with +1 or -1, by whether its page played
+    memory   Q(m) <- Q(m) + .3 (r - Q(m))     parent, idea, what went, and the version that something was taken from,
+             each in a stage of its own; advice with +1 or -1, by whether its page played
 
 Sanity, runtime and the gates are of the page that the *model* wrote last for the feature: a template hides no failure.
 Remembered are nodes (for their lineage alone), and for all: mechanics that played, failures in words, new ideas. The
@@ -20,12 +22,15 @@ record says who wrote what. ``games/N.html`` are the pages; ``report.html`` show
 A small model is asked for a mechanic of a few lines, not for a page: blocks in a frame that runs are the default;
 ``--write page`` asks for whole pages (a larger model, also ``remote:NAME@URL``), and any model may answer with one.
 
-Controls: ``--select none`` (ideas by chance, no advice, the best parent), ``similar``, ``random``; ``--no-fallback``.
+Controls: ``--select none`` (changes by chance, no advice, the best parent), ``similar``, ``random``; ``--change add``
+(plans that add alone); ``--no-fallback``.
 
 Deviations: planner, evaluator and reflector are rules; ``--plan model`` asks the model for an idea, ``--judge`` for a
-rating, whose term is 0 otherwise (then at most .75). A plan adds one mechanic, it removes and recombines none. A
-refinement repairs what failed; what plays is left. How three signals become numbers is ours, so are the ninth static
-check and memories of advice. Ideas begin at .6, above what a failure earns. v1..v4 are separate calls of theirs.
+rating, whose term is 0 otherwise (then at most .75). What goes and what is taken over is one mechanic each, at most,
+from the second version on, and costs no call: its text is left out or copied. A refinement repairs what failed; what
+plays is left. How three signals become numbers is ours, so are the ninth static check, what counts as over-used and
+discouraged (``runs/games/change.py``), and memories of advice. Ideas begin at .6, above what a failure earns. v1..v4
+are separate calls of theirs.
 """
 
 from __future__ import annotations
@@ -59,7 +64,8 @@ from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
 from evolvent.runs.games.account import summarise, tell, told_of
-from evolvent.runs.games.plan import Plan, plan, recall
+from evolvent.runs.games.change import recall
+from evolvent.runs.games.plan import Plan, changed, plan
 from evolvent.runs.games.seat import Lineage, Node, Seat, opened, told
 from evolvent.runs.shell import Shell
 
@@ -89,7 +95,9 @@ class Config:
     write: Literal["block", "page"] = "block"
     """What the model is asked for: a mechanic, or the whole page."""
     plan: Literal["memory", "model"] = "memory"
-    """Whose idea is added: of the archive, or the model's own (then remembered for all)."""
+    """Who says what is added (and goes, and is taken over): the archive, or the model; its ideas are remembered."""
+    change: Literal["all", "add"] = "all"
+    """What a plan may do: add, remove and recombine, or add alone."""
     select: Literal["value", "similar", "random", "none"] = "value"
     """What chooses memories: similarity and value, similarity alone, chance; none = no memory."""
     fallback: bool = True
@@ -163,6 +171,7 @@ def _made(
     env, page, calls, by = seat.env, planned.page, list[dict[str, Any]](), dict[str, str]()
     written, last, picture = list[tuple[Answered, Any]](), None, b""
     env.mechanics.update({m.name: m for _, m in planned.stages})
+    page, changes = changed(seat, page, planned)
     for stage, mechanic in planned.stages:
         failed = source = ""
         for iteration in range(1, config.iterations + 1):
@@ -193,7 +202,7 @@ def _made(
         "step": number + 1, "phase": f"v{number // config.lineages + 1}", "lineage": lineage.game,
         "parent": planned.parent.step if planned.parent else None,
         "depth": planned.parent.depth + 1 if planned.parent else 1,
-        "planned": [*blocks_of(planned.page), *(m.name for _, m in planned.stages)], "added": by, "calls": calls,
+        "plan": planned.mechanics, "changes": changes, "added": by, "calls": calls,
         "ok": int(last is not None and last.playable), "sanity": last.sanity if last else 1.0,
         "runtime": last.score if last else 1.0, "rating": rating, "idea": planned.idea,
         "tokens": sum(call["tokens"] for call in calls), "prompt_tokens": seat.prompt_tokens,
@@ -254,11 +263,12 @@ def _credit(config: Config, seat: Seat, planned: Plan, row: dict[str, Any]) -> N
     page = (seat.folder.path / "games" / f"{row['step']}.html").read_text(encoding="utf-8")
     node = Node(row["step"], row["depth"], page, 0.0, "")
     before = replace(node, page=planned.before).core
-    old, new = blocks_of(planned.before), blocks_of(page)
+    old, new, aim = blocks_of(planned.before), blocks_of(page), row["plan"]
     modified = [name for name in old if name in new and old[name] != new[name] and name in before]
     change = structural_change(before, node.core, modified)
     x = Signals(
-        structural=change, realised=realisation(row["planned"], list(new)),
+        structural=change,
+        realised=realisation([*aim["preserve"], *aim["add"], *aim["recombine"]], list(new), aim["remove"]),
         novelty=relative_novelty(node.core, [other.core for other in seat.nodes]), creativity=creativity(row["rating"]),
         playable=row["runtime"], cosmetic=float(change == 0.0 and page != planned.before), regression=lost(page),
         sanity=row["sanity"], runtime_ok=bool(row["ok"]),
@@ -287,7 +297,10 @@ def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], wri
             memory.remember(told(seat.env.mechanics[call["mechanic"]]), body, kind=kind, source="tests", metadata=about,
                             polarity="success" if call["there"] else "failure",
                             parents=[item.id for item in one.shown])  # fmt: skip
-    parents = [*([planned.parent.memory] if planned.parent else []), *([planned.idea] if planned.idea else [])]
+    taken = [
+        planned.take.node.memory for one in row["changes"] if planned.take and one["what"] == "take" and one["done"]
+    ]
+    parents = [*([planned.parent.memory] if planned.parent else []), *([planned.idea] if planned.idea else []), *taken]
     feature = next((m for stage, m in planned.stages if stage == "feature"), None)
     if feature is not None and not planned.idea:  # the model's own: from now on in the archive
         memory.remember(feature.words, told(feature), kind="mechanic", value=reward, parents=parents,

@@ -9,7 +9,9 @@ al., arXiv 2310.12036), ``--loss robust`` is unbiased where a share ``flipped`` 
 et al., arXiv 2403.00409).
 
 Pairs are the best and the worst attempt of every group that the policy makes in an update, or recorded: ``--pairs`` is
-the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}.
+the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}. ``--compare siblings`` compares, of the
+trees that a search recorded, the decisions made in one state: the one behind which attempts earned most on average,
+and the one behind which they earned least.
 
 Deviations: pairs made on the way by the policy itself are not the paper's (it learns from a fixed set). LoRA by
 default, with the frozen base as reference, and learning rates that suit it (published: 1e-6 on all weights).
@@ -27,7 +29,7 @@ from evolvent.learn.preference.objective import Preference
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
-from evolvent.runs.language.pairs import attempts, find_pairs
+from evolvent.runs.language.pairs import Compare, attempts, find_pairs
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import REFERENCE, Needs
 
@@ -43,6 +45,8 @@ class Config(ClippedConfig):
 
     pairs: str = ""
     """File of pairs: episodes.jsonl of a run, or JSON lines of prompt, chosen, rejected; empty = own attempts."""
+    compare: Compare = "attempts"
+    """What is compared of recorded attempts: whole attempts at a task, or siblings, decisions made in one state."""
     loss: Literal["dpo", "robust", "ipo"] = "dpo"
     """Loss: dpo, ipo or robust."""
     beta: float = 0.1
@@ -53,7 +57,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    objective, pairs = Preference(config.loss, beta=config.beta, flipped=config.flipped), find_pairs(config.pairs)
+    objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
+    pairs = find_pairs(config.pairs, config.compare)
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
         recorded = attempts(run, pairs)
         return learn(

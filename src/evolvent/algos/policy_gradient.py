@@ -12,6 +12,12 @@ your own (``learn.tokens.units.Loss``). A rule that reads a critic, of values, o
 What a rule reads besides and no part of this system makes (a model of rewards, soft values, budgets) is refused with
 the name of the system that makes it. With ``--agents`` several agents speak in turn, each with weights of its own.
 
+``--recorded`` learns from attempts of an earlier run in place of its own: a search's trees (``search --split train``)
+with a rule that pays decisions against their siblings, ``--rule step_search_siblings``. They were sampled once: take as
+many updates as ``--prompts`` goes into their tasks, or an objective with a ratio (``--objective gspo``), which weighs
+by the log-probabilities on record. What a search chose by its value is not what the policy would do, and no rule here
+takes that out: the rule is exact for the searches that draw (``cot_sc``, ``best_of_n``).
+
 Defaults: leave-one-out with rewards to go, and no ratio: unbiased, with one optimiser step an update.
 
 Deviations: LoRA instead of all weights, and a learning rate that suits it.
@@ -38,6 +44,7 @@ from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stage
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
+from evolvent.runs.language.pairs import find_attempts, sampled
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import CRITIC, REFERENCE, Needs
 
@@ -50,6 +57,14 @@ JUDGES: dict[str, tuple[str, type[OutcomeCritic | ShareCritic]]] = {
 """Notes of a critic that learns beside the policy: its name in checkpoints, and its class."""
 # what a rule may need that this system brings, or any world
 MADE = ("value", "entropy", "share_before", *JUDGES, "answer", "embedder")
+
+
+@dataclass(frozen=True)
+class RecordedPlan(CriticPlan):
+    """Settings of a run that may learn from recorded attempts."""
+
+    recorded: str = ""
+    """Run folder or episodes.jsonl: learn from these attempts, a search's trees among them; empty = own attempts."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +85,8 @@ class Config(ClippedConfig):
     """Train a critic: auto = where the credit rule needs one, or always."""
     critic_lr: float = 1e-4
     """Learning rate of the critic."""
-    plan: CriticPlan = field(default_factory=CriticPlan)
-    """Device, prompts, budgets, evaluations, checkpoints, critic."""
+    plan: RecordedPlan = field(default_factory=RecordedPlan)
+    """Device, prompts, budgets, evaluations, checkpoints, critic, recorded attempts."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -93,12 +108,19 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     )  # fmt: skip
     unit = "action" if config.act != "trie" and rule.level == "step" else "token"
     names = team.names if team else ("policy",)
+    found_attempts = find_attempts(config.plan.recorded)
+    if found_attempts and team:
+        raise BadInput(
+            "recorded attempts are those of one agent", got=" ".join(config.agents), where="--recorded, --agents"
+        )
     with open_language(config, folder, live, resume=resume, adapters=names, needs=needs) as run:
         if team is not None:
             run.manner = replace(run.manner, team=team)
         critic = run.critic(config.critic_lr, 0.2) if with_critic else None
+        recorded = sampled(run, found_attempts)
         return learn(
             run, "policy_gradient", rule, objective, critic=critic, unit=unit, grad_clip=config.grad_clip,
+            collect=recorded and (lambda update: (recorded(update), {})),
             before=_foreseen(run, config, *judges[0]) if judges else None,
         )  # fmt: skip
 

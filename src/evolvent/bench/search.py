@@ -3,7 +3,8 @@
 The tree of MCTS-Rollout over lines of at most 12 tokens, tasks of game24, SmolLM2-135M, one thread, CPU seconds. *One
 call at a time* is the pattern of the released code (TS-LLM, OpenR): one task, one simulation, one completion a call;
 the same search otherwise. The toy game has no model: random binary moves, values from a table, all trees in one set of
-arrays; mctx has such a game in JAX and is no part of this environment: there is nothing to set beside it.
+arrays. Where mctx is installed (``pip install mctx``), it plays the same game in the same run: compiled into one
+program with it, and with the values asked from Python, as a model's are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from evolvent import envs, models
+from evolvent.bench import _search_mctx
 from evolvent.core.errors import missing_extra
 from evolvent.core.protocols import Completion, Engine, Request
 from evolvent.core.seeding import seed_tree
@@ -33,6 +35,7 @@ from evolvent.search.values import likelihood
 
 MODEL, GGUF = "train:smollm2-135m", "smollm2-135m"
 ENV, WIDTH, LONGEST = "game24:shots=4", 4, 12
+TREES, ROUNDS = (1, 8, 64), 200  # of the toy game: trees side by side, simulations of each
 TARGETS = {"one_at_a_time_over_batch": 3.0, "prefix_reuse": 0.9, "tree_share": 0.05}
 Progress = Callable[[str], None]
 
@@ -54,7 +57,7 @@ def run(
     Returns:
         ``ratios`` (seconds a simulation, theirs over ours), ``simulations_per_second``, ``tree_share`` of the time in
         all that is neither model nor value, ``tokens`` (evaluated, in the tree), ``prefix_reuse`` (share of prompt
-        tokens that were kept), ``toy``, ``checks``.
+        tokens that were kept), ``toy`` (simulations a second, all trees together) and ``toy_mctx…``, ``checks``.
     """
     try:
         import torch
@@ -94,7 +97,11 @@ def run(
         result["tokens"]["llama"] = kept["tokens"]
         result["prefix_reuse"]["llama"] = kept["reuse"]
     say("toy game")
-    result["toy"] = {f"trees_{n}": round(_toy(n, seed)) for n in (1, 8, 64)}
+    result["toy"] = {f"trees_{n}": round(_toy(n, seed)) for n in TREES}
+    if _search_mctx.there:
+        table = _Toy(Tree(1), seed).values
+        for name, called in (("toy_mctx", False), ("toy_mctx_asks_python", True)):
+            result[name] = {f"trees_{n}": round(_search_mctx.toy(n, table, ROUNDS, called=called)) for n in TREES}
     result["checks"] = _checks(result)
     return result
 
@@ -161,8 +168,7 @@ class _Toy:
         return None
 
 
-def _toy(trees: int, seed: int, rounds: int = 200) -> float:
-    """Simulations a second, all trees together."""
+def _toy(trees: int, seed: int, rounds: int = ROUNDS) -> float:
     tree = Tree(trees)
     space = _Toy(tree, seed)
     search = Search(tree, space, lambda states: space.values[[s.node & 0xFFFF for s in states]], (2,))

@@ -30,6 +30,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another database, verified
   evolvent export verl DIR --out FILE           recorded attempts with their advantages, for training with verl
+  evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
   evolvent bench NAME [--json FILE]             measure speed, as ratios within one run
 

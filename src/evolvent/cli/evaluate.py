@@ -26,8 +26,8 @@ def evaluate(
     Args:
         folder: run folder.
         episodes: number of held-out tasks, or of episodes of a team; default: as in the run.
-        env: teams only: evaluate on another environment, e.g. spread:n=5 for a team trained with 3; the result is
-            written to eval-ENV.json in the run folder.
+        env: teams and language models that learned: evaluate on another environment, e.g. spread:n=5 for a team
+            trained with 3, program:humaneval for a model; the result is written to eval-ENV.json in the run folder.
         plain: plain text output even on a terminal.
     """
     opened = RunFolder.open(folder)

@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue
+from evolvent.cli.export_pairs import pairs
 from evolvent.core.branches import branches
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, missing_extra
@@ -182,13 +183,19 @@ class _Nothing:
     """The settings of a rule without any."""
 
 
+_FORMATS = {"verl": verl, "pairs": pairs}
+
+
 def _main(words: list[str]) -> None:
-    if words[:1] not in (["verl"], ["-h"], ["--help"]):
+    named = words[0] if words else "none"
+    if named in ("-h", "--help"):
+        sys.stdout.write("".join(f"evolvent export {name} DIR --out FILE\n" for name in _FORMATS))
+    elif named in _FORMATS:
+        tyro.cli(_FORMATS[named], args=words[1:], prog=f"evolvent export {named}")
+    else:
         raise BadInput(
-            "unknown format", got=" ".join(words[:1]) or "none", expected="evolvent export verl DIR --out FILE",
-            where="evolvent export",
-        )  # fmt: skip
-    tyro.cli(verl, args=words[1:] if words[0] == "verl" else words, prog="evolvent export verl")
+            "unknown format", got=named, expected="evolvent export verl|pairs DIR --out FILE", where="evolvent export"
+        )
 
 
 COMMANDS = {"export": _main}

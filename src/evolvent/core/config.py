@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -37,6 +38,27 @@ def from_json(cls: type[T], d: Mapping[str, Any]) -> T:
         BadInput: an unknown field (with the closest known name), a missing one without default, or a wrong type.
     """
     return _build(cls, unescape(dict(d)), cls.__name__)
+
+
+def typed(config: Any, where: str) -> dict[str, Any]:
+    """The fields of a dataclass instance as ``from_json(to_json(config))`` would have them; nested ones too.
+
+    What is asked of a folder's or a receipt's settings when they are read is so asked before they are written.
+
+    Raises:
+        BadInput: a value of another type than its annotation says.
+    """
+    hints = _hints(cast("type[Any]", type(config)))
+    fields = [field.name for field in dataclasses.fields(config) if field.init]
+    return {
+        name: _value(hints[name], plain(_open(getattr(config, name)), f"{where}, {name}"), f"{where}, {name}")
+        for name in fields
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def with_fields(config: T, **changed: Any) -> T:
@@ -128,7 +150,7 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
     if not dataclasses.is_dataclass(cls):
         raise BadInput("not a configuration class", got=cls, expected="a dataclass", where=where)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     if "plan" in fields and isinstance(
         d.get("plan", {}), Mapping
     ):  # a setting that stood beside the plan before it moved there: folders of earlier versions

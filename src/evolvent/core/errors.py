@@ -10,6 +10,13 @@ from pathlib import Path
 _ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and want an environment for themselves
 
 
+class _Unsaid(str):
+    """Empty text where nothing was said; ``None`` and ``""`` that were given are told."""
+
+
+_UNSAID = _Unsaid()
+
+
 class EvolventError(Exception):
     """Base of every error that Evolvent raises on purpose.
 
@@ -23,12 +30,12 @@ class EvolventError(Exception):
     """
 
     def __init__(
-        self, what: str, *, got: object = "", expected: object = "", where: str = "", do: str = "", code: str = ""
+        self, what: str, *, got: object = _UNSAID, expected: object = "", where: str = "", do: str = "", code: str = ""
     ) -> None:
         self.code = code
         self.what, self.got, self.expected, self.where, self.do = what, got, expected, where, do
-        parts = [what]
-        for label, value in (("got", got), ("expected", expected), ("where", where), ("do", do)):
+        parts = [what] if isinstance(got, _Unsaid) else [what, f"  got: {_short(got)}"]
+        for label, value in (("expected", expected), ("where", where), ("do", do)):
             if value is not None and not (isinstance(value, str) and value == ""):
                 parts.append(f"  {label}: {_short(value)}")
         super().__init__("\n".join(parts))
@@ -65,6 +72,7 @@ def missing_extra(package: str, extra: str, where: str, otherwise: str = "") -> 
         expected=f"the optional dependency group '{extra}'",
         where=where,
         do=install(extra) + (f"\n      or without it: {otherwise}" if otherwise else ""),
+        code="missing_extra",
     )
 
 
@@ -105,5 +113,5 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def _short(value: object, limit: int = 300) -> str:
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) and value.strip() else repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -63,9 +63,11 @@ def creativity(rating: float | None) -> float:
     return 0.0 if rating is None else min(1.0, max(0.0, (rating - 3.0) / 7.0))
 
 
-def realisation(planned: Collection[str], there: Collection[str]) -> float:
-    """Share of the planned mechanics that are there; 1 where none was planned."""
-    return len(set(planned) & set(there)) / len(set(planned)) if planned else 1.0
+def realisation(planned: Collection[str], there: Collection[str], removed: Collection[str] = ()) -> float:
+    """Share of what was planned (mechanics that are there, ``removed`` ones that are gone); 1 where nothing was."""
+    wanted, unwanted, found = set(planned), set(removed), set(there)
+    n = len(wanted) + len(unwanted)
+    return (len(wanted & found) + len(unwanted - found)) / n if n else 1.0
 
 
 def structural_change(before: Collection[str], after: Collection[str], modified: Collection[str] = ()) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 Number = TypeVar("Number", float, np.ndarray)
 Parents = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str]]
@@ -58,3 +59,21 @@ def spread_back(
         for id_, depth in depths[source].items():
             changes[id_] = changes.get(id_, 0.0) + alpha * decay**depth * error
     return changes
+
+
+def closeness(similarity: ArrayLike, gate: float) -> np.ndarray:
+    """A kernel ``max(0, (similarity - gate) / (1 - gate))^2``: 1 where two are the same, 0 at the gate and below."""
+    return np.maximum(0.0, (np.asarray(similarity, np.float64) - gate) / (1.0 - gate)) ** 2
+
+
+def kernel_mean(weight: ArrayLike, value_M: ArrayLike, start: float, *, prior: float = 0.5) -> np.ndarray:
+    """Kernel-averaged value ``(sum w q + prior start) / (sum w + prior)`` (Memento, arXiv 2508.16153, with a start).
+
+    Args:
+        weight: of each of M experiences, ``[M]`` or ``[..., M]``: closeness times outcomes.
+        value_M: what each was worth.
+        start: what is thought where there is none.
+        prior: outcomes that the start counts for.
+    """
+    w, q_M = np.asarray(weight, np.float64), np.asarray(value_M, np.float64)
+    return (w @ q_M + prior * start) / (w.sum(-1) + prior)

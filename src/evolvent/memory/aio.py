@@ -17,6 +17,7 @@ from evolvent.core.errors import StoreError
 from evolvent.memory.items import Recall
 from evolvent.memory.memory import Memory
 from evolvent.memory.scopes import ScopedRecall, Scopes
+from evolvent.memory.text import needs
 
 __all__ = ["Abandoned", "AsyncMemory", "AsyncScopes"]
 
@@ -143,6 +144,7 @@ class AsyncMemory(_OnThread[Memory]):
     """
 
     def __init__(self, memory: Memory) -> None:
+        needs(memory, Memory, what="a memory", where="AsyncMemory")
         super().__init__(memory, memory.path)
         self.memory = memory
 
@@ -181,6 +183,7 @@ class AsyncScopes(_OnThread[Scopes]):
     """``Scopes`` for asyncio: its verbs, each awaited; ``close`` closes its memories. Promises as ``AsyncMemory``'s."""
 
     def __init__(self, scopes: Scopes) -> None:
+        needs(scopes, Scopes, what="scopes", where="AsyncScopes")
         super().__init__(scopes, next(iter(scopes.memories.values())).path)
         self.scopes = scopes
 

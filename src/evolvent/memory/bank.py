@@ -12,6 +12,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
+from evolvent.memory.embedders import as_vectors
 from evolvent.memory.index.index import Index
 from evolvent.memory.items import Recall
 from evolvent.memory.metadata import Metadata
@@ -146,8 +147,8 @@ class Bank:
 
 def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     """Vectors of texts, scaled to unit length: float32 ``[N, D]``; ``BadInput`` where there are none."""
-    vec_ND = np.asarray(embedder.embed(texts), np.float32)
     where = f"embedder {embedder.id!r}"
+    vec_ND = as_vectors(embedder.embed(texts), where)
     if vec_ND.ndim != 2 or len(vec_ND) != len(texts):
         raise BadInput(
             "the embedder gave the wrong shape",

@@ -7,7 +7,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, ModelError, closest, missing_extra
 from evolvent.core.protocols import Embedder
 from evolvent.memory import minilm
+from evolvent.memory.text import finite
 
 DEFAULT = minilm.NAME
 GATE = 0.25  # of an embedder that has no ``gate`` of its own
@@ -77,7 +77,7 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
                 code="unknown_embedder",
             )
         return cast(Embedder, Endpoint(model, url))
-    if "-" not in name and "/" not in name and not Path(name).is_dir():
+    if "-" not in name and "/" not in name and not os.path.isdir(name):
         raise BadInput(
             "no such embedder", got=name, expected=closest(name, ["hash", minilm.NAME, "openai:MODEL@URL"]),
             where="--embedder", code="unknown_embedder",
@@ -106,7 +106,7 @@ def gate_of(embedder: Embedder) -> float:
     """
     if isinstance(embedder, Function | SentenceTransformer) and embedder.gate is None:
         embedder.gate = measured_gate(cast(Embedder, embedder))
-    return float(getattr(embedder, "gate", GATE))
+    return finite(getattr(embedder, "gate", GATE), what="the gate", where=f"embedder {embedder.id!r}")
 
 
 def measured_gate(embedder: Embedder) -> float:
@@ -117,6 +117,21 @@ def measured_gate(embedder: Embedder) -> float:
     """
     vec_ND = embedder.embed(UNRELATED)
     return round(float((vec_ND @ vec_ND.T)[np.triu_indices(len(vec_ND), 1)].max()), 2)
+
+
+def as_vectors(given: Any, where: str) -> np.ndarray:
+    """What an embedder gave as float32; ``BadInput`` where it is no array of real numbers."""
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told as that
+            array = np.asarray(given)
+            if np.iscomplexobj(array):
+                raise TypeError("complex numbers")
+            return array.astype(np.float32, copy=False)
+    except (TypeError, ValueError) as error:
+        got, expected = f"{type(given).__name__} ({error})", "an array of numbers [texts, D]"
+        raise BadInput(
+            "the embedder gave no vectors", got=got, expected=expected, where=where, code="bad_vectors"
+        ) from error
 
 
 class Hashing:
@@ -163,7 +178,7 @@ class Function:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``."""
-        out_ND = np.asarray(self._function(list(texts)), np.float32)
+        out_ND = as_vectors(self._function(list(texts)), self.id)
         if out_ND.ndim != 2 or len(out_ND) != len(texts):
             expected = (len(texts), "D")
             raise BadInput(
@@ -174,7 +189,8 @@ class Function:
                 code="bad_vectors",
             )
         self._dim = out_ND.shape[1]
-        return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite ones are told by whoever asked
+            return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
 
 
 class Endpoint(Function):
@@ -203,14 +219,19 @@ class Endpoint(Function):
                 rows += list(np.array([d.embedding for d in sorted(reply.data, key=lambda d: d.index)], np.float32))
             except openai.OpenAIError as error:
                 do = "check that the server runs and serves this model, and OPENAI_API_KEY"
-                raise ModelError("the embeddings endpoint failed", got=str(error), where=self.id, do=do) from error
+                raise ModelError(
+                    "the embeddings endpoint failed", got=str(error), where=self.id, do=do, code="embedder_failed"
+                ) from error
             except (AttributeError, TypeError, ValueError) as error:  # a web page, another service
                 do = "check the URL; it usually ends with /v1"
-                raise ModelError("no reply of an embeddings endpoint", got=str(error), where=self.id, do=do) from error
+                raise ModelError(
+                    "no reply of an embeddings endpoint", got=str(error), where=self.id, do=do, code="embedder_failed"
+                ) from error
         if len(rows) != len(texts):
             raise ModelError(
-                "the endpoint gave another number of vectors", got=len(rows), expected=len(texts), where=self.id
-            )
+                "the endpoint gave another number of vectors", got=len(rows), expected=len(texts), where=self.id,
+                code="embedder_failed",
+            )  # fmt: skip
         return rows
 
 
@@ -236,6 +257,7 @@ class SentenceTransformer:
                     "no such embedder", got=f"{self.id}: {str(error).partition(chr(10))[0]}",
                     expected=f"{DEFAULT}, hash, openai:MODEL@URL, or a model of sentence-transformers",
                     where="embedder", do="check the name, and that it is in the cache or can be fetched",
+                    code="embedder_failed",
                 ) from error  # fmt: skip
         return self._model
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import unescape
 from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.health import MAIN_STAGE, STATUS
@@ -20,7 +21,7 @@ from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
 from evolvent.memory.store.engine import Store, marks
-from evolvent.memory.text import clean_word, in_units, short
+from evolvent.memory.text import among_words, clean_word, in_units, short
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
@@ -47,7 +48,7 @@ def items_of(
     bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
 ) -> list[Item]:
     """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and status not in _STATUSES:
+    if status is not None and not among_words(status, _STATUSES):
         raise BadInput(
             "unknown status",
             got=status,
@@ -57,12 +58,13 @@ def items_of(
         )
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items", code="not_a_count")
+    limit = None if limit is None else min(limit, 1 << 62)  # a number that the engines take
     first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
     condition, args = f"m.seq > ? AND {keys.OWN}", [first]
     if status is not None:
         condition, args = f"{condition} AND {STATUS} = ?", [first, time.time(), status]
     if not (clauses := parse(filter, "items(filter=…)")):
-        return items(bank, condition, args, limit=limit and min(limit, 1 << 62))
+        return items(bank, condition, args, limit=limit)
     only, without = bank.metadata.find(clauses)
     if only is None:
         every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))
@@ -312,7 +314,7 @@ def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
 
 def _recall_text(d: dict[str, Any], span: float) -> str:
     flags = "".join(f", {name}" for name in ("frozen", "is_test", "explored") if d[name])
-    gate = d["params"]["gate"]
+    gate = unescape(d["params"])["gate"]
     passed = f"{d['n_pool']} passed the gate {gate:g}" if gate > -1 else f"{d['n_pool']} were candidates"
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",

@@ -27,6 +27,7 @@ from evolvent.memory.items import memory_id
 from evolvent.memory.policies import Policy, rule_of, start_value
 from evolvent.memory.rule import Change, Settled, Shown
 from evolvent.memory.store.engine import among
+from evolvent.memory.text import clean_word
 
 Credit = Callable[[Any, Settled], list[Change]]
 
@@ -145,6 +146,7 @@ def _shares(used: Sequence[str], bodies: Mapping[str, str], action: str) -> dict
 # ---------------------------------------------------------------------------------------------------- as it was settled
 def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
     """Credit of the memories shown in episodes as their receipts were settled; not scored where none was."""
+    clean_word(objective, what="an objective", where="credit")
     for other in (each for each in episodes if not isinstance(each, Episode)):
         do = "explain(id) tells what one memory earned"
         raise BadInput(

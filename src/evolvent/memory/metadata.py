@@ -43,7 +43,7 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
     Raises:
         BadInput: not a mapping of names to texts, finite numbers, booleans or lists of these; too long.
     """
-    if metadata is None or metadata == {}:
+    if metadata is None:
         return None
     if not isinstance(metadata, Mapping):
         raise BadInput(
@@ -53,6 +53,8 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
             where=where,
             code="bad_metadata",
         )
+    if not metadata:
+        return None
     clean = {
         clean_word(name, what="a field", where=where): _value(name, metadata[name], where, mask) for name in metadata
     }

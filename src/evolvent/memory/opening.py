@@ -14,7 +14,7 @@ from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Search, Store, Sync, damaged
 from evolvent.memory.store.opening import open_store
-from evolvent.memory.text import clean_word, flag
+from evolvent.memory.text import among_words, clean_word, flag
 
 
 def open_bank(
@@ -46,7 +46,7 @@ def _check(seed: object, search: object) -> None:
         raise BadInput(
             "seed is not a number", got=seed, expected="an integer", where="Memory(seed=…)", code="out_of_range"
         )
-    if search not in get_args(Search):
+    if not among_words(search, get_args(Search)):
         raise BadInput(
             "unknown search", got=search, expected=get_args(Search), where="Memory(search=…)", code="unknown_option"
         )

@@ -11,7 +11,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.items import Recall, receipt_id
-from evolvent.memory.text import clean_text, clean_word, finite, flag
+from evolvent.memory.text import among_words, clean_text, clean_word, finite, flag
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
 _HUGE = 1e300  # what an invalid outcome reports is no number beyond that
@@ -49,7 +49,7 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
     where, reward = f"settle({receipt_id(number)!r})", row["reward"]
     valid = flag(row.get("valid", True), what="valid", where=where)
-    if source not in SOURCES:
+    if not among_words(source, SOURCES):
         raise BadInput(
             "unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where, code="unknown_source"
         )
@@ -65,7 +65,8 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     else:
         # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
         reward = float(reward) if isinstance(reward, int | float) and abs(reward) < _HUGE else None
-    action = clean_text(action, what="the action", where=where, empty=True, mask=bank.mask) if action else None
+    if action is not None:
+        action = clean_text(action, what="the action", where=where, empty=True, mask=bank.mask) or None
     key = row.get("idempotency_key")
     if key is not None:
         clean_word(key, what="an idempotency key", where=where, limit=500)

@@ -11,7 +11,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -53,6 +54,7 @@ class Policy:
     """Starting value of a memory; the words place it in the reward range, so that it fits any."""
 
     def __post_init__(self) -> None:
+        self._plain()
         if self.k < 0 or self.pool < max(1, self.k):
             raise BadInput(
                 "pool is smaller than k",
@@ -75,10 +77,15 @@ class Policy:
                 code="bad_policy",
             )
         within(self, 0.0, 1.0, "epsilon")
-        if self.gate is not None and math.isnan(self.gate):
-            raise BadInput(
-                "gate is not a number", got=self.gate, expected="a cosine, -1..1", where=_where(self), code="bad_policy"
-            )
+
+    def _plain(self) -> None:
+        """Settings as a receipt keeps them; ``BadInput`` for those that could not be read from it again to settle."""
+        with _coded("bad_policy"):
+            told = configs.typed(self, _where(self))
+        for name, value in told.items():
+            if isinstance(value, float) and math.isnan(value):
+                raise BadInput(f"{name} is not a number", got=value, where=_where(self), code="bad_policy")
+            object.__setattr__(self, name, value)
 
 
 def within(policy: Policy, low: float, high: float, *names: str, inside: bool = False) -> None:
@@ -88,6 +95,16 @@ def within(policy: Policy, low: float, high: float, *names: str, inside: bool = 
         if not (low < x < high if inside else low <= x <= high):
             expected = f"above {low:g}" if inside else f"{low:g}..{high:g}"
             raise BadInput(f"{name} is out of range", got=x, expected=expected, where=_where(policy), code="bad_policy")
+
+
+@contextmanager
+def _coded(code: str) -> Iterator[None]:
+    """Errors of what knows nothing of memories get the code that their callers know."""
+    try:
+        yield
+    except BadInput as error:
+        error.code = error.code or code
+        raise
 
 
 def _where(policy: Policy) -> str:
@@ -170,7 +187,8 @@ def preset_for(name: str, config: Any) -> Policy:
 def _module(name: str, where: str) -> ModuleType:
     at = outside.pointer(name) if isinstance(name, str) else None
     if at is not None:
-        return outside.load(at, "a rule of the memory", ("Config",))[0]
+        with _coded("bad_rule"):
+            return outside.load(at, "a rule of the memory", ("Config",))[0]
     if name not in names():
         raise BadInput(
             "unknown policy of a memory",
@@ -212,7 +230,8 @@ def from_params(params: str) -> Policy:
         known = {f.name for f in fields(module.Config)}
         told = {name: value for name, value in told.items() if name in known}
     retired = getattr(module, "RETIRED", frozenset[str]())
-    return configs.from_json(module.Config, {name: value for name, value in told.items() if name not in retired})
+    with _coded("rule_lost"):
+        return configs.from_json(module.Config, {name: value for name, value in told.items() if name not in retired})
 
 
 def intact(params: str, name: str) -> bool:
@@ -247,7 +266,8 @@ def _found(name: str, file: str | None) -> ModuleType:
     if spec is not None and (spec.origin == file or not Path(file).is_file()):
         return importlib.import_module(name)
     if Path(file).is_file():
-        return outside.load(outside.Pointer(file, "Config", ""), "a rule of the memory", ())[0]
+        with _coded("bad_rule"):
+            return outside.load(outside.Pointer(file, "Config", ""), "a rule of the memory", ())[0]
     raise BadInput(
         "the rule of this receipt cannot be found", got=f"module {name}, file {file}", where="settle",
         expected="the file, or an installed module of that name", code="rule_lost",

@@ -58,7 +58,7 @@ def requests_of(
     clean_word(stage, what="a stage", where="recall")
     if kinds is not None:
         kinds = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where="recall")
-    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 1 << 63):
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 63):
         raise BadInput(
             "seed is out of range", got=seed, expected="an integer, 0 to 2**63 - 1", where="recall", code="out_of_range"
         )

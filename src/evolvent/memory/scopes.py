@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -11,7 +12,7 @@ from evolvent.memory.items import Recall, Recalled, ValueChange
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.memory import Memory
 from evolvent.memory.outcome import outcome_of
-from evolvent.memory.text import listed
+from evolvent.memory.text import listed, needs
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class ScopedRecall:
             "not an item of this recall",
             got=id,
             expected=", ".join(self.ids) or "none were recalled",
+            where="a recall of scopes",
             code="not_handed_out",
         )
 
@@ -65,15 +67,18 @@ class Scopes:
     """
 
     def __init__(self, *memories: Memory) -> None:
+        for memory in memories:
+            needs(memory, Memory, what="a memory", where="Scopes")
         names = [memory.scope for memory in memories]
         if not memories or len(set(names)) < len(names):
             raise BadInput(
-                "not a set of scopes", got=names, expected="one Memory for each of some scopes", code="bad_scopes"
-            )
-        if len({memory.path for memory in memories}) > 1 or (len(names) > 1 and memories[0].path == ":memory:"):
+                "not a set of scopes", got=names, expected="one Memory for each of some scopes", where="Scopes",
+                code="bad_scopes",
+            )  # fmt: skip
+        if len({_place(memory) for memory in memories}) > 1 or (len(names) > 1 and memories[0].path == ":memory:"):
             raise BadInput(
                 "scopes of several stores", got=[memory.path for memory in memories],
-                expected="one store: ids of several stores could be the same", code="bad_scopes",
+                expected="one store: ids of several stores could be the same", where="Scopes", code="bad_scopes",
             )  # fmt: skip
         self.memories: dict[str, Memory] = dict(zip(names, memories, strict=True))
 
@@ -103,9 +108,11 @@ class Scopes:
         found = {name: one.search(task, k=k, **options) for name, one in self.memories.items()}
         return list(self._best(found, k))
 
-    def shown(self, recalled: ScopedRecall, ids: Sequence[str]) -> None:
-        """Say which items are really in the prompt; see ``Memory.shown``."""
-        wanted = dict.fromkeys(ids)
+    def shown(self, recalled: ScopedRecall, ids: Sequence[str] | None = None) -> None:
+        """Say which items are really in the prompt (default: all of them); see ``Memory.shown``."""
+        needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.shown")
+        every = recalled.ids if ids is None else ids
+        wanted = listed(every, what="ids", expected="a sequence of ids", where="Scopes.shown")
         for id in wanted:
             recalled.scope_of(id)
         for name, receipt in recalled.receipts.items():
@@ -117,6 +124,7 @@ class Scopes:
         The reward lies in the reward range of each scope. One transaction a scope: after a crash between them call it
         again, nothing counts twice.
         """
+        needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.settle")
         self._no_child(options, "Scopes.settle")
         for name, one in recalled.receipts.items():  # what one of them would refuse is told to none
             outcome_of(self.memories[name].bank, {"recalled": one, "reward": reward, **options})
@@ -129,6 +137,7 @@ class Scopes:
 
         One transaction a scope, none of them where one scope would refuse; after a crash between them call it again.
         """
+        needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.revise")
         self._no_child(options, "Scopes.revise")
         told = {
             name: self.memories[name].revise(one, reward, reason, dry_run=True, **options)
@@ -159,3 +168,8 @@ class Scopes:
         every.sort(key=lambda pair: -pair[0])  # stable: earlier scopes and better places first
         first = next(iter(self.memories.values()))
         return tuple(item for _, item in every[: first.policy.k if k is None else k])
+
+
+def _place(memory: Memory) -> str:
+    """Where a store is, however its path is spelled."""
+    return memory.path if "://" in memory.path else str(Path(memory.path).resolve())

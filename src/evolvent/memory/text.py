@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -72,9 +72,22 @@ def flag(value: bool, *, what: str, where: str) -> bool:
     return bool(value)
 
 
+def among_words(value: object, words: Sequence[str]) -> bool:
+    """Whether a value is one of these words; an array compares with each of them and is none."""
+    return isinstance(value, str) and value in words
+
+
+def needs(value: object, kind: type, *, what: str, where: str) -> None:
+    """``BadInput`` unless a value is of a kind of ours."""
+    if not isinstance(value, kind):
+        got = f"{type(value).__name__}: {value!r}"
+        raise BadInput(f"not {what}", got=got, expected=kind.__name__, where=where, code="wrong_type")
+
+
 def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list[T]:
     """Several values as a list; ``BadInput`` for a single text, and for what does not hold several."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    alone = isinstance(values, np.ndarray) and values.ndim == 0
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable) or alone:
         kind = "is a single text" if isinstance(values, str | bytes) else "cannot be gone through"
         raise BadInput(f"{what} {kind}", got=values, expected=expected, where=where, code="wrong_type")
     return list(values)

@@ -18,7 +18,7 @@ from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.secrets import MASK
 from evolvent.memory.store.engine import Connection, audit, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, finite, listed
+from evolvent.memory.text import MAX_KEY_CHARS, among_words, clean_text, clean_word, content_hash, finite, listed
 
 _log = logging.getLogger(__name__)
 POLARITIES = ("success", "failure", "mixed", "neutral")
@@ -62,7 +62,7 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     kind = clean_word(told["kind"], what="a kind", where=where)
     source = clean_word(told["source"], what="a source", where=where)
     polarity, merge, value, old = (told[name] for name in ("polarity", "merge", "value", "supersedes"))
-    if polarity not in POLARITIES:
+    if not among_words(polarity, POLARITIES):
         raise BadInput(
             "unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where, code="unknown_polarity"
         )

@@ -36,7 +36,7 @@ def run(search: Search, config: Config = Config()) -> None:
     tree = search.tree
     frontier = {task: [task] for task in tree.roots.tolist()}
     for depth in range(config.depth + 1):
-        search.expand(n for nodes in frontier.values() for n in nodes)
+        search.expand([n for nodes in frontier.values() for n in nodes])
         for task, nodes in frontier.items():
             ended = [n for n in nodes if tree.terminal[tree.state[n]] and not tree.dead[tree.state[n]]]
             for node in ended:

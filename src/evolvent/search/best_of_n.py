@@ -53,10 +53,10 @@ def onward(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[
     tree, heads = search.tree, list(nodes)
     going = list(range(len(heads)))
     while going:
-        search.enter(heads[i] for i in going)
+        search.enter([heads[i] for i in going])
         heads = [-1 if head >= 0 and tree.dead[head] else head for head in heads]
         going = [i for i in going if heads[i] >= 0 and not tree.terminal[heads[i]]]
-        search.expand((heads[i] for i in going), 1, judge=judge)
+        search.expand([heads[i] for i in going], 1, judge=judge)
         for i in going:
             children = tree.children(heads[i])
             heads[i] = int(children[0]) if len(children) else -1

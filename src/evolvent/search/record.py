@@ -108,39 +108,3 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     n = min(len(one), len(other))
     differ = [i for i in range(n) if one[i] != other[i]]
     return differ[0] if differ else n
-
-
-def sibling_pairs(search: Search, space: Attempts, task: int, *, margin: float = 0.0) -> list[list[Episode]]:
-    """The best and the worst move of each state, as two attempts of one decision each: for preference learners.
-
-    Args:
-        search: what was searched.
-        space: what it was searched over; its moves have tokens.
-        task: whose tree.
-        margin: states whose moves differ by no more in mean worth are left out, and moves that no simulation took.
-
-    Returns:
-        Groups of two, chosen and rejected, in one ``group``; rewards are 1 and 0.
-    """
-    tree, out = search.tree, list[list[Episode]]()
-    for node in tree.inside(task).tolist():
-        children = tree.children(node) if tree.state[node] == node else np.arange(0)
-        children = children[tree.taken[children] > 0]
-        if len(children) < 2:
-            continue
-        worth = tree.q(children)
-        best, worst = int(children[worth.argmax()]), int(children[worth.argmin()])
-        context = space.context(node)
-        if worth.max() - worth.min() <= margin or context is None:
-            continue
-        pair: list[Episode] = []
-        for child, good in ((best, True), (worst, False)):
-            said, name = space.said(child), f"{space.questions[task]}/{node}"
-            episode = Episode(name, group=name, id=f"{name}.{'chosen' if good else 'rejected'}")
-            ids = np.zeros(0, np.int32) if isinstance(context, str) else context
-            episode.observe(context if isinstance(context, str) else space.questions[task], token_ids=ids, parent=-1)
-            episode.act(said.text, token_ids=said.token_ids, logp=said.logp, reward=float(good), finish="stop")
-            episode.end(terminated=True, success=good, source="search")
-            pair.append(episode)
-        out.append(pair)
-    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -112,7 +112,6 @@ class Search:
     Attributes:
         paths: what was found, in order.
         notes: what a reader must know, each once.
-        entered: nodes whose last move was made.
     """
 
     tree: Tree
@@ -128,7 +127,6 @@ class Search:
     meter: Meter = field(init=False)
     paths: list[Path] = field(default_factory=list[Path], init=False)
     notes: list[str] = field(default_factory=list[str], init=False)
-    entered: set[int] = field(default_factory=set[int], init=False)
     _known: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int], init=False)
 
     def __post_init__(self) -> None:
@@ -145,11 +143,14 @@ class Search:
         """Whether the budget of its task allows more."""
         return self.meter.left(int(self.tree.task[node]))
 
-    def enter(self, nodes: Iterable[int]) -> None:
-        """Make the last move of each node, once; says of each whether its attempt has ended there."""
-        new = [n for n in dict.fromkeys(int(n) for n in nodes) if n not in self.entered]
-        for node, reward in zip(new, self.space.enter(new), strict=True) if new else ():
-            self.entered.add(node)
+    def enter(self, nodes: ArrayLike) -> None:
+        """Make the last move of each node ``[N]``, once; says of each whether its attempt has ended there."""
+        at = np.asarray(nodes, np.int64)
+        new = list(dict.fromkeys(at[~self.tree.entered[at]].tolist()))
+        if not new:
+            return
+        for node, reward in zip(new, self.space.enter(new), strict=True):
+            self.tree.entered[node] = True
             if reward is not None:
                 self.tree.terminal[node], self.tree.reward[node] = True, reward
         ended = [n for n in new if self.tree.terminal[n] and not self.tree.dead[n]]
@@ -158,18 +159,19 @@ class Search:
         for node in new:
             self._compare(node)
 
-    def expand(self, nodes: Iterable[int], width: int = 0, *, judge: bool = True) -> None:
+    def expand(self, nodes: ArrayLike, width: int = 0, *, judge: bool = True) -> None:
         """Make and judge the children of nodes, once; those that have ended, or whose budget is spent, get none.
 
         Args:
-            nodes: of any tasks.
+            nodes: ``[N]``, of any tasks.
             width: moves that are asked for; 0 = ``widths`` of their depth.
             judge: False leaves the children's value at 0.
         """
         tree = self.tree
-        wanted = list(dict.fromkeys(int(tree.state[n]) for n in nodes))
-        self.enter(wanted)
-        wanted = [n for n in wanted if not tree.terminal[n] and not tree.expanded(n)]
+        at = tree.state[np.asarray(nodes, np.int64)]
+        self.enter(at)
+        at = tree.state[at]  # one that was entered now may stand for another's state
+        wanted = list(dict.fromkeys(at[~tree.terminal[at] & (tree.first[at] < 0)].tolist()))
         if not wanted:
             return
         widths = [width or self.widths[min(int(tree.depth[n]), len(self.widths) - 1)] for n in wanted]
@@ -194,7 +196,7 @@ class Search:
         new = self.tree.twin(nodes).tolist()
         for node, other in zip(nodes, new, strict=True):
             self.space.twin(node, other)
-            self.entered.add(other)
+            self.tree.entered[other] = True
             for column in (self.tree.terminal, self.tree.reward, self.tree.dead):
                 column[other] = column[node]
         return new

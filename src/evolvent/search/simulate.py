@@ -87,32 +87,34 @@ def simulate(
     Returns:
         The paths from start to leaf; those that the budget stopped before they had left the start are missing.
     """
-    tree = search.tree
-    paths: list[list[int]] = [[int(node)] for _ in range(parallel) for node in starts]
-    tree.begin(np.array([path[0] for path in paths], np.int64))
-    going = list(range(len(paths)))
-    while going:
-        search.enter(paths[i][-1] for i in going)
-        heads = {i: paths[i][-1] for i in going if not tree.terminal[tree.state[paths[i][-1]]]}
-        search.expand(n for n in heads.values() if to_end or n in starts or tree.visits[tree.state[n]] > 0)
-        going = [i for i, head in heads.items() if len(tree.children(head))]
+    tree, heads_P = search.tree, np.tile(np.asarray(starts, np.int64), parallel)
+    paths: list[list[int]] = [[node] for node in heads_P.tolist()]
+    tree.begin(heads_P)
+    going, at_start = np.arange(len(paths)), True
+    while len(going):
+        if not tree.width[tree.state[heads_P[going]]].all():
+            search.enter(heads_P[going])
+            going = going[~tree.terminal[tree.state[heads_P[going]]]]
+            search.expand(heads_P[going[(tree.visits[tree.state[heads_P[going]]] > 0) | at_start | to_end]])
+            going = going[tree.width[tree.state[heads_P[going]]] > 0]
+        at_start = False
         for some in _rounds(going, len(starts)):
-            nodes = np.array([heads[i] for i in some])
+            nodes = heads_P[some]
             children, there = tree.table(nodes)
             scores = np.where(there, score(tree, nodes, children), -np.inf)
-            chosen = children[np.arange(len(some)), scores.argmax(1)]
+            heads_P[some] = chosen = children[np.arange(len(some)), scores.argmax(1)]
             tree.begin(chosen)
-            for i, child in zip(some, chosen.tolist(), strict=True):
+            for i, child in zip(some.tolist(), chosen.tolist(), strict=True):
                 paths[i].append(child)
     return _ended(search, paths)
 
 
-def _rounds(going: Sequence[int], trees: int) -> list[list[int]]:
+def _rounds(going: np.ndarray, trees: int) -> list[np.ndarray]:
     """Simulations that choose at once: one from each start."""
-    rounds: dict[int, list[int]] = {}
-    for i in going:
-        rounds.setdefault(i // trees, []).append(i)
-    return list(rounds.values())
+    if not len(going):
+        return []
+    turn = going // trees
+    return [going] if turn[0] == turn[-1] else np.split(going, np.flatnonzero(np.diff(turn)) + 1)
 
 
 def _ended(search: Search, paths: list[list[int]]) -> list[list[int]]:

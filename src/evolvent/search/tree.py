@@ -18,8 +18,8 @@ _COLUMNS = {
     "parent": (np.int32, -1), "first": (np.int32, -1), "width": (np.int32, 0), "task": (np.int32, -1),
     "depth": (np.int32, 0), "state": (np.int32, -1), "tokens": (np.int32, 0), "visits": (np.int64, 0),
     "total": (np.float64, 0.0), "taken": (np.int64, 0), "pending": (np.int32, 0), "prior": (np.float64, 1.0),
-    "value": (np.float64, 0.0), "reward": (np.float64, np.nan), "terminal": (np.bool_, False),
-    "dead": (np.bool_, False),
+    "value": (np.float64, 0.0), "reward": (np.float64, np.nan), "entered": (np.bool_, False),
+    "terminal": (np.bool_, False), "dead": (np.bool_, False),
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ class Tree:
         prior: probability of the move among its siblings.
         value: what the state was judged to be worth when it was made.
         reward: of a finished attempt, NaN where not known.
-        terminal: the attempt ends here. dead: no move from here could be made.
+        entered: its last move was made. terminal: the attempt ends here. dead: no move from here could be made.
         least: of each task, the least that a state was judged to be worth, at most 0: what is lost is worth as much.
     """
 
@@ -57,6 +57,7 @@ class Tree:
     prior: np.ndarray
     value: np.ndarray
     reward: np.ndarray
+    entered: np.ndarray
     terminal: np.ndarray
     dead: np.ndarray
 

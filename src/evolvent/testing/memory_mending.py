@@ -316,7 +316,10 @@ def a_dropped_scope_is_gone(factory: Factory) -> None:
         memory.remember("task two", "two")
         assert memory.get(a).n == 2 and memory.rebuild_values() == 0 and verify(memory) == []
     with make(factory) as memory, make(factory, scope="open elsewhere") as stale:
+        stale.remember("task", "body")
+        assert len(stale.recall("task")) == 1
         memory.drop_scope("open elsewhere", "the contract ended")
+        assert stale.search("task") == stale.items() == []
         writes = (lambda: stale.remember("task", "body"), lambda: stale.recall("task"), lambda: stale.meta_set("at", 1))
         for verb in (*writes, stale.health):
             try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from evolvent.memory.memory import Memory
 from evolvent.memory.scopes import Scopes
@@ -41,6 +43,21 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
                 Scopes(*wrong)
         with make(factory, name="b") as other, refused("another store"):
             Scopes(user, other)
+        odd: list[Any] = [None, "user", r.ids, r.receipts["user"]]
+        for thing in odd:
+            verbs = (
+                partial(both.settle, thing, 1.0),
+                partial(both.shown, thing),
+                partial(both.revise, thing, 1.0, "why"),
+            )
+            for verb in (*verbs, partial(Scopes, user, thing)):
+                with refused(f"{thing!r} for a recall, or a memory", code="wrong_type"):
+                    verb()
+        with refused("no ids", code="wrong_type"):
+            both.shown(third, "m1")
+        both.shown(third)
+        both.settle(third, 1.0)
+        assert user.get(theirs).n == 2
 
 
 def many_recalls_of_several_scopes_are_each_after_the_other(factory: Factory) -> None:

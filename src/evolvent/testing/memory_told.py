@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
+
 from evolvent.core.errors import EvolventError
 from evolvent.memory.items import Recall
 from evolvent.memory.maintenance.verify import verify
@@ -36,8 +38,10 @@ def errors_carry_codes(factory: Factory) -> None:
                     assert error.code == code, f"{code} {number}: {error.code!r}: {error}"
                     assert gone not in error.do, f"advises what was erased: {error.do}"
                     assert code != "not_active" or new in error.do, error.do
+                    assert "\n  got: " in str(error) or code in _NOTHING_GOT, f"{code} {number}: {error}"
                 else:
                     raise AssertionError(f"{code} {number}: accepted")
+        assert len(memory.items(None, limit=1 << 100)) == len(before)
         assert memory.items(None) == before and memory.explain(r).to_dict()["outcomes"] == [] and verify(memory) == []
         with refused("bounds of rewards in the wrong order", code="bad_reward_range"):
             make(factory, name="b", reward_range=(1.0, 0.0))
@@ -51,26 +55,34 @@ def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, li
             *(partial(m.recall, "task", filter=wrong) for wrong in cast("list[Any]", _NO_FILTERS)),
             *(partial(m.items, filter=wrong) for wrong in cast("list[Any]", _NO_FILTERS)),
         ],
-        "bad_metadata": [lambda: x.remember("k", "b", metadata=[1]), lambda: x.update(a, "why", metadata={"n": None})],
+        "bad_metadata": [lambda: x.remember("k", "b", metadata=[1]), lambda: x.update(a, "why", metadata={"n": None}),
+                         lambda: x.remember("k", "b", metadata=np.zeros(2))],
         "too_long": [lambda: m.remember("k", "b", metadata={"n": "x" * 20_000}), lambda: m.recall("x" * 100_001)],
         "bad_expiry": [lambda: m.remember("k", "b", expires=-1), lambda: x.remember("k", "b", expires="soon")],
         "unknown_policy": [lambda: m.recall("task", policy="memlr")],
         "bad_policy": [lambda: x.recall("task", policy=7), lambda: m.recall("task", policy=preset("memrl", q_init=0.0)),
                        lambda: preset("memrl", epsilon=2.0), lambda: preset("memrl", epsilom=0.2)],
         "unknown_source": [lambda: m.settle(r, 1.0, source="gossip"), lambda: m.revise(r, 1.0, "why", source="gossip")],
-        "unknown_status": [lambda: m.items("lost")],
-        "unknown_polarity": [lambda: m.remember("k", "b", polarity="great")],
-        "empty_text": [lambda: m.recall(" "), lambda: m.remember("", "b"), lambda: m.remember("k", "\n"),
-                       lambda: m.archive(a, " ")],
+        "unknown_status": [lambda: m.items("lost"), lambda: x.items(np.array(["active", "erased"]))],
+        "unknown_polarity": [lambda: m.remember("k", "b", polarity="great"),
+                             lambda: x.remember("k", "b", polarity=np.zeros(2))],
+        "empty_text": [lambda: m.recall(" "), lambda: m.recall(""), lambda: m.remember("", "b"),
+                       lambda: m.remember("k", "\n"), lambda: m.archive(a, " ")],
         "not_storable": [lambda: m.recall("a\x00b"), lambda: m.remember("k", "\ud800")],
-        "not_a_name": [lambda: m.recall("task", stage=""), lambda: m.settle(r, 1.0, objective="x" * 101)],
+        "not_a_name": [lambda: m.recall("task", stage=""), lambda: m.settle(r, 1.0, objective="x" * 101),
+                       lambda: x.credit([], objective=7)],
         "not_a_count": [lambda: m.recall("task", k=-1), lambda: x.recall("task", k="3"), lambda: m.items(limit=0),
-                        lambda: m.compact(keep=-1)],
+                        lambda: x.items(limit=True), lambda: m.compact(keep=-1)],
         "wrong_type": [lambda: x.recall(7), lambda: x.recall_many("task"), lambda: x.settle(r, 1.0, valid="no"),
                        lambda: m.settle_many([{"reward": 1.0}]), lambda: m.remember_many([{"key": "k"}]),
-                       lambda: x.settle(r, None, parts=["a"])],
-        "out_of_range": [lambda: m.settle(r, 2.0), lambda: m.settle(r, 1.0, weight=0.0),
-                         lambda: m.remember("k", "b", value=7.0), lambda: m.recall("task", seed=-1)],
+                       lambda: x.settle(r, None, parts=["a"]), lambda: x.settle(r, 1.0, action=False),
+                       lambda: x.settle(r, 1.0, action=[]), lambda: x.archive(a, "why", dry_run="no"),
+                       lambda: x.erase(a, "why", dry_run=None), lambda: x.compact(dry_run=1),
+                       lambda: x.quarantine([a], "why", descendants="no"), lambda: x.restore([a], "why", dry_run=[0]),
+                       lambda: x.quarantine(np.array(1), "why"), lambda: x.shown(r, np.array(1))],
+        "out_of_range": [lambda: m.settle(r, None), lambda: m.settle(r, 2.0), lambda: m.settle(r, 1.0, weight=0.0),
+                         lambda: m.remember("k", "b", value=7.0), lambda: m.recall("task", seed=-1),
+                         lambda: m.recall("task", seed=True)],
         "conflicting": [lambda: m.settle(r, 1.0, action="a", parts=[("a", 1.0)])],
         "nothing_to_update": [lambda: m.update(a, "why")],
         "nothing_named": [lambda: m.quarantine([], "why")],
@@ -87,6 +99,7 @@ def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, li
     }  # fmt: skip
 
 
+_NOTHING_GOT = ("conflicting", "nothing_named")  # what was got are several arguments, or none
 _NO_FILTERS = ("repo", {"a": {"~": 1}}, {"a": {">": True}}, {"a": [1]}, {"a": {"in": 3}}, {"a": {"exists": 1}})
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +10,13 @@ from evolvent import Memory, envs
 from evolvent.algos import creative_game
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.envs.text.games import Judge
+from evolvent.envs.text.games_mechanics import GAMES
 from evolvent.envs.text.games_page import blocks_of
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.report import write_report
 from evolvent.models.served.scripted import Scripted
+from evolvent.runs.games import plan
 from evolvent.sandbox.browser import POLICY
 from sample_games_run import Writer, begin, live, played, seen
 
@@ -46,12 +50,92 @@ def test_versions_are_a_tree_and_keep_what_their_parent_has(tmp_path):
             tmp_path / "run", 1
         )
         if parent:
-            assert parent["lineage"] == row["lineage"] and set(parent["mechanics"]) < set(row["mechanics"])
+            gone = {one["mechanic"] for one in row["changes"] if one["what"] == "remove"}
+            assert parent["lineage"] == row["lineage"]
+            assert set(parent["mechanics"]) - gone < set(row["mechanics"]) and not gone & set(row["mechanics"])
         assert [call["stage"] for call in row["calls"] if call["iteration"] == 1] == [
             *([] if parent else ["skeleton"]), "feature", "visual",
         ]  # fmt: skip
     assert summary["iterations"][0]["n"] == 21 and summary["score"]["n"] == summary["calls"]
     assert sum(one["n"] for one in summary["depths"]) == summary["calls"]
+
+
+def test_plans_remove_what_is_over_used_and_take_over_what_another_lineage_has(tmp_path):
+    summary = played(tmp_path / "run", versions=4)
+    told = {row["step"]: row for row in rows(tmp_path / "run")}
+    first, later = [row for row in told.values() if row["depth"] == 1], [r for r in told.values() if r["depth"] > 1]
+    assert not any(row["changes"] or row["plan"]["remove"] for row in first)
+    assert summary["changes"]["removed"] > 0 < summary["changes"]["taken"]
+    with Memory(tmp_path / "run" / "memory.db") as memory:
+        parents = {item.id: item.parents for item in memory.items()}
+    for row in later:
+        parent, aim = told[row["parent"]], row["plan"]
+        assert set(aim["preserve"]) | set(aim["remove"]) == set(parent["mechanics"])
+        assert not {"walk", GAMES[row["lineage"]]} & set(aim["remove"])
+        assert set(row["mechanics"]) == {*aim["preserve"], *aim["recombine"], *row["added"]}, "template or model"
+        for one in row["changes"]:
+            assert one["done"] and one["words"] == ""
+            if one["what"] == "remove":
+                assert [one["mechanic"]] == aim["remove"] and one["why"] in ("over-used", "discouraged")
+                continue
+            origin = told[one["from"]["step"]]
+            assert origin["lineage"] == one["from"]["lineage"] != row["lineage"] and origin["step"] < row["step"]
+            codes = [blocks_of(page(tmp_path / "run", step))[one["mechanic"]] for step in (origin["step"], row["step"])]
+            assert codes[0] == codes[1] and origin["memory"] in parents[row["memory"]]
+            assert origin["memory"] in row["values"], "it shares in what the version earned"
+
+
+def test_a_change_after_which_the_page_fails_is_not_made_and_is_told(tmp_path, monkeypatch):
+    judge, failing = Judge.judge, []
+
+    def strict(self, page, source):  # nothing plays without magnet, and nothing with what it took over
+        found = judge(self, page, source)
+        bare = source == "" and "// mechanic: magnet" not in page
+        if bare or (source and source in failing):
+            return replace(found, gate="browser", words="s.shot is not there")
+        return found
+
+    take = plan.recombination
+
+    def taken(*arguments):
+        found = take(*arguments)
+        failing.extend([found[0].code] if found[0] else [])
+        return found
+
+    monkeypatch.setattr(Judge, "judge", strict)
+    monkeypatch.setattr(plan, "recombination", taken)
+    summary = played(tmp_path / "run", versions=2, epsilon=0.0)
+    undone = [one for row in rows(tmp_path / "run") for one in row["changes"] if not one["done"]]
+    assert {one["what"] for one in undone} == {"remove", "take"} and summary["changes"]["undone"] == len(undone)
+    for row in rows(tmp_path / "run")[3:]:
+        assert "magnet" in row["mechanics"] and row["signals"]["realised"] < 1.0
+    html = write_report(tmp_path / "run").read_text()
+    assert "not done: remove magnet, the page then fails (s.shot is not there)" in html and "Plan: preserve" in html
+
+
+def test_plans_that_only_add(tmp_path):
+    summary = played(tmp_path / "run", versions=3, change="add")
+    assert summary["changes"] == {"removed": 0, "taken": 0, "undone": 0}
+    told = {row["step"]: row for row in rows(tmp_path / "run")}
+    for row in told.values():
+        assert not row["parent"] or set(told[row["parent"]]["mechanics"]) < set(row["mechanics"])
+
+
+def test_the_model_says_what_goes_and_what_is_taken_over(tmp_path):
+    class Chooser(Writer):
+        def _write(self, prompt):
+            if "should dodge lose" in prompt:
+                return " magnet, I think" if "magnet" in prompt else " none"
+            if "should dodge take over" in prompt:
+                return " fruit"
+            return " none" if "should" in prompt else super()._write(prompt) if "Task:" in prompt else "more fun"
+
+    played(tmp_path / "run", model=Chooser(), plan="model", versions=2, epsilon=0.0)
+    told = rows(tmp_path / "run")[3:]
+    assert [(one["what"], one["mechanic"]) for one in told[1]["changes"]] == [("remove", "magnet"), ("take", "fruit")]
+    assert not told[0]["changes"] and not told[2]["changes"]
+    html = write_report(tmp_path / "run").read_text()
+    assert "removed magnet (model), took fruit of catch, version 4, added" in html
 
 
 def test_a_failure_is_told_repaired_or_stood_in_for(tmp_path):
@@ -94,7 +178,9 @@ def test_what_was_recalled_is_settled_and_lineages_stay_apart(tmp_path):
             assert row["idea"] in row["values"]
             for id_ in row["values"]:
                 if items[id_].kind == "node":
-                    assert nodes[id_]["lineage"] == row["lineage"] and nodes[id_]["step"] == row["parent"]
+                    taken = [one["from"]["step"] for one in row["changes"] if one["what"] == "take"]
+                    assert nodes[id_]["step"] in [row["parent"], *taken]
+                    assert nodes[id_]["step"] in taken or nodes[id_]["lineage"] == row["lineage"]
         assert memory.rebuild_values() == 0
     assert all(call["advice"] for row in told[3:] for call in row["calls"])
 

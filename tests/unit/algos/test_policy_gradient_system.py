@@ -10,13 +10,13 @@ import torch
 import tiny_language
 from evolvent import catalogue
 from evolvent.algos import policy_gradient
+from evolvent.algos.policy_gradient import RecordedPlan
 from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.objectives_of_papers import CHOICES, objective_named
 from evolvent.learn.tokens.units import Units
 from evolvent.memory import embedders
-from evolvent.runs.language.config import CriticPlan
 from run_folders import begin
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -45,7 +45,7 @@ RULES = [e.name for e in catalogue.entries("credit") if e.constants["LEVEL"] in 
 
 def play(path, model, **settings):
     base = {"env": "microwave", "model": model, "updates": 2, "prompts": 2, "group": 3, "lr": 0.01} | settings
-    plan = CriticPlan(dtype="float32", eval_every=0, eval_tasks=1)
+    plan = RecordedPlan(dtype="float32", eval_every=0, eval_tasks=1)
     config = policy_gradient.Config(**base, plan=plan)
     with begin(path, "policy_gradient", config) as folder, Live(plain=True) as live:
         summary = policy_gradient.run(config, folder, live)
@@ -74,7 +74,7 @@ def test_it_is_reinforce_where_rule_and_objective_are(model, tmp_path):
     rows, _ = play(tmp_path / "a", model, rule="step_return_to_go", objective="reinforce")
     config = reinforce.Config(
         env="microwave", model=model, updates=2, prompts=2, group=3, lr=0.01,
-        plan=CriticPlan(dtype="float32", eval_every=0, eval_tasks=1),
+        plan=RecordedPlan(dtype="float32", eval_every=0, eval_tasks=1),
     )  # fmt: skip
     with begin(tmp_path / "b", "reinforce", config) as folder, Live(plain=True) as live:
         reinforce.run(config, folder, live)

@@ -288,6 +288,13 @@ def test_errors_pass_through(memory):
     asyncio.run(main())
 
 
+def test_what_is_no_memory_is_refused(memory):
+    for kind, odd in ((AsyncMemory, "agent.db"), (AsyncMemory, None), (AsyncScopes, memory)):
+        with pytest.raises(BadInput) as refused:
+            kind(odd)
+        assert refused.value.code == "wrong_type"
+
+
 def test_stop_iteration_reaches_the_caller(memory):
     """No future can hold it: the caller would wait for ever."""
 

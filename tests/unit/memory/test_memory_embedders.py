@@ -196,6 +196,37 @@ def test_a_name_that_no_model_has_is_told(tmp_path):
         embedders.ready(str(tmp_path / "nothing-here"))
 
 
+@pytest.mark.parametrize(
+    "gives",
+    [["a"], [[1 + 2j] * 8], None, lambda: 0, [[float("inf")] * 8], [[1e300] * 8], [[float("nan")] * 8], [[0.0] * 8]],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_array_of_numbers_is_told_with_a_code(gives):
+    class Own:
+        id, dim, embed = "own", 8, staticmethod(lambda texts: gives)
+
+    for embedder in (Own(), Function("own", lambda texts: gives)):
+        with Memory(embedder=embedder) as memory, pytest.raises(BadInput) as refused:
+            memory.remember("key", "body")
+        assert refused.value.code == "bad_vectors"
+
+
+@pytest.mark.parametrize("gate", [None, "x", float("nan")])
+def test_a_gate_that_is_no_number_is_told(gate):
+    embedder = embedders.Hashing(16)
+    embedder.gate = gate
+    with Memory(embedder=embedder) as memory:
+        memory.remember("key", "body")
+        with pytest.raises(BadInput, match="the gate is"):
+            memory.recall("key")
+
+
+def test_a_name_longer_than_a_file_may_have_is_refused():
+    with pytest.raises(BadInput) as refused:
+        Memory(embedder="x" * 5000)
+    assert refused.value.code == "unknown_embedder"
+
+
 @pytest.mark.parametrize(("name", "meant"), [("hsah", "did you mean 'hash'"), ("minilm", "known: hash, all-MiniLM")])
 def test_a_mistyped_name_is_refused_without_asking_any_server(name, meant):
     with pytest.raises(BadInput, match=f"no such embedder\n  got: {name}\n  expected: {meant}"):

@@ -1,9 +1,12 @@
 """A rule of one's own: ranked and credited by a file, settled by another process, and what happens when it is gone."""
 
+import dataclasses
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
+import numpy as np
 import pytest
 
 from evolvent.catalogue import credit_rule, entries
@@ -11,7 +14,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy, from_params, preset, rule_of, to_params
+from evolvent.memory.policies import Policy, from_params, names, preset, rule_of, to_params
 from evolvent.testing.credit import check_credit
 
 OWN = '''
@@ -120,6 +123,48 @@ def test_what_is_no_rule_is_refused(tmp_path):
         Memory(policy=preset(str(bare), name="bare"))
     with pytest.raises(BadInput, match="memrl"):
         Memory(policy="memr")
+
+
+@pytest.mark.parametrize("rule", names())
+@pytest.mark.parametrize("odd", [None, True, "x", [], {}, (1, 2), float("nan")])
+def test_settings_that_no_receipt_could_give_back_are_refused_before_there_is_one(rule, odd):
+    for field in dataclasses.fields(preset(rule)):
+        fits = (odd is None and "None" in str(field.type)) or type(odd).__name__ == field.type
+        if fits and odd == odd:  # NaN is a float, and no setting
+            continue
+        with pytest.raises(BadInput) as refused:
+            Memory(policy=preset(rule, **{field.name: odd}), embedder="hash:32")
+        assert refused.value.code == "bad_policy", (field.name, refused.value)
+
+
+def test_settings_are_kept_as_plain_numbers():
+    policy: Any = preset("memlift", k=np.int64(2), alpha=1, gate=np.float32(0.25), omit=0)
+    assert [(type(x), x) for x in (policy.k, policy.alpha, policy.gate)] == [(int, 2), (float, 1.0), (float, 0.25)]
+    assert to_params(policy) == to_params(preset("memlift", k=2, alpha=1.0, gate=0.25, omit=0.0))
+    with Memory(policy=policy, embedder="hash:32") as memory:
+        memory.remember("task", "body")
+        assert memory.settle(memory.recall("task"), 1.0)
+
+
+def test_a_recall_without_any_gate_is_explained():
+    with Memory(policy=preset("rag", gate=-np.inf), embedder="hash:32") as memory:
+        memory.remember("task", "body")
+        assert "1 were candidates" in str(memory.explain(memory.recall("something else")))
+
+
+def test_a_rule_file_that_cannot_be_loaded_has_a_code(tmp_path, own):
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    for name in (broken, tmp_path / "missing.py", f"{own}:nothing"):
+        with pytest.raises(BadInput) as refused:
+            Memory(policy=str(name))
+        assert refused.value.code == "bad_rule"
+    with pytest.raises(BadInput) as refused:
+        preset("memlift", omit=1.0)
+    assert refused.value.code == "bad_policy"
+    with pytest.raises(BadInput) as refused:
+        from_params(to_params(preset("rag")).replace('"margin"', '"margins"'))
+    assert refused.value.code == "rule_lost"
 
 
 @pytest.mark.parametrize(

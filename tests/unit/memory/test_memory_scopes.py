@@ -6,6 +6,7 @@ import pytest
 
 from evolvent import Memory
 from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.scopes import Scopes
 
 
 def test_no_two_scopes_share_a_place(tmp_path):
@@ -95,3 +96,9 @@ def test_a_dropped_scope_is_not_the_next_one_for_those_who_have_it_open(tmp_path
             memory.drop_scope("next", "and this one")
         with Memory(path, embedder="hash:16", scope="last") as last:
             assert last.items() == [] and last.bank.scope_id not in (gone.bank.scope_id, other.bank.scope_id)
+
+
+def test_one_store_may_be_named_in_several_ways(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Memory("m.db", scope="a", embedder="hash:16") as a, Memory(tmp_path / "m.db", scope="b") as b:
+        assert list(Scopes(a, b).memories) == ["a", "b"]

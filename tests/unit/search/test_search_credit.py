@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_attempts import Sums, Walk, Writer, of
+from test_attempts import Walk, of
 
 from evolvent.core.branches import linear
 from evolvent.core.episode import Episode
@@ -10,7 +10,7 @@ from evolvent.credit import step_leave_one_out_to_go, step_search_label, step_se
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.search import rap
-from evolvent.search.record import records, sibling_pairs
+from evolvent.search.record import records
 
 
 def attempt(words, reward, group="g"):
@@ -70,18 +70,3 @@ def test_a_searched_tree_is_paid_once_for_what_its_paths_share():
 
 def _decisions(attempts):
     return [(node, e) for e in attempts for node in e.nodes if node.kind == "action"]
-
-
-def test_siblings_are_pairs_for_preference_learners():
-    def low(states):
-        return [-sum(float(step or 0) for step in state.steps) for state in states]
-
-    search, space = of(Sums, ["6"], Writer(), widths=(6,), value=low)
-    rap.run(search, rap.Config(paths=12))
-    pairs = sibling_pairs(search, space, 0, margin=0.1)
-    assert pairs
-    for chosen, rejected in pairs:
-        assert chosen.group == rejected.group
-        assert (chosen.total_reward, rejected.total_reward) == (1.0, 0.0)
-        words = [next(n.text for n in e.nodes if n.kind == "action") for e in (chosen, rejected)]
-        assert words[0] != words[1]

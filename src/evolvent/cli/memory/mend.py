@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import DryRun, Id, Ids, Json, Reason, Scope, Where, open_memory
+from evolvent.cli.memory.opening import DryRun, Id, Ids, Json, Reason, Scope, Where
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, mask_secrets
 from evolvent.evaluate.live import Live
+from evolvent.memory.there import open_memory
 
 if TYPE_CHECKING:
     from evolvent.memory.maintenance.act import Mended

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional
 
-from evolvent.cli.memory.opening import Where, open_memory, place, store_path
+from evolvent.cli.memory.opening import Where, place
 from evolvent.core.errors import StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live
+from evolvent.memory.there import open_memory, store_path
 
 if TYPE_CHECKING:
     from evolvent.memory.maintenance.transfer import Moved

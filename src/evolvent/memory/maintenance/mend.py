@@ -21,7 +21,7 @@ from evolvent.memory.maintenance.when import moment
 from evolvent.memory.opening import as_embedder
 from evolvent.memory.replay import Point
 from evolvent.memory.store.engine import Progress, marks
-from evolvent.memory.text import listed
+from evolvent.memory.text import flag, listed
 
 
 class Mending:
@@ -51,6 +51,7 @@ class Mending:
         a memory that was updated the version that is in recall goes with the one that is named.
         """
         seqs = _sequences(self.bank, ids, "quarantine")
+        descendants = flag(descendants, what="descendants", where="quarantine")
 
         def change(act: Act) -> None:
             wanted = in_recall(act, [*seqs, *descendants_of(self.bank, seqs)] if descendants else seqs)
@@ -66,6 +67,7 @@ class Mending:
         while it is superseded takes the place of the newer ones, with ``descendants`` the newest does.
         """
         named = _sequences(self.bank, ids, "restore")
+        descendants = flag(descendants, what="descendants", where="restore")
 
         def change(act: Act) -> None:
             restore(act, named, descendants_of(self.bank, named) if descendants else (), newest=descendants)

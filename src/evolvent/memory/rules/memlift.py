@@ -79,8 +79,9 @@ class Config(Policy):
         within(self, 0.0, np.inf, "omit_n0", "strength", "spread_floor", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
-                "an omission rate of 1 shows nothing", got=(self.omit, self.omit_harmful), expected="below 1"
-            )
+                "an omission rate of 1 shows nothing", got=(self.omit, self.omit_harmful), expected="below 1",
+                where=f"policy {self.name!r}", code="bad_policy",
+            )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------- rank

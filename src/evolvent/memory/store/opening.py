@@ -9,6 +9,7 @@ from pathlib import Path
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.memory.store.engine import Store, Sync
 from evolvent.memory.store.sqlite import SQLite
+from evolvent.memory.text import among_words
 
 
 def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) -> Store:
@@ -33,7 +34,7 @@ def open_store(path: str | Path, *, sync: Sync = "full", create: bool = True) ->
             where="Memory(path)",
             code="not_a_path",
         )
-    if sync not in ("full", "normal"):
+    if not among_words(sync, ("full", "normal")):
         raise BadInput(
             "unknown sync level", got=sync, expected="'full' or 'normal'", where="open_store", code="unknown_option"
         )

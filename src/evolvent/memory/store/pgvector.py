@@ -288,5 +288,5 @@ class PgVector:
 
 def _cosines(rows: Sequence[tuple], query: np.ndarray) -> np.ndarray:
     """Cosines of ``(seq, vector, …)`` in float64, each row for itself: the bits that ``Index`` gives."""
-    vec_ND = np.frombuffer(b"".join([row[1] for row in rows]), "<f4").reshape(len(rows), -1)
+    vec_ND = np.frombuffer(b"".join([row[1] for row in rows]), "<f4").reshape(len(rows), query.size)
     return np.round(np.multiply(vec_ND, query.astype(np.float64)).sum(axis=1), SIM_DIGITS)

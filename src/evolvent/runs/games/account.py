@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from evolvent.evaluate.live import Live, interval
+from evolvent.evaluate.pages.report_games import deltas
 from evolvent.formulas.statistics import wilson
 
 Row = Mapping[str, Any]
@@ -37,6 +38,12 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         "by_template": sum(by == "template" for row in rows for by in row["added"].values()),
         "reward": fmean(row["reward"] for row in rows) if rows else None,
     }  # fmt: skip
+    changes = [change for row in rows for change in row["changes"]]
+    told["changes"] = {
+        "removed": sum(one["what"] == "remove" and one["done"] for one in changes),
+        "taken": sum(one["what"] == "take" and one["done"] for one in changes),
+        "undone": sum(not one["done"] for one in changes),
+    }
     told["lineages"] = [_lineage(game, [row for row in rows if row["lineage"] == game])
                         for game in dict.fromkeys(row["lineage"] for row in rows)]  # fmt: skip
     told["ideas"] = _ideas(rows)
@@ -83,8 +90,9 @@ def _ideas(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def tell(live: Live, row: Row, total: int) -> None:
     """One line a node: what was added, by whom, and its reward."""
-    parts = [f"{name} ({by})" for name, by in row["added"].items()]
-    failed = [f"{call['mechanic']}: {call['words']}" for call in row["calls"] if not call["there"]]
+    parts = deltas(row)
+    failed = [f"{one['what']} {one['mechanic']}: {one['words']}" for one in row["changes"] if not one["done"]]
+    failed += [f"{call['mechanic']}: {call['words']}" for call in row["calls"] if not call["there"]]
     begun = f"from {row['parent']}, " if row["parent"] else ""
     live.task(
         row["step"], total, question=f"{row['lineage']} {row['phase']}, {begun}depth {row['depth']}",
@@ -104,4 +112,7 @@ def told_of(live: Live, summary: Mapping[str, Any]) -> None:
     live.table("lineages", ["game", "nodes", "depth", "best reward", "at", "mechanics"],
                [[a["game"], a["nodes"], a["depth"], round(a["best"], 2), a["best_step"], ", ".join(a["mechanics"])]
                 for a in summary["lineages"]])  # fmt: skip
-    live.note("\nThe games lie in games/ of the run; its report shows and plays them.")
+    changes = summary["changes"]
+    live.note(f"\nrules removed {changes['removed']}, taken over from another lineage {changes['taken']}, "
+              f"not made because the page would not play {changes['undone']}")  # fmt: skip
+    live.note("The games lie in games/ of the run; its report shows and plays them.")

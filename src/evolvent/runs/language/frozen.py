@@ -17,6 +17,7 @@ from evolvent.play.manner import Manner
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.evaluation import random_play
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 from evolvent.runs.language.tasks import repeated
 from evolvent.runs.language.weights import Weights
 
@@ -54,7 +55,7 @@ def evaluate_language(
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     with (
         tempfile.TemporaryDirectory() as aside,
-        open_language(config, folder, live, adapters=adapters) as run,
+        open_language(config, folder, live, adapters=adapters, needs=Needs(training=False)) as run,
     ):
         parts: dict[str, Any] = {f"weights.{name}": Weights(run.model, name) for name in adapters}
         if run.memory is not None:

@@ -1,4 +1,4 @@
-"""Recorded preferences as attempts: from the episodes of a run, or from lines of prompt, chosen and rejected answer."""
+"""Recorded attempts to learn from: the episodes of a run, a search's trees among them, or preferences in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from evolvent.core.codec import load_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng
+from evolvent.credit._shared import Shared
+from evolvent.credit.step_search_return import to_go
 from evolvent.models.language.model import LanguageModel
 from evolvent.runs.language.run import LanguageRun
 
 FIELDS = ("prompt", "chosen", "rejected")
+Compare = Literal["attempts", "siblings"]
 
 
 class Recorded:
@@ -52,28 +55,108 @@ class Pairs:
     groups: tuple[list[Episode], ...] = ()
 
 
-def find_pairs(place: str) -> Pairs | None:
+def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
     """The preferences in the file or folder ``place``; ``None`` where none is named: attempts are collected.
+
+    Args:
+        place: file or run folder.
+        compare: whole attempts at a task, or the decisions that attempts made in one state.
 
     Raises:
         BadInput: no such file, a line that cannot be read, or nothing to compare.
     """
     if not place:
+        if compare == "siblings":
+            raise BadInput(
+                "siblings are decisions of recorded attempts", got="no --pairs", where="--compare siblings",
+                expected="--pairs with the folder of a run that recorded trees, such as a search",
+            )  # fmt: skip
         return None
-    path = Path(place)
-    path = path / "episodes.jsonl" if path.is_dir() else path
-    if not path.is_file():
-        raise BadInput(
-            "no such file", got=str(path), expected="episodes.jsonl of a run, or lines of JSON", where="--pairs"
-        )
+    path = _file(place, "--pairs")
     in_words = any("chosen" in row for _, row in _lines(path, first=True))
-    found = Pairs(path, words=_words(path)) if in_words else Pairs(path, groups=_groups(path))
+    if in_words and compare == "siblings":
+        raise BadInput("pairs in words are compared as they are", got=str(path), where="--compare siblings")
+    groups = () if in_words else _groups(path)
+    telling = siblings(groups) if compare == "siblings" else (g for g in groups if _differ(g))
+    found = Pairs(path, words=_words(path) if in_words else (), groups=tuple(telling))
     if not found.words and not found.groups:
+        expected = {
+            "attempts": "groups of two attempts or more whose returns differ",
+            "siblings": "attempts that went apart in one state, and whose returns differ",
+        }[compare]
         raise BadInput(
-            "nothing to compare", got=str(path), expected="groups of two attempts or more whose returns differ",
-            where="--pairs", do="record more attempts: --record 32 in the run that writes them",
+            "nothing to compare", got=str(path), expected=expected, where="--pairs",
+            do="record more attempts: --record 32 in the run that writes them; of a search, more --paths or --tasks",
         )  # fmt: skip
     return found
+
+
+def find_attempts(place: str) -> Pairs | None:
+    """All recorded attempts in the file or folder ``place``; ``None`` where none is named.
+
+    Raises:
+        BadInput: no such file, or nothing in it that a policy gradient can learn from.
+    """
+    if not place:
+        return None
+    path = _file(place, "--recorded")
+    words = any("chosen" in row for _, row in _lines(path, first=True))
+    found = Pairs(path, groups=() if words else _groups(path))
+    if not found.groups:
+        raise BadInput(
+            "no attempts to learn from", got=f"{path}: {'pairs in words' if words else 'no attempt with tokens'}",
+            expected="episodes.jsonl of a run with a model in torch (train:…)", where="--recorded",
+            do="search training tasks first: evolvent run search --split train --model train:MODEL",
+        )  # fmt: skip
+    return found
+
+
+def siblings(groups: Sequence[Sequence[Episode]]) -> list[list[Episode]]:
+    """The best and the worst decision of each state in which recorded attempts went apart, as attempts of one decision.
+
+    What a decision is worth is the mean return of the attempts that made it (``credit.step_search_return``).
+
+    Args:
+        groups: attempts at a task each; those of a tree share what they have in common (``core.branches.linear``).
+
+    Returns:
+        Groups of two, chosen and rejected, with rewards 1 and 0.
+    """
+    attempts = [one for group in groups for one in group]
+    shared = Shared(attempts)
+    worth_D = shared.mean(to_go(shared))
+    states: dict[int, list[int]] = {}
+    for place, state in enumerate(shared.above_D.tolist()):
+        states.setdefault(state, []).append(place)
+    out: list[list[Episode]] = []
+    for state, places in states.items():
+        best, worst = max(places, key=lambda i: worth_D[i]), min(places, key=lambda i: worth_D[i])
+        if worth_D[best] > worth_D[worst]:
+            pair = [(attempts[shared.rows[shared.row_D[i]]], int(shared.step_D[i])) for i in (best, worst)]
+            name = f"siblings-{state}"
+            out.append([_decision(*pair[0], name, good=True), _decision(*pair[1], name, good=False)])
+    return out
+
+
+def _decision(attempt: Episode, step: int, name: str, *, good: bool) -> Episode:
+    """One decision of an attempt, with all that was read before it, as an attempt of its own."""
+    (said,) = (node for node in attempt.nodes if node.step == step)
+    episode = Episode(attempt.task_id, env=attempt.env, group=name, id=f"{name}.{'chosen' if good else 'rejected'}")
+    episode.observe("", token_ids=attempt.context_ids(step), parent=-1)
+    episode.act(
+        said.text, agent=said.agent, token_ids=attempt.step_tokens(step), choices=attempt.choices(step),
+        reward=float(good), finish=attempt.finish_T[step],
+    )  # fmt: skip
+    episode.end(terminated=True, success=good, source="search")
+    return episode
+
+
+def _file(place: str, flag: str) -> Path:
+    path = Path(place).expanduser()
+    path = path / "episodes.jsonl" if path.is_dir() else path
+    if not path.is_file():
+        raise BadInput("no such file", got=str(path), expected="episodes.jsonl of a run, or lines of JSON", where=flag)
+    return path
 
 
 def attempts(run: LanguageRun, pairs: Pairs | None) -> Recorded | None:
@@ -86,6 +169,17 @@ def attempts(run: LanguageRun, pairs: Pairs | None) -> Recorded | None:
         return None
     groups = read_pairs(pairs, run.model, chat=run.config.plan.style == "chat") if pairs.words else None
     return Recorded(groups or read_groups(pairs, run.model), run.config.prompts, run.config.seed)
+
+
+def sampled(run: LanguageRun, found: Pairs | None) -> Recorded | None:
+    """Recorded attempts as they were sampled, for a policy gradient; ``None`` where none were asked for.
+
+    Raises:
+        BadInput: tokens of another model.
+    """
+    if found is None:
+        return None
+    return Recorded(read_groups(found, run.model, sampled=True), run.config.prompts, run.config.seed)
 
 
 def read_pairs(pairs: Pairs, model: LanguageModel, *, chat: bool) -> list[list[Episode]]:
@@ -126,14 +220,21 @@ def _answer(model: LanguageModel, prompt: str, text: str, context: np.ndarray, c
     return said[: ends[0] + 1] if ends else said
 
 
-def read_groups(pairs: Pairs, model: LanguageModel) -> list[list[Episode]]:
+def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) -> list[list[Episode]]:
     """Groups of recorded attempts as this model's.
+
+    Args:
+        pairs: what was found.
+        model: that learns.
+        sampled: keep the log-probabilities with which they were sampled, for ratios.
 
     Raises:
         BadInput: they were recorded with another model's tokens.
     """
     for group in pairs.groups[:8]:
         _check_tokens(group[0], model, pairs.path)
+    if sampled:
+        return [list(group) for group in pairs.groups]
     return [[_without_logp(episode) for episode in group] for group in pairs.groups]
 
 
@@ -148,12 +249,16 @@ def _words(path: Path) -> tuple[tuple[int, dict[str, str]], ...]:
 
 
 def _groups(path: Path) -> tuple[list[Episode], ...]:
-    """Groups of a run's recorded attempts that did not all earn the same."""
+    """A run's recorded attempts by group."""
     groups: dict[str, list[Episode]] = {}
     for episode in linear(load_episodes(path)):
         if episode.valid and episode.n_tokens:
             groups.setdefault(episode.group or episode.task_id, []).append(episode)
-    return tuple(group for group in groups.values() if len({e.total_reward for e in group}) > 1)
+    return tuple(groups.values())
+
+
+def _differ(group: Sequence[Episode]) -> bool:
+    return len({e.total_reward for e in group}) > 1
 
 
 def _without_logp(episode: Episode) -> Episode:

@@ -14,7 +14,7 @@ from evolvent.memory import embedders
 from evolvent.runs.language.baselines import random_command
 from evolvent.runs.language.config import LanguageConfig, check
 from evolvent.runs.language.memory import chosen
-from evolvent.runs.language.tasks import run_tasks
+from evolvent.runs.language.tasks import heldout_tasks, run_tasks
 from evolvent.runs.sources import pinned
 
 EXECUTED = "executed"
@@ -36,6 +36,8 @@ class Needs:
     """Answers are free text, not commands on a list."""
     kinds: tuple[str, ...] = ()
     """Rewards that the environment pays besides, ``Turn.info["rewards"]``."""
+    training: bool = True
+    """Tasks to learn from; a run that is judged alone has none."""
     labels: bool = False
     """The environment labels lines of answers, ``line_labels(task)``."""
 
@@ -73,8 +75,8 @@ def start(
     spec = pinned(folder, config.env)
     env = envs.load(spec)
     try:
-        tasks, heldout = run_tasks(env, config, note)
-        _check_env(config, needs, env, tasks[0])
+        tasks, heldout = run_tasks(env, config, note) if needs.training else ([], heldout_tasks(env, config, note))
+        _check_env(config, needs, env, (tasks or heldout)[0])
     except BaseException:
         env.close()
         raise

@@ -31,6 +31,16 @@ def drawn(env: Env, n: int, seed: int) -> list[Task]:
     return list(islice(cycle(some_tasks(env, "train", n, seed)), n))
 
 
+def heldout_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> list[Task]:
+    """The tasks of evaluations, no two of them alike; ``note`` is called where there are fewer than asked for."""
+    asked = config.plan.eval_tasks
+    heldout = distinct(some_tasks(env, "heldout", asked, config.seed))
+    if len(heldout) < asked:
+        some = f"evaluations attempt {len(heldout)}, with sampled answers {len(repeated(heldout, asked))} times in all"
+        note(f"{config.env} has fewer than {asked} held-out tasks: {some}")
+    return heldout
+
+
 def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> tuple[list[Task], list[Task]]:
     """The tasks of all updates, in order, and those that are held out, no two of them alike.
 
@@ -42,15 +52,12 @@ def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> 
     Raises:
         BadInput: there is none, or some are in both.
     """
-    wanted, asked = config.updates * config.prompts, config.plan.eval_tasks
+    wanted = config.updates * config.prompts
     train = drawn(env, wanted, seed_tree(config.seed, "tasks") % 2**31)
-    heldout = distinct(some_tasks(env, "heldout", asked, config.seed))
-    check_splits(env, distinct(train), heldout)
     if (different := len(distinct(train))) < wanted:
         note(f"{config.env} has fewer than {wanted} different training tasks: {different}, which come again and again")
-    if len(heldout) < asked:
-        some = f"evaluations attempt {len(heldout)}, with sampled answers {len(repeated(heldout, asked))} times in all"
-        note(f"{config.env} has fewer than {asked} held-out tasks: {some}")
+    heldout = heldout_tasks(env, config, note)
+    check_splits(env, distinct(train), heldout)
     return train, heldout
 
 

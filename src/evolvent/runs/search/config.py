@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Literal
 
 from evolvent.core.config import at_least
 from evolvent.core.errors import BadInput, closest
+from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 
 SEARCHES = {
     "greedy": "last_max", "best_of_n": "last_max", "cot_sc": "majority", "cot_sc_tree": "majority", "beam": "last_max",
@@ -31,6 +33,20 @@ VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
 
 
+def _is_folder(value: str) -> bool:
+    return (Path(value).expanduser() / "value.json").is_file()
+
+
+def parts_of(value: str) -> list[str]:
+    """The values that a mean is of, joined by "+"; a folder may have one in its name."""
+    return [value] if _is_folder(value) else value.split("+")
+
+
+def known(part: str) -> bool:
+    """Whether a value is one that needs no model in torch: anything but a folder."""
+    return part in VALUES or part.startswith(PREFIX)
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a search shares, and how it uses the machine."""
@@ -42,6 +58,9 @@ class Plan:
     join: bool = False
     """Situations with the same prompt are one state, searched once (transpositions). Only for worlds that hide nothing:
     what a world does not show is taken to be the same."""
+    split: Literal["heldout", "train"] = "heldout"
+    """Which tasks: held-out ones, to measure searches; training tasks, for a policy that learns from the trees
+    (policy_gradient --recorded, dpo --pairs --compare siblings)."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +82,9 @@ class SearchConfig:
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), shown (the share of the tests in the question that a program passes; likelihood before it is
-    whole), rollouts (the mean reward of samples from there, which is an oracle), or the folder of a
-    learned value or process reward model (value/ of a run of ts_llm or openr). A mean of several: likelihood+judge."""
+    whole), rollouts (the mean reward of samples from there, which is an oracle), memory:STORE (what a memory recalls
+    for the question and the steps so far; memory:STORE,k=5), or the folder of a learned value or process reward model
+    (value/ of a run of ts_llm or openr). A mean of several: likelihood+judge."""
     verifier: bool = False
     """Let searches see the environment's reward at the end of an attempt: an oracle."""
     aggregate: Literal["auto", "majority", "last_max", "last_vote", "min_max", "min_vote"] = "auto"
@@ -85,7 +105,7 @@ class SearchConfig:
     budget_seconds: float = 0.0
     """Seconds for each batch of tasks; 0 = no limit."""
     tasks: int = 24
-    """Held-out tasks."""
+    """Tasks that are searched (--split says which)."""
     parallel: int = 4
     """Simulations of one task that are under way at once, apart by virtual loss."""
     c: float = 3.0
@@ -101,7 +121,7 @@ class SearchConfig:
         for name in self.search:
             if name not in SEARCHES:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
-        if any(part not in VALUES for part in self.value.split("+")) and not self.model.startswith("train:"):
+        if any(not known(part) for part in parts_of(self.value)) and not self.model.startswith("train:"):
             raise BadInput(
                 "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
                 where="--model",
@@ -126,25 +146,19 @@ class SearchConfig:
             )  # fmt: skip
 
 
-def parts_of(value: str) -> list[str]:
-    """The values that a mean is of, joined by "+"; a folder may have one in its name."""
-    return [value] if _is_folder(value) else value.split("+")
-
-
-def _is_folder(value: str) -> bool:
-    return (Path(value).expanduser() / "value.json").is_file()
-
-
 def check_value(config: SearchConfig) -> None:
-    """Refuse a value that is neither known nor a folder, before anything is loaded."""
+    """Refuse a value that is neither known nor a memory nor a folder, before anything is loaded."""
     parts = parts_of(config.value)
     for part in parts:
+        if part.startswith(PREFIX):
+            with closing(MemoryValue.of(part)):
+                continue
         if part not in VALUES and not _is_folder(part):
             raise BadInput(
-                "no such value", got=part, expected=f"{', '.join(VALUES)}, or a folder with value.json",
-                where="--value",
+                "no such value", got=part, where="--value",
+                expected=f"{', '.join(VALUES)}, memory:STORE, or a folder with value.json",
             )  # fmt: skip
-    if len(set(parts)) < len(parts) or sum(part not in VALUES for part in parts) > 1:
+    if len(set(parts)) < len(parts) or sum(not known(part) for part in parts) > 1:
         raise BadInput("a mean of values", got=config.value, expected="each once, one folder at most", where="--value")
 
 

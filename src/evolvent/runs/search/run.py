@@ -1,11 +1,11 @@
-"""A search run: held-out tasks, each searched in one way or in several at the same budget, and what came of it."""
+"""A search run: tasks, each searched in one way or in several at the same budget, and what came of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,10 @@ from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, VALUES, WIDER, SearchConfig, called, check_value, parts_of
+from evolvent.runs.search.config import SEARCHES, WIDER, SearchConfig, called, check_value, known, parts_of
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
+from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 from evolvent.search import dser, values
 from evolvent.search.aggregate import AGGREGATORS
 from evolvent.search.attempts import Attempts
@@ -33,6 +34,7 @@ from evolvent.search.budget import Budget
 from evolvent.search.record import records
 from evolvent.search.search import Path, Search, State, Value, flat
 
+WHICH = {"heldout": "held-out", "train": "training"}
 REVISED = ("mended", "wrong_answers", "spoiled", "right_answers")
 
 
@@ -47,6 +49,8 @@ class Seat:
     worlds: list[Env]
     learned: Value | None = None
     """The value that stands in a folder, where one was asked for."""
+    remembered: dict[str, Value] = field(default_factory=dict[str, Value])
+    """Values of memories, by what was asked for."""
     keeping: Callable[[], AbstractContextManager[None]] = nullcontext
     """See ``Grower``."""
 
@@ -71,13 +75,15 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     with ExitStack() as stack:
         side_by_side = min(config.plan.batch, config.tasks)
         worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(side_by_side)]
-        tasks = distinct(worlds[0].tasks("heldout", config.tasks, config.seed))
+        tasks = distinct(worlds[0].tasks(config.plan.split, config.tasks, config.seed))
         if len(tasks) < config.tasks:
-            told = count(len(tasks), "held-out task")
+            told = count(len(tasks), f"{WHICH[config.plan.split]} task")
             live.note(f"! {config.env} has {told}: {config.tasks} were asked for, and each is searched once")
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
-        seat = _seat(config, worlds, stack, live)
+        memories = [part for part in parts_of(config.value) if part.startswith(PREFIX)]
+        remembered = {part: stack.enter_context(closing(MemoryValue.of(part))) for part in memories}
+        seat = replace(_seat(config, worlds, stack, live), remembered=remembered)
         done = _go_on(folder, config, len(tasks)) if resume else 0
         step = done
         with folder.interrupt as interrupt:
@@ -222,7 +228,7 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         })  # fmt: skip
     head = arms[0]
     other = arms[1] if len(arms) > 1 else None
-    score = {"name": f"held-out success, {head['name']}", "value": head["rate"], "ci95": head["ci95"]}
+    score = {"name": f"{WHICH[config.plan.split]} success, {head['name']}", "value": head["rate"], "ci95": head["ci95"]}
     baseline = {"name": other["name"], "value": other["rate"], "ci95": other["ci95"]} if other else {}
     return {
         "algo": "search", "env": config.env, "model": model, "seed": config.seed, "arms": arms,
@@ -270,7 +276,7 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
 
     language: Any = model
     stack.enter_context(_threads(config.plan.threads))
-    folders = [part for part in parts_of(config.value) if part not in VALUES]
+    folders = [part for part in parts_of(config.value) if not known(part)]
     learned = _learned(language, folders[0]) if folders else None
     return Seat(
         model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
@@ -314,14 +320,14 @@ def _paid(seat: Seat) -> Value:
 
 
 def _one(name: str, seat: Seat) -> Value:
-    """A value by its name; any other is that of the folder."""
+    """A value by its name; any other is that of a memory, or of the folder."""
     if name == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
     if name == "rollouts":
         return values.Rollouts(bounds=seat.worlds[0].reward_range)
-    if name in kinds:
-        return kinds[name]
+    if name in (own := kinds | seat.remembered):
+        return own[name]
     assert seat.learned is not None
     return seat.learned
 

