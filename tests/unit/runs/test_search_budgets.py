@@ -33,3 +33,18 @@ def test_where_no_budget_ended_it_no_larger_one_is_advised(tmp_path, capsys):
     told = " ".join(capsys.readouterr().out.split())
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["arms"][0]["left"] > 0.5
     assert "--budget-tokens 18000" not in told and "set --widths, --paths, or search more tasks" in told
+
+
+@pytest.mark.parametrize(
+    ("search", "flags", "idle"),
+    [
+        ("best_of_n", ("--keep", "1", "--widths", "2", "--c", "1"), "--keep, --c, --widths"),
+        ("greedy", ("--threads", "1"), "--threads"),
+        ("beam", ("--keep", "1", "--widths", "2"), ""),
+        ("mcts_rollout", ("--c", "1", "--widths", "2"), ""),
+    ],
+)
+def test_a_flag_that_nothing_reads_is_told_of(tmp_path, capsys, search, flags, idle):
+    run(tmp_path / "run", "--search", search, *flags, "--budget-tokens", "50")
+    told = " ".join(capsys.readouterr().out.split())
+    assert (f"! {idle} changes nothing here" in told) if idle else "changes nothing" not in told

@@ -23,7 +23,7 @@ from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, WIDER, SearchConfig, called, check_value, known, parts_of
+from evolvent.runs.search.config import SEARCHES, WIDER, SearchConfig, called, check_value, known, parts_of, unread
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
@@ -79,6 +79,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
         if len(tasks) < config.tasks:
             told = count(len(tasks), f"{WHICH[config.plan.split]} task")
             live.note(f"! {config.env} has {told}: {config.tasks} were asked for, and each is searched once")
+        if idle := unread(config):
+            live.note(f"! {', '.join(idle)} changes nothing here: no search that was asked for reads it")
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
         memories = [part for part in parts_of(config.value) if part.startswith(PREFIX)]
