@@ -25,6 +25,7 @@ from evolvent.core.errors import BadInput, Interruption
 from evolvent.core.folder import ERROR, Interrupted, RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import page, tell
+from evolvent.evaluate.scores import check_score
 from evolvent.runs.sources import TASKS
 
 
@@ -366,16 +367,18 @@ def _check_summary(summary: object, found: catalogue.System) -> None:
             "run() must return the summary of the run", got=type(summary).__name__, where=found.asked,
             expected='a dictionary: {"algo", "env", "seed", "score": {"name", "value", "ci95", "higher_is_better"}, …}',
         )  # fmt: skip
+    check_score(summary.get("score"), found.asked)
 
 
 def _failed(folder: RunFolder, error: Exception, again: str, *, new: bool) -> None:
     """A new run that failed before its first task leaves nothing behind; one that had begun says how it goes on."""
-    folder.close()
+    with suppress(OSError):  # a full disk: what could not be written is told of already
+        folder.close()
     ours = {"config.json", "task", "system", "memory.db", "memory.db-wal", "memory.db-shm"}
     if new and not folder.touched and {path.name for path in folder.path.iterdir()} <= ours:
         folder.remove()
     elif new or folder.touched:  # otherwise it was refused to go on, and stands as it stood
-        with suppress(OSError):  # a full disk has been told of
+        with suppress(OSError):
             folder.fail(error)
         error.add_note(
             f"  run: stands in {folder.path} (traceback: {ERROR}); when that is mended, it goes on with\n       {again}"

@@ -48,8 +48,8 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
-from evolvent.runs.broken import Lately
 from evolvent.runs.programs.account import summarise
+from evolvent.runs.programs.breaks import Breaks, left_out
 from evolvent.runs.programs.config import ProgramsConfig
 from evolvent.runs.programs.seat import FRESH, REWARDS, Seat, Start, Work, opened
 from evolvent.runs.programs.words import lesson_of, outcome, tell, told_of, writing
@@ -112,9 +112,12 @@ def run(
             shell.go_on(done, done)
             for row in folder.read_metrics():
                 _advance(seat, next(work for work in seat.works if work.name == row["kernel"]), row)
-        lately = Lately()
+        breaks = Breaks(seat.works, live)
         for number in shell.updates():
             work = seat.works[number % len(seat.works)]
+            if left_out(work):
+                shell.update += 1
+                continue
             if number % len(seat.works) == 0:
                 live.phase(f"Round {number // len(seat.works) + 1} of {config.budget}")
             context = _context(config, seat, work, number)
@@ -131,8 +134,7 @@ def run(
                 folder.log(**row)
             _advance(seat, work, row)
             tell(live, row, total)
-            lately.add(_broke(ended, row))
-            lately.check("at the last programs")
+            breaks.add(work, _broke(ended, row))
             shell.update += 1
         rows = folder.read_metrics()
         head = {"algo": "evokernel", "env": config.env, "model": seat.model, "seed": config.seed}
@@ -272,8 +274,10 @@ def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> Non
 def _advance(seat: Seat, work: Work, row: dict[str, Any]) -> None:
     """What an attempt changes of the state: the same from a row of the log, where a run goes on."""
     work.attempts += 1
+    work.broken = 0 if row["valid"] else work.broken + 1
     if not row["valid"]:
         return
+    work.judged = True
     if row["phase"] == "refine":
         seat.running.push(row["reward"])
         start = next(one for one in work.starts.values() if one.step == row["start"])

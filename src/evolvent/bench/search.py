@@ -19,6 +19,7 @@ import numpy as np
 
 from evolvent import envs, models
 from evolvent.bench import _search_mctx
+from evolvent.core.errors import missing_extra
 from evolvent.core.protocols import Completion, Engine, Request
 from evolvent.core.seeding import seed_tree
 from evolvent.models.served.acting import Served
@@ -58,8 +59,10 @@ def run(
         all that is neither model nor value, ``tokens`` (evaluated, in the tree), ``prefix_reuse`` (share of prompt
         tokens that were kept), ``toy`` (simulations a second, all trees together) and ``toy_mctx…``, ``checks``.
     """
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise missing_extra("torch", "train", "evolvent.bench.search") from error
     say, threads = progress or (lambda text: None), torch.get_num_threads()
     torch.set_num_threads(1)
     load = [round(x, 1) for x in os.getloadavg()]

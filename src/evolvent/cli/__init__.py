@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -75,6 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not _nobody_reads():
             raise
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        told = BadInput("nothing more can be written", got=error.strerror, where=error.filename or os.getcwd(),
+                        expected="room on the disk", do="make room; what was written is whole")  # fmt: skip
+        _stop("\n".join([f"error: {told}", *getattr(error, "__notes__", ())]), 2)
 
 
 def say(text: str) -> None:

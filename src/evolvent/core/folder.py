@@ -226,10 +226,10 @@ class RunFolder:
             self._resume_from(row)
 
     def close(self) -> None:
-        """Close the files; the next ``log`` opens them again."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        """Close the files, each also where another cannot write its last line; the next ``log`` opens them again."""
+        with ExitStack() as stack:
+            while self._files:
+                stack.callback(self._files.popitem()[1].close)
 
     # ---------------------------------------------------------------------------------------------- read
     def read_metrics(self) -> list[dict[str, Any]]:

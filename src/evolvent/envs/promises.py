@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.outside import line_of
 from evolvent.core.protocols import Correction, Env, Task, Turn, members
 
@@ -21,6 +21,8 @@ _TURN = {
     "follows": bool,
 }  # fmt: skip
 
+BROKEN = "the environment breaks its protocol"
+"""How every error about a promise begins."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -40,9 +42,7 @@ class Promise:
         if not holds:
             place = f"{self.who}{f' of {self.home}' if self.home else ''}{', ' if where else ''}{where}"
             told = "None" if got is None else got
-            raise BadInput(
-                f"the environment breaks its protocol: {what}", got=told, expected=expected, where=place, do=do
-            )
+            raise BadInput(f"{BROKEN}: {what}", got=told, expected=expected, where=place, do=do)
 
     def text(self, name: str, text: str, where: str) -> None:
         """No zero byte and no lone surrogate: files and stores refuse them, hours later."""
@@ -54,17 +54,24 @@ class Promise:
         )  # fmt: skip
 
     def called(self, call: str, function: Callable[[], T]) -> T:
-        """What the environment's ``function`` returns; what it raises is told with its line."""
+        """What the environment's ``function`` returns; what it raises is told with its line, a broken promise once."""
         try:
             return function()
+        except BadInput as error:
+            if error.what.startswith(BROKEN):
+                raise
+            raise self.failure(call, error, "no exception") from error
         except Exception as error:
             raise self.failure(call, error, "no exception") from error
 
     def failure(self, call: str, error: Exception, expected: str, do: str = "") -> BadInput:
         """The error for an exception that should not have been, or should have been another."""
+        got, place = str(error) or repr(error), line_of(error, self.home)
+        if isinstance(error, EvolventError):  # it says itself where it arose
+            got, place = error.what + (f": {error.got}" if error.got else ""), error.where or place
         return BadInput(
-            f"the environment breaks its protocol: {call} raises {type(error).__name__}", got=str(error) or repr(error),
-            expected=expected, where=f"{self.who}, {line_of(error, self.home)}", do=do,
+            f"{BROKEN}: {call} raises {type(error).__name__}", got=got, expected=expected, where=f"{self.who}, {place}",
+            do=do or getattr(error, "do", ""),
         )  # fmt: skip
 
 

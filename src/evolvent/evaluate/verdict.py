@@ -15,6 +15,7 @@ from typing import Any
 from evolvent.core.jsonfile import shorten_home
 from evolvent.evaluate.against import Against, State, own, sentence_of
 from evolvent.evaluate.series import Row
+from evolvent.evaluate.spent import EARLY
 
 RANKED = 3
 """Outcomes below which a memory is not called one of the least valuable."""
@@ -149,8 +150,18 @@ def _team(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Path)
 
 
 def _search(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Path) -> tuple[str, str]:
-    budget = summary.get("budget_tokens")
-    more = ("--budget-tokens", str(2 * budget)) if budget else ()
+    """Twice the budget that ended the first search: of tokens and calls the one of which it spent the larger share."""
+    arm, shares = (summary.get("arms") or [{}])[0], dict[str, float]()
+    for name, spent in (("tokens", (arm.get("tokens") or 0.0) + (arm.get("judge_tokens") or 0.0)),
+                        ("calls", arm.get("calls") or 0.0)):  # fmt: skip
+        if limit := summary.get(f"budget_{name}"):
+            shares[name] = spent / limit
+    most = max(shares, key=lambda name: shares[name], default="")
+    if summary.get("budget_seconds") and shares.get(most, 0.0) <= 1.0 - EARLY:
+        most = "seconds"
+    elif arm.get("wider") and shares.get(most, 1.0) <= 1.0 - EARLY:
+        return f"It tried all that it may before its budget was spent: set {arm['wider']}, or search more tasks.", ""
+    more = (f"--budget-{most}", f"{2 * summary[f'budget_{most}']:g}") if most else ()
     return "Search with a larger budget, or on more tasks.", _with(manifest, *more) if more else ""
 
 

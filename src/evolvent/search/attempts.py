@@ -144,7 +144,8 @@ class Attempts:
         texts = tuple(said.text for said in path)
         ended, reward = place.episode is not None, place.episode.total_reward if place.episode else np.nan
         shown = reward_total(place.episode, SHOWN) if place.episode and SHOWN in reward_kinds(place.episode) else np.nan
-        return State(node, task, self.questions[task], texts, logps, ended, reward, context, shown)
+        right = place.episode.success if place.episode else None
+        return State(node, task, self.questions[task], texts, logps, ended, reward, context, shown, right)
 
     def key(self, node: int) -> str | None:
         """See ``Space``: the prompt, where an answer begins and prompts say all."""

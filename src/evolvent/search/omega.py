@@ -23,7 +23,7 @@ import numpy as np
 
 from evolvent.formulas.process_supervision import attention, surprise
 from evolvent.search.best_of_n import chains
-from evolvent.search.search import Search
+from evolvent.search.search import Search, State
 
 PAPER = "arXiv 2406.06592"
 
@@ -171,8 +171,13 @@ def _estimates(search: Search, nodes: Sequence[int], samples: int) -> list[Estim
     ends = chains(search, [node for node in nodes for _ in range(samples)], judge=False)
     out: list[Estimate] = []
     for i in range(len(nodes)):
-        mine = ends[i * samples : (i + 1) * samples]
-        right = [end for end in mine if end >= 0 and search.tree.reward[end] > 0]
-        wrong = [end for end in mine if end >= 0 and not search.tree.reward[end] > 0]
+        mine = [search.space.state(end) for end in ends[i * samples : (i + 1) * samples] if end >= 0]
+        right = [state.node for state in mine if _right(state)]
+        wrong = [state.node for state in mine if not _right(state)]
         out.append(Estimate(len(right) / samples, right, wrong))
     return out
+
+
+def _right(state: State) -> bool:
+    """By the world's word; a reward above 0 says it where there is none only: it may be partial."""
+    return state.reward > 0 if state.right is None else state.right

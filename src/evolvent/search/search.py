@@ -32,8 +32,9 @@ class State:
     """A node as a value judges it.
 
     ``steps`` are the moves from the root as text, ``logps`` their mean log-probabilities a token (NaN = not known);
-    ``ended`` and ``reward`` are what is known of the end once a state was entered; a value that reads the reward is an
-    oracle; ``shown`` is its share of the tests that stood in the question (kind of reward "shown"), which is none.
+    ``ended``, ``reward`` and ``right`` (the world's word; ``None`` where it says none) are what is known of the end
+    once a state was entered; a value that reads them is an oracle; ``shown`` is its share of the tests that stood in
+    the question (kind of reward "shown"), which is none.
     ``context`` is what the model would read next, for learned heads; ``None`` where there is no such thing.
     """
 
@@ -46,6 +47,7 @@ class State:
     reward: float = math.nan
     context: Prompt | None = None
     shown: float = math.nan
+    right: bool | None = None
 
 
 class Space(Protocol):

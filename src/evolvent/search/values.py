@@ -36,8 +36,13 @@ def likelihood(states: Sequence[State]) -> np.ndarray:
     return np.exp(means)
 
 
-def reward(states: Sequence[State]) -> np.ndarray:
+def reward(states: Sequence[State], bounds: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
     """The environment's own reward of attempts that have ended: as a verifier of a search an oracle.
+
+    Args:
+        states: attempts that have ended.
+        bounds: the environment's ``reward_range``; what is returned is the place in it, 0 to 1, so that weights of
+            exploration mean the same in every world.
 
     Raises:
         EnvError: none is known.
@@ -45,7 +50,12 @@ def reward(states: Sequence[State]) -> np.ndarray:
     paid = np.array([s.reward for s in states], np.float64)
     if np.isnan(paid).any():
         raise EnvError("no reward is known at the end of an attempt", where="search.values.reward")
-    return paid
+    return _place(paid, bounds)
+
+
+def _place(paid: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    low, high = bounds
+    return (paid - low) / (high - low)
 
 
 def shown(states: Sequence[State]) -> np.ndarray:
@@ -159,6 +169,8 @@ class Rollouts:
     """Samples of a state; at the question, where they get fewer below."""
     least: int = 0
     """MedS3's schedule: ``max(n // (depth + 1), least)`` samples of a state (published: 20 and 5); 0 = ``n`` of all."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """The environment's ``reward_range``; a reward counts as its place in it, 0 to 1 (``reward``)."""
     search: Search | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -171,7 +183,7 @@ class Rollouts:
         self.search = search
 
     def __call__(self, states: Sequence[State]) -> np.ndarray:
-        """Float64 ``[N]``; a sample that the budget cuts off earns 0."""
+        """Float64 ``[N]``; a sample that the budget cuts off, or that the world broke, earns the least: 0."""
         search = self.search
         if search is None:
             raise BadInput("rollouts without a search", where="search.values.Rollouts", do="give it to Search(value=…)")
@@ -179,8 +191,9 @@ class Rollouts:
         counts = [samples_at(d, most=self.n, least=self.least) if self.least else self.n for d in depths]
         nodes = [s.node for s, count in zip(states, counts, strict=True) for _ in range(count)]
         ends = chains(search, nodes, judge=False)
-        paid = np.array([search.tree.reward[end] if end >= 0 else 0.0 for end in ends])
-        return np.array([mine.mean() for mine in np.split(paid, np.cumsum(counts)[:-1])]) if states else np.zeros(0)
+        paid = np.array([search.tree.reward[end] if end >= 0 else self.bounds[0] for end in ends], np.float64)
+        placed = _place(paid, self.bounds)
+        return np.array([mine.mean() for mine in np.split(placed, np.cumsum(counts)[:-1])]) if states else np.zeros(0)
 
 
 def mixture(*parts: tuple[float, Value]) -> Value:

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from contextlib import suppress
 
 import pytest
 
@@ -271,6 +272,68 @@ def test_an_attempt_that_the_world_breaks_costs_that_attempt(tmp_path, quick, mo
     assert summary["right"]["successes"] == 2
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert not any("hiccups" in item.body for item in memory.items())
+
+
+def own(tmp_path, broken):
+    """A file of operators; the references of those that are ``broken`` raise."""
+    (tmp_path / "mine.py").write_text(f"""
+from evolvent.envs.text.kernels_operator import Operator
+
+def cube(x, n):
+    return x**3
+
+def away(x, n):
+    raise ValueError("nobody wrote this reference")
+
+OPERATORS = [Operator(name, "third power", "const float* x, float* out, int n", away if name in {broken!r} else cube,
+                      "x: n; out: n", {{"n": 600}}, 1e-4, "for (int i = 0; i < n; i++) out[i] = x[i] * x[i] * x[i];")
+             for name in ("one", "two", "three", "four")]
+""")
+    return f"kernels:own={tmp_path}/mine.py"
+
+
+CUBE = "void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; i++) out[i] = x[i] * x[i] * x[i]; }"
+
+
+def test_a_kernel_that_nobody_can_judge_is_left_out_and_the_run_goes_on(tmp_path, quick):
+    out, config = io.StringIO(), evokernel.Config(
+        env=own(tmp_path, ("one", "two", "three")), kernels=("one", "two", "three", "four"), budget=5
+    )  # fmt: skip
+    folder = begin(tmp_path / "run")[1]
+    with folder:
+        summary = evokernel.run(config, folder, Live(plain=True, stream=out), model=Scripted({"*": CUBE}))
+    told = rows(tmp_path / "run")
+    tried = {name: [row["valid"] for row in told if row["kernel"] == name] for name in config.kernels}
+    assert tried == {"one": [0] * 3, "two": [0] * 3, "three": [0] * 3, "four": [1] * 5}
+    assert [row["step"] for row in told if row["kernel"] == "four"] == [4, 8, 12, 16, 20]
+    said = out.getvalue()
+    assert said.count("is left out") == 3 and "mine.py, line 8, in away" in said and "goes on with the other" in said
+    assert summary["right"] | {"ci95": 0} == {"n": 1, "successes": 1, "rate": 1.0, "ci95": 0} and summary["judged"] == 1
+
+
+def test_a_run_goes_on_without_the_kernels_it_had_left_out(tmp_path, quick):
+    env, said = own(tmp_path, ("one",)), []
+
+    def stopping(prompt):
+        said.append(prompt)
+        if len(said) == 9:
+            raise Interrupted
+        return CUBE
+
+    for name, model in (("whole", Scripted({"*": CUBE})), ("run", Scripted(stopping))):
+        config, folder = evokernel.Config(env=env, kernels=("one", "two"), budget=6), begin(tmp_path / name)[1]
+        with folder, suppress(Interrupted):
+            evokernel.run(config, folder, live(), model=model)
+    with RunFolder.open(tmp_path / "run") as again:
+        evokernel.run(config, again, live(), resume=True, model=Scripted({"*": CUBE}))
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole") and len(rows(tmp_path / "run")) == 9
+
+
+def test_where_no_kernel_can_be_judged_the_run_ends_with_the_line_that_failed(tmp_path, quick):
+    config = evokernel.Config(env=own(tmp_path, ("one",)), kernels=("one",), budget=5)
+    folder = begin(tmp_path / "run")[1]
+    with folder, pytest.raises(EnvError, match=r"(?s)3 of 3 attempts .*nobody wrote this.*mine.py, line 8, in away"):
+        evokernel.run(config, folder, live(), model=Scripted({"*": CUBE}))
 
 
 def test_a_run_that_the_world_ended_goes_on_before_the_attempts_that_broke(tmp_path, quick, monkeypatch):

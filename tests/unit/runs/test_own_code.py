@@ -267,3 +267,21 @@ def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
     assert ran(quiet=False, train=36, heldout=2, out="run")["steps"] == 2 + 4 + 4 + 2 + 4
     said = capsys.readouterr().out
     assert "capitals has fewer training tasks than the 36 asked for: 4" in said and "held-out tasks than" not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"Right" if right', 'None if right else "Wrong" if 0', "observation of a turn is no str"),
+        ("reward=float(right)", "reward=50.0", "total reward outside (0.0, 1.0)"),
+        ("        task, self.task =", '        raise EnvError("the server is away")\n        task, self.task =',
+         "step 1 of task France raises EnvError\n  got: the server is away"),
+    ],
+)  # fmt: skip
+def test_the_check_names_the_promise_and_the_line_and_not_itself(tmp_path, capsys, old, new, told):
+    (tmp_path / "mine.py").write_text(WORLD.replace(old, new))
+    with pytest.raises(SystemExit):
+        main(["check", "env", f"{tmp_path}/mine.py:make", "--n", "2"])
+    err = capsys.readouterr().err
+    assert told in err
+    assert err.count("breaks its protocol") == 1 and "promises.py" not in err and "checked.py" not in err

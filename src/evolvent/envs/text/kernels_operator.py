@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.outside import line_of
 
 Sizes = dict[str, int]
 Arrays = dict[str, np.ndarray]
@@ -79,12 +80,32 @@ class Operator:
         return made
 
     def expected(self, inputs: Arrays, sizes: Sizes) -> list[np.ndarray]:
-        """The right outputs, in their order, in double precision where they are floats."""
+        """The right outputs, in their order, in double precision where they are floats.
+
+        Raises:
+            EnvError: the reference raises, or returns no such outputs: nothing can be said of any program.
+        """
         wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
-        with np.errstate(over="ignore"):
-            found = self.reference(**wide, **{name: 1.7 for name, kind, role in self.parameters
-                                              if role == "value" and kind == "float"}, **sizes)  # fmt: skip
-        return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
+        wide |= {name: 1.7 for name, kind, role in self.parameters if role == "value" and kind == "float"}
+        try:
+            with np.errstate(over="ignore"):
+                found = self.reference(**wide, **sizes)
+            outputs = [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
+        except Exception as error:
+            raise EnvError(
+                f"the reference of operator {self.name} failed", got=f"{type(error).__name__}: {error}",
+                where=line_of(error), do="mend it: it is called with all inputs and sizes by name",
+            ) from error  # fmt: skip
+        wanted = [self.shape(name, sizes) for name, _, role in self.parameters if role == "out"]
+        shapes = [each.shape for each in outputs]
+        if shapes != wanted or not all(each.dtype.kind in "biuf" and np.isfinite(each).all() for each in outputs):
+            raise EnvError(
+                f"the reference of operator {self.name} gives no outputs to compare with",
+                got=shapes if shapes != wanted else "values that are no finite numbers",
+                expected=f"finite numbers of shapes {wanted}, as its prototype and shapes say",
+                where=f"{inspect.getsourcefile(self.reference)}, {self.reference.__name__}",
+            )  # fmt: skip
+        return outputs
 
     @property
     def numpy(self) -> str:

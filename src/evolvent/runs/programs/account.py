@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def summarise(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
-    """The summary's numbers.
+    """The summary's numbers. A task of which no attempt could be judged counts in no share.
 
     Args:
         rows: lines of ``metrics.jsonl``, one an attempt.
@@ -22,10 +22,12 @@ def summarise(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
     """
     by_name = {name: [row for row in rows if row["kernel"] == name] for name in names}
     tasks = [_task(name, mine) for name, mine in by_name.items()]
-    n = len(tasks)
-    told: dict[str, Any] = {"steps": len(rows), "kernels": tasks, "rounds": _rounds(list(by_name.values()))}
+    judged = [name for name, mine in by_name.items() if any(row["valid"] for row in mine)] or list(by_name)
+    n = len(judged)
+    rounds = _rounds([by_name[name] for name in judged])
+    told: dict[str, Any] = {"steps": len(rows), "kernels": tasks, "judged": n, "rounds": rounds}
     for what in ("compiled", "right", "faster"):
-        won = sum(task[what] for task in tasks)
+        won = sum(task[what] for task in tasks if task["name"] in judged)
         told[what] = {"n": n, "successes": won, "rate": won / n, "ci95": list(wilson(won, n))}
     gains = [task["best"] / task["first"] for task in tasks if task["first"]]
     middle = [float(q) for q in np.quantile(gains, [0.25, 0.5, 0.75])] if gains else [None] * 3

@@ -54,6 +54,10 @@ class Work:
     failed: str = ""
     """Why the last draft was not feasible."""
     attempts: int = 0
+    judged: bool = False
+    """Whether any attempt at it could be judged."""
+    broken: int = 0
+    """Newest attempts in a row that could not."""
 
     @property
     def best(self) -> str:

@@ -188,3 +188,17 @@ def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, obje
         told["paths"] = 1
     known = {one.name for one in fields(module.Config)}
     return module, module.Config(**{key: value for key, value in told.items() if key in known})
+
+
+def unread(config: SearchConfig) -> list[str]:
+    """Flags that were set and that nothing in this run reads."""
+    kinds = [importlib.import_module(f"evolvent.search.{name}").Config for name in config.search if name != "greedy"]
+    names, plain = {one.name for kind in kinds for one in fields(kind)}, SearchConfig()
+    told = [
+        f"--{name}" for name in ("keep", "c") if name not in names and getattr(config, name) != getattr(plain, name)
+    ]
+    if config.widths != plain.widths and not any("--widths" in WIDER.get(name, "") for name in config.search):
+        told.append("--widths")
+    if config.plan.threads and not config.model.startswith("train:"):
+        told.append("--threads")
+    return told

@@ -23,7 +23,17 @@ from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
-from evolvent.runs.search.config import SEARCHES, WIDER, SearchConfig, called, check_value, known, parts_of, rollouts
+from evolvent.runs.search.config import (
+    SEARCHES,
+    WIDER,
+    SearchConfig,
+    called,
+    check_value,
+    known,
+    parts_of,
+    rollouts,
+    unread,
+)  # fmt: skip
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
@@ -32,7 +42,7 @@ from evolvent.search.aggregate import AGGREGATORS
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
-from evolvent.search.search import Path, Search, Value, flat
+from evolvent.search.search import Path, Search, State, Value, flat
 
 WHICH = {"heldout": "held-out", "train": "training"}
 REVISED = ("mended", "wrong_answers", "spoiled", "right_answers")
@@ -79,6 +89,8 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
         if len(tasks) < config.tasks:
             told = count(len(tasks), f"{WHICH[config.plan.split]} task")
             live.note(f"! {config.env} has {told}: {config.tasks} were asked for, and each is searched once")
+        if idle := unread(config):
+            live.note(f"! {', '.join(idle)} changes nothing here: no search that was asked for reads it")
         if "dser" in config.search:
             dser.world(worlds[0], dser.Config()).check(tasks[0])
         memories = [part for part in parts_of(config.value) if part.startswith(PREFIX)]
@@ -171,7 +183,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     )  # fmt: skip
     return grower.grow(
         tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
-        verifier=values.reward if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
+        verifier=_paid(seat) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )  # fmt: skip
 
 
@@ -234,6 +246,7 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
         "algo": "search", "env": config.env, "model": model, "seed": config.seed, "arms": arms,
         "score": score | {"higher_is_better": True}, **({"baseline": baseline} if baseline else {}),
         "value": config.value, "verifier": config.verifier, "budget_tokens": config.budget_tokens,
+        "budget_calls": config.budget_calls, "budget_seconds": config.budget_seconds,
         "steps": len(rows), "seconds": round(sum(row["seconds"] for row in rows), 1),
         "tokens": int(sum(row["tokens"] for row in rows)),
     }  # fmt: skip
@@ -243,14 +256,15 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
 def _spent(config: SearchConfig, name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a judge read, the mean share of the budget that was left, and what lets the search spend it.
 
-    Of a budget of seconds alone nothing is said: it is one for tasks side by side.
+    Of a budget of seconds alone nothing is said: it is one for tasks side by side. Beside another budget it may be what
+    ended a search, so that nothing is advised.
     """
     tokens, calls, read = (float(np.mean([row.get(key, 0) for row in rows])) for key in
                            ("tokens", "calls", "judge_tokens"))  # fmt: skip
     limits = ((tokens + read, config.budget_tokens), (calls, config.budget_calls))
     shares = [spent / limit for spent, limit in limits if limit]
     left = max(0.0, 1.0 - max(shares)) if shares else None
-    return {"judge_tokens": read, "left": left, "wider": WIDER.get(name)}
+    return {"judge_tokens": read, "left": left, "wider": None if config.budget_seconds else WIDER.get(name)}
 
 
 def _two_states(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -308,13 +322,22 @@ def _value(config: SearchConfig, seat: Seat) -> Value:
     return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
 
 
+def _paid(seat: Seat) -> Value:
+    """The world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1."""
+
+    def reward(states: Sequence[State]) -> np.ndarray:
+        return values.reward(states, seat.worlds[0].reward_range)
+
+    return reward
+
+
 def _one(name: str, seat: Seat) -> Value:
     """A value by its name; any other is that of a memory, or of the folder."""
     if name == "judge":
         return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
     if name.startswith("rollouts"):
-        return rollouts(name)
+        return replace(rollouts(name), bounds=seat.worlds[0].reward_range)
     if name in (own := kinds | seat.remembered):
         return own[name]
     assert seat.learned is not None
