@@ -41,10 +41,10 @@ def test_every_table_is_on_the_page_of_the_data_model():
 
 def raises():
     """What the memory raises: ``(file and line, the codes that stand there)``; a rule's settings are its own."""
-    source = DOCS.parent / "src" / "evolvent" / "memory"
-    for path in [path for path in source.rglob("*.py") if path.parent.name != "rules"]:
+    source = DOCS.parent / "src" / "evolvent"
+    for path in [path for path in (source / "memory").rglob("*.py") if path.parent.name != "rules"]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("BadInput", "StoreError"):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("BadInput", "StoreError", "ModelError"):
                 told = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
                 yield f"{path.name}:{node.lineno}", [ast.unparse(code) for code in told]
 
@@ -55,10 +55,11 @@ def test_every_error_has_a_code():
 
 
 def test_every_code_of_an_error_is_in_the_table():
+    from evolvent.core.errors import missing_extra
     from evolvent.memory.store.postgres_errors import _STATES
 
     words = {word for _, codes in raises() for code in codes for word in re.findall(r"'(\w+)'", code)}
-    raised = words | {code for code, _, _ in _STATES.values()}
+    raised = words | {code for code, _, _ in _STATES.values()} | {missing_extra("x", "memory", "x").code}
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", PAGE.read_text(encoding="utf-8").partition("error.code")[2], re.M)
     assert raised == {code for row in rows for code in re.findall(r"`(\w+)`", row)}
 
