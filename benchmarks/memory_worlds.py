@@ -183,8 +183,7 @@ def write_page(rows: list[dict[str, Any]], page: Path) -> None:
         "similarity alone, `memp` = MemRL's pool without values, `memlift` = ours, `oracle` = the good memory alone.",
         "",
         "`memlift` pays ancestors nothing: in the chains, where only the last stage is settled, it learns nothing of",
-        "the first. **Older than the rule:** its rows are of the rule before (commit f9fedbd), in which relevance lost",
-        "weight for all memories of a recall alike.",
+        "the first.",
         "",
     ]
     for kind, columns in (("bandit", BANDIT_COLUMNS), ("chain", CHAIN_COLUMNS)):

@@ -30,6 +30,7 @@ import torch.nn.functional as F
 
 from evolvent import envs
 from evolvent.algos import search
+from evolvent.core.config import with_fields
 from evolvent.core.machine import provenance
 from evolvent.envs.text import chain
 from evolvent.formulas.statistics import auc
@@ -203,8 +204,10 @@ def decoded(policy, prm, renderer, seed):
     tasks = worlds[0].tasks("heldout", TASKS, seed)
     engines = lambda temperature: Acting(policy, "sum", temperature)  # noqa: E731
     seat = Seat("policy", engines, renderer, policy.decode, worlds, prm, policy.keeping)
-    config = search.Config(env=ENV, tasks=TASKS, batch=32, budget_tokens=ANSWER * BUDGET, longest=12, widths=(16, 4),
-                           keep=(4,), seed=seed)  # fmt: skip
+    config = with_fields(
+        search.Config(), env=ENV, tasks=TASKS, batch=32, budget_tokens=ANSWER * BUDGET, longest=12, widths=(16, 4),
+        keep=(4,), seed=seed,
+    )  # fmt: skip
     for name, ways in ({"greedy": ("last_max",)} | WAYS).items():
         for start in range(0, TASKS, 32):
             found, space = searched(name, tasks[start : start + 32], config, seat)
