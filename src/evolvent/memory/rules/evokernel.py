@@ -40,7 +40,7 @@ class Config(Policy):
     name: str = "evokernel"
     k: int = 4
     pool: int = 60
-    gate: float = -1.0
+    gate: float | None = -1.0
     epsilon: float = 0.1
     q_init: float | Literal["low", "middle", "high"] = "high"
     alpha: float = 0.2

@@ -13,7 +13,7 @@ class Config(Policy):
     """Settings of similarity only: no gate."""
 
     name: str = "rag"
-    gate: float = -1.0
+    gate: float | None = -1.0
 
 
 def rank(config: Policy, pool: Candidates) -> Ranking:
