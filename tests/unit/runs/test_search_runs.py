@@ -229,6 +229,7 @@ def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
         calls[value] = row["calls"]
     assert calls["rollouts:n=8,least=2"] < calls["rollouts"] < calls["rollouts:n=8"]
     for wrong, told in (("rollouts:n=0", "samples of a state"), ("rollouts:m=3", "unknown field"),
+                        ("rollouts:bounds=1", "unknown field"),
                         ("rollouts:n", "without a value"), ("rollouts:n=x", "wrong type")):  # fmt: skip
         with pytest.raises(BadInput, match=told):
             check_value(SearchConfig(model="none", value=wrong))

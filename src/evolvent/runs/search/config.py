@@ -56,7 +56,10 @@ def rollouts(part: str) -> Rollouts:
         BadInput: an option that there is not, or numbers that cannot be.
     """
     pairs = filter(None, part.removeprefix("rollouts").removeprefix(":").split(","))
-    return from_json(Rollouts, values_of(pairs, "--value rollouts"))
+    told = values_of(pairs, "--value rollouts")
+    if unknown := sorted(told.keys() - {"n", "least"}):
+        raise BadInput("unknown field", got=unknown[0], expected="n or least", where="--value rollouts")
+    return from_json(Rollouts, told)
 
 
 @dataclass(frozen=True)
