@@ -328,7 +328,8 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
     if isinstance(policy, str):
         policy = preset(policy)
     if not isinstance(policy, Policy):
-        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", code="bad_policy")
+        do = f"give an instance: policy={policy.__name__}(…)" if isinstance(policy, type) else ""
+        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", do=do, code="bad_policy")
     rule = rule_of(policy)
     if not rule.module.__name__.startswith(f"{_OWN}."):
         _lasting(policy, rule.module)

@@ -99,6 +99,29 @@ def in_units(value: float, span: float, digits: int, sign: str = "") -> str:
     return f"{value:{sign}.{digits + more}f}" if more < 4 else f"{value:{sign}.{digits}e}"
 
 
+def whole(n: int, *, what: str, where: str, least: int = 0) -> int:
+    """``n``; ``BadInput`` unless it is an integer (no truth value) of at least ``least``."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < least:
+        raise BadInput(
+            f"{what} is not a count", got=repr(n), expected=f"an integer >= {least}", where=where, code="not_a_count"
+        )
+    return n
+
+
+def callback(progress: object, where: str) -> None:
+    """``BadInput`` unless that is a function, or ``None``."""
+    if progress is not None and not callable(progress):
+        raise BadInput(
+            "progress cannot be called", got=repr(progress), expected="a function of done, total and what", where=where,
+            code="wrong_type",
+        )  # fmt: skip
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things: ``1 time``, ``5 times``."""
+    return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
 def short(text: str, limit: int = 100) -> str:
     """The beginning of a text, on one line, for people."""
     line = " ".join(text.split())
@@ -120,7 +143,7 @@ def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: fl
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(
-            f"{what} is not a number", got=value, expected=expected, where=where, do=do, code="out_of_range"
+            f"{what} is not a number", got=repr(value), expected=expected, where=where, do=do, code="out_of_range"
         ) from error
     if not math.isfinite(number) or not lo <= number <= hi:
         raise BadInput(
