@@ -3,14 +3,17 @@
     python benchmarks/evokernel.py --seeds 0 1 2                 # all arms (hours on two cores)
     python benchmarks/evokernel.py --arms none refine evokernel --count 3 --budget 6
     python benchmarks/evokernel.py --condition heldout transfer --arms refine evokernel
+    python benchmarks/evokernel.py --condition faster faster-heldout faster-transfer --count 6 --budget 8
     python benchmarks/evokernel.py --lessons --count 8           # what one lesson does: naive C, one try, greedy
     python benchmarks/evokernel.py --page                        # docs/results/kernels.md from the result files
 
 Arms: ``none`` drafts alone (pass@k), ``refine`` refinement without memory, ``similar`` memories by cosine alone,
 ``random`` any memories, ``lesson`` refinement with one lesson for everyone, ``evokernel`` values choose. Conditions:
 ``train`` from nothing, ``heldout`` other kernels from nothing, ``transfer`` these with the memory that the run
-``evokernel`` of ``train`` of the same seed left, ``fast_math`` everything compiled with -ffast-math. A cell that stands
-in the result file is not run again; one that was stopped goes on in its folder. Attempts are equal; tokens are told.
+``evokernel`` of ``train`` of the same seed left, ``fast_math`` everything compiled with -ffast-math; ``faster``,
+``faster-heldout`` and ``faster-transfer`` the same where naive C is given and asked to be made faster. A cell that
+stands in the result file is not run again; one that was stopped goes on in its folder. Attempts are equal; tokens are
+told.
 """
 
 import argparse
@@ -58,7 +61,12 @@ CONDITIONS = {
     "heldout": {"split": "heldout"},
     "transfer": {"split": "heldout"},
     "fast_math": {"env": "kernels:fast_math=true"},
+    "faster": {"env": "kernels:faster"},
+    "faster-heldout": {"env": "kernels:faster", "split": "heldout"},
+    "faster-transfer": {"env": "kernels:faster", "split": "heldout"},
 }
+FROM = {"transfer": "train", "faster-transfer": "faster"}
+"""Conditions that begin with a memory, and the one whose run of ``evokernel`` left it."""
 CELL = ("model", "condition", "arm", "seed", "count", "budget", "only", "trained")
 KEPT = ("score", "compiled", "right", "faster", "speedup", "rounds", "kernels", "advice", "steps", "tokens",
         "prompt_tokens", "seconds")  # fmt: skip
@@ -95,7 +103,7 @@ def cell_of(a, condition, arm, seed):
     cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed, "count": a.count, "budget": a.budget}
     if a.kernels:
         cell |= {"only": a.kernels, "count": len(a.kernels)}
-        if condition == "transfer":  # its memory is of kernels that the seed drew
+        if condition in FROM:  # its memory is of kernels that the seed drew
             cell["trained"] = a.count
     return cell
 
@@ -126,13 +134,13 @@ def lessons(a, model, live):
 def run(cell, runs, model, live):
     """One cell in a folder of its own; the summary."""
     more = {**CONDITIONS[cell["condition"]], **ARMS[cell["arm"]]}
-    if cell["condition"] == "transfer":
+    if cell["condition"] in FROM:
         first = {name: cell[name] for name in cell if name not in ("only", "trained")}
-        first |= {"condition": "train", "arm": "evokernel", "count": cell.get("trained", cell["count"])}
+        first |= {"condition": FROM[cell["condition"]], "arm": "evokernel", "count": cell.get("trained", cell["count"])}
         more["memory"] = str(folder_of(first, runs))
         if not Path(more["memory"], "memory.db").exists():
             raise BadInput("no memory to transfer", got=more["memory"], expected="the run that it comes from",
-                           where="--condition transfer", do=f"first {command(first)}")  # fmt: skip
+                           where=f"--condition {cell['condition']}", do=f"first {command(first)}")  # fmt: skip
     config = evokernel.Config(
         model=cell["model"],
         seed=cell["seed"],
