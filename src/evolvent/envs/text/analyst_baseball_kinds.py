@@ -54,7 +54,7 @@ _KINDS = (
     Kind(
         "thieving",
         "What was the thieving score of the {tn} in {yn}? | Thieving score of the {tn} in {yn}?"
-        " | How high was the {tn}'s thieving score in {yn}?",
+        " | How high was the {tn}' thieving score in {yn}?",
         "SELECT {X} " + _TB,
         ("SUM(SB-2*CS)", "SUM(SB-CS)", "SUM(2*SB-3*CS)"),
         "Thieving score: stolen bases less twice the times caught.",
@@ -73,7 +73,7 @@ _KINDS = (
     ),
     Kind(
         "lineupage",
-        "How old was the lineup of the {tn} in {yn}? | Age of the {tn}'s lineup in {yn}?"
+        "How old was the lineup of the {tn} in {yn}? | Age of the {tn}' lineup in {yn}?"
         " | What was the lineup age of the {tn} in {yn}?",
         "SELECT {X} " + _TBP,
         (
@@ -87,8 +87,8 @@ _KINDS = (
     ),
     Kind(
         "leftbats",
-        "How left-handed was the batting of the {tn} in {yn}? | Left-handed share of the {tn}'s batting in {yn}?"
-        " | What share of the {tn}'s batting was left-handed in {yn}?",
+        "How left-handed was the batting of the {tn} in {yn}? | Left-handed share of the {tn}' batting in {yn}?"
+        " | What share of the {tn}' batting was left-handed in {yn}?",
         "SELECT SUM(AB*({X}))*1.0/SUM(AB) " + _TBP,
         ("bats<>'R'", "bats='L'", "throws='L'"),
         "Left-handed: bats left or both ways; by at-bats.",
@@ -109,7 +109,7 @@ _KINDS = (
     Kind(
         "traffic",
         "How much traffic did the pitchers of the {tn} allow in {yn}? | Traffic allowed by the {tn} in {yn}?"
-        " | What was the {tn}'s traffic per nine innings in {yn}?",
+        " | What was the {tn}' traffic per nine innings in {yn}?",
         "SELECT {X})*27.0/SUM(IPouts) " + _TP,
         ("SUM(H+BB-HR", "SUM(H+BB", "SUM(H+2*BB"),
         "Traffic: hits and walks without home runs, per nine innings.",
@@ -118,7 +118,7 @@ _KINDS = (
     ),
     Kind(
         "depth",
-        "How deep did starters of the {tn} go in {yn}? | Depth of the {tn}'s starters in {yn}?"
+        "How deep did starters of the {tn} go in {yn}? | Depth of the {tn}' starters in {yn}?"
         " | What was the starter depth of the {tn} in {yn}?",
         "SELECT {X} " + _TP + " AND GS>=5",
         ("SUM(IPouts)/3.0/SUM(G)", "AVG(IPouts/3.0/GS)", "SUM(IPouts-SO)/3.0/SUM(G)"),
@@ -129,7 +129,7 @@ _KINDS = (
     Kind(
         "bullpen",
         "What was the bullpen share of the {tn} in {yn}? | Bullpen share of the {tn} in {yn}?"
-        " | How large was the {tn}'s bullpen share in {yn}?",
+        " | How large was the {tn}' bullpen share in {yn}?",
         "SELECT SUM(IPouts*({X}))*1.0/SUM(IPouts) " + _TP,
         ("GS*3<=G", "GS=0", "GS*3<=G AND G>=20"),
         "Bullpen share: outs by those who start at most one game in three.",
@@ -149,7 +149,7 @@ _KINDS = (
     ),
     Kind(
         "gate",
-        "What was the gate of the {tn} in {yn}? | Gate of the {tn} in {yn}? | How large was the {tn}'s gate in {yn}?",
+        "What was the gate of the {tn} in {yn}? | Gate of the {tn} in {yn}? | How large was the {tn}' gate in {yn}?",
         "SELECT {X} " + _TT,
         ("attendance/78.0", "attendance*2.0/G", "attendance/75.0"),
         "Gate: attendance of the year over 78 dates.",
@@ -160,7 +160,7 @@ _KINDS = (
     Kind(
         "payroll",
         "How high was the payroll of the {tn} in {sn}? | Payroll of the {tn} in {sn}?"
-        " | What did the {tn}'s payroll amount to in {sn}?",
+        " | What did the {tn}' payroll amount to in {sn}?",
         "SELECT SUM(salary) FROM (SELECT salary " + _TS + " ORDER BY salary DESC LIMIT {X})",
         ("18", "25", "12"),
         "Payroll: the 18 best paid.",
