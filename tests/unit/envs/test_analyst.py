@@ -8,7 +8,7 @@ import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.envs.text.analyst import make, split_of
+from evolvent.envs.text.analyst import DATABASES, make, split_of
 from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
 from evolvent.envs.text.analyst_kinds import VARIANTS
 from evolvent.testing.env import check_env
@@ -60,10 +60,12 @@ def content(wording):
     return {word[:5].rstrip("s") for word in found if word not in FUNCTION_WORDS}
 
 
-def test_free_wordings_are_not_the_short_ones_again():
-    every = [w for kind in KINDS for w in (*kind.wordings, *kind.free_wordings)]
+@pytest.mark.parametrize("database", DATABASES)
+def test_free_wordings_are_not_the_short_ones_again(database):
+    kinds = DATABASES[database].kinds
+    every = [w for kind in kinds for w in (*kind.wordings, *kind.free_wordings)]
     assert len(set(every)) == len(every) == 11 * N
-    for kind in KINDS:
+    for kind in kinds:
         short = set().union(*map(content, kind.wordings))
         for wording in kind.free_wordings:
             assert set(re.findall(r"{(\w)n}", wording)) == set(kind.slots), wording

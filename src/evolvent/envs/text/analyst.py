@@ -278,14 +278,6 @@ def _drawn(about: Database, kinds: int, words: str, seed: int) -> tuple[Kind, ..
         raise BadInput("not a number of kinds", got=kinds, expected=f"1 to {len(by_name)}", where="analyst: kinds")
     if words not in ("short", "free", "any"):
         raise BadInput("unknown wordings", got=words, expected="short, free or any", where="analyst: words")
-    if words != "short" and not all(kind.free for kind in about.kinds):
-        raise BadInput(
-            f"no free wordings were written for the {about.source.name}",
-            got=words,
-            expected="short",
-            where="analyst: words",
-            do="leave words out, or take another database",
-        )
     names = random.Random(f"analyst/kinds/{seed}").sample(sorted(by_name), kinds)
     return tuple(by_name[name] for name in sorted(names))
 

@@ -7,6 +7,7 @@ an order of two measures, sums under a condition, ages.
 from dataclasses import replace
 
 from evolvent.envs.text.analyst_baseball import INSTRUCTIONS, PLACES, SOURCE
+from evolvent.envs.text.analyst_baseball_words import FREE
 from evolvent.envs.text.analyst_kinds import Database, Kind
 
 _TB = "FROM batting WHERE teamID='{t}' AND yearID={y}"
@@ -336,4 +337,4 @@ _KINDS = (
         "Hefty: 2.6 pounds or more for an inch of height.",
     ),
 )
-BASEBALL = Database(SOURCE, INSTRUCTIONS, tuple(replace(kind, places=PLACES) for kind in _KINDS))
+BASEBALL = Database(SOURCE, INSTRUCTIONS, tuple(replace(kind, places=PLACES, free=FREE[kind.name]) for kind in _KINDS))

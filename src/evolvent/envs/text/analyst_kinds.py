@@ -25,7 +25,7 @@ class Kind:
 
     ``words`` are its wordings, separated by `` | ``; ``rules`` what stands for ``{X}`` in each of ``VARIANTS``;
     ``meaning`` and ``meaning_drift`` say the definitions in words, ``mistake`` what the wrong one does. ``free`` holds
-    eight more wordings, one a line, or none.
+    eight more wordings, one a line.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def free_wordings(self) -> tuple[str, ...]:
-        """Eight ways as people ask, the last four without a content word of the short ones; empty: nobody wrote any."""
+        """Eight ways as people ask, the last four share no content word with the short ones."""
         return tuple(line.strip() for line in self.free.strip().splitlines())
 
     def numbers(self, words: str) -> range:
