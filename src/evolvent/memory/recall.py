@@ -18,7 +18,7 @@ from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
-from evolvent.memory.policies import Policy, check, rule_of, to_params
+from evolvent.memory.policies import Policy, check, rule_of, to_params, with_gate
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, flag, in_units, listed
@@ -51,7 +51,7 @@ def requests_of(
     tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
     if chosen.gate is None:
-        chosen = replace(chosen, gate=gate_of(bank.embedder))
+        chosen = with_gate(chosen, gate_of(bank.embedder))
     size = chosen.k if k is None else k
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
         raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall", code="not_a_count")
