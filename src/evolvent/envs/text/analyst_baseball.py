@@ -75,7 +75,7 @@ INSTRUCTIONS = (
     "stint, teamID, lgID, G, AB, R, H, doubles, triples, HR, RBI, SB, CS, BB, SO, HBP); pitching(playerID, yearID, "
     "teamID, lgID, W, G, GS, SV, IPouts, H, ER, HR, BB, SO); fielding(playerID, yearID, teamID, lgID, POS, G, PO, "
     "A, E); people(playerID, nameLast, birthYear, birthMonth, birthCountry, birthState, height, "
-    "weight, bats, throws, debut); salaries(yearID, teamID, playerID, salary). Codes: "
+    "weight, bats, throws, debut); salaries(yearID, teamID, lgID, playerID, salary). Codes: "
     + ", ".join(f"{name}={code}" for table in (TEAMS, LEAGUES, POSITIONS) for code, name in table.items())
-    + "; states as in CA.\nAnswer each question with one SQL query on one line.\n\n"
+    + "; states: CA.\nAnswer each question with one SQL query on one line.\n\n"
 )
