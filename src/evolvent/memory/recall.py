@@ -18,7 +18,7 @@ from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
-from evolvent.memory.policies import Policy, check, rule_of, to_params
+from evolvent.memory.policies import Policy, check, rule_of, to_params, with_gate
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import (
@@ -61,7 +61,7 @@ def requests_of(
     tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
     if chosen.gate is None:
-        chosen = replace(chosen, gate=gate_of(bank.embedder))
+        chosen = with_gate(chosen, gate_of(bank.embedder))
     size = whole(chosen.k if k is None else k, what="k", where="recall")
     clean_word(stage, what="a stage", where="recall")
     if kinds is not None:

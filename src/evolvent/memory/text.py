@@ -65,7 +65,7 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
 
 def flag(value: bool, *, what: str, where: str) -> bool:
     """A truth value; ``BadInput`` for anything else: the text "false" would count as true."""
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, (bool, np.bool_)):
         raise BadInput(
             f"{what} is no truth value", got=repr(value), expected="True or False", where=where, code="wrong_type"
         )
@@ -135,18 +135,18 @@ def content_hash(text: str) -> str:
 
 def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: float = math.inf) -> float:
     """``value`` as a float; ``BadInput`` unless it is a number (no text, no truth value) in ``lo..hi``."""
-    expected = f"a finite number in {lo:g}..{hi:g}"
     do = "an outcome that could not be measured is settled with valid=False" if what == "reward" else ""
     try:
-        if isinstance(value, str | bytes | bool | np.bool_):
+        if isinstance(value, (str, bytes, bool, np.bool_)):
             raise TypeError("float() would take it")
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{what} is not a number", got=repr(value), expected=expected, where=where, do=do, code="out_of_range"
-        ) from error
+        raise _no_number(f"{what} is not a number", repr(value), where, lo, hi, do) from error
     if not math.isfinite(number) or not lo <= number <= hi:
-        raise BadInput(
-            f"{what} is out of range", got=number, expected=expected, where=where, do=do, code="out_of_range"
-        )
+        raise _no_number(f"{what} is out of range", number, where, lo, hi, do)
     return number
+
+
+def _no_number(problem: str, got: object, where: str, lo: float, hi: float, do: str) -> BadInput:
+    expected = f"a finite number in {lo:g}..{hi:g}"
+    return BadInput(problem, got=got, expected=expected, where=where, do=do, code="out_of_range")
