@@ -34,6 +34,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -95,6 +96,7 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    at_least(config, {"process": 0, "outcome": 0})
     if config.process == config.outcome == 0.0:
         raise BadInput("nothing is paid", got=(0.0, 0.0), expected="a weight above 0", where="--process, --outcome")
     rule, of_lines = RULES[config.how], config.how == "appo"
