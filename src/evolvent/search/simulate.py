@@ -19,7 +19,7 @@ from evolvent.search.tree import Tree
 Score = Callable[[Tree, np.ndarray, np.ndarray], np.ndarray]
 """How a child is chosen, the highest first: tree, nodes ``[M]``, their children ``[M, W]`` to float64 ``[M, W]``.
 
-One with ``draws = False`` is not asked about an only child; one that draws is, or it would draw otherwise afterwards."""
+One with ``draws = False`` is not asked about an only child; one that draws is, or it would draw otherwise later."""
 
 
 @dataclass(frozen=True)
