@@ -9,19 +9,15 @@ same whenever a state is judged: *done*, the share of the goal that holds now (o
 *distance*, the share of the shortest way that is behind (which knows the future). Every way may give as many commands.
 """
 
-import argparse
 import copy
-import json
 import random
 import zlib
 from pathlib import Path
 
 import numpy as np
+from search_cells import main, summed
 
 from evolvent import envs
-from evolvent.core.jsonfile import write_atomic
-from evolvent.core.machine import provenance
-from evolvent.formulas.statistics import wilson
 from evolvent.search import beam, best_of_n, mcts_alpha
 from evolvent.search.aggregate import AGGREGATORS
 from evolvent.search.budget import Budget
@@ -131,27 +127,18 @@ def measure(skill, kind, noise, seed, tasks):
     return out
 
 
-def run(tasks: int) -> None:
-    """All cells, one after the other."""
-    rows, n, begun = [], tasks * len(SEEDS), provenance()
+def cells(tasks: int):
+    """Every skill, value and noise, with a row for each way."""
     for skill in SKILLS:
         for kind in ("done", "distance"):
             for noise in NOISES:
                 found = [measure(skill, kind, noise, seed, tasks) for seed in SEEDS]
-                for way in WAYS:
-                    mine = [one[way] for one in found]
-                    right = sum(one["right"] for one in mine)
-                    rows.append({"skill": skill, "value": kind, "noise": noise, "way": way, "right": right / n,
-                                 "ci95": list(wilson(right, n)), "seeds": [one["right"] / tasks for one in mine],
-                                 "oracle": sum(one["oracle"] for one in mine) / n,
-                                 "commands": float(np.mean([one["commands"] for one in mine]))})  # fmt: skip
-                print(f"skill {skill}, {kind}, noise {noise}", flush=True)
-    told = {"name": "search_chores", "command": f"python benchmarks/search_chores.py --tasks {tasks}", "tasks": tasks,
-            "budget": BUDGET, "seeds": list(SEEDS), **begun, "rows": rows}  # fmt: skip
-    write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
+                yield f"skill {skill}, {kind}, noise {noise}", [
+                    {"skill": skill, "value": kind, "noise": noise, "way": way,
+                     **summed([one[way] for one in found], tasks, "commands")}
+                    for way in WAYS
+                ]  # fmt: skip
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=24)
-    run(parser.parse_args().tasks)
+    main(__doc__, RESULT, 24, cells, budget=BUDGET, seeds=list(SEEDS))

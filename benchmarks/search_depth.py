@@ -10,18 +10,14 @@ independent of that of its parent; of finished answers it is the outcome model. 
 one twelve; wrong answers fall on four, so that votes can go wrong. Every way may write 16 answers' steps.
 """
 
-import argparse
-import json
 import random
 import zlib
 from pathlib import Path
 
 import numpy as np
+from search_cells import main, summed
 from search_noisy_oracle import auc
 
-from evolvent.core.jsonfile import write_atomic
-from evolvent.core.machine import provenance
-from evolvent.formulas.statistics import wilson
 from evolvent.search import beam, best_of_n, mcts_alpha, mcts_rollout
 from evolvent.search.aggregate import AGGREGATORS
 from evolvent.search.budget import Budget
@@ -144,29 +140,20 @@ def measure(depth, skill, noise, seed, tasks):
     return out
 
 
-def run(tasks: int) -> None:
-    """All cells, one after the other."""
-    rows, begun = [], provenance()
+def cells(tasks: int):
+    """Every skill and depth, with a row for each noise and way to choose."""
     for kind, skill in SKILLS:
         for depth in DEPTHS:
+            step, rows = skill if kind == "step" else skill ** (1.0 / depth), []
             for noise in NOISES:
-                step = skill if kind == "step" else skill ** (1.0 / depth)
-                found, n = [measure(depth, step, noise, seed, tasks) for seed in SEEDS], tasks * len(SEEDS)
-                for way, how in found[0]:
-                    mine = [one[way, how] for one in found]
-                    right = sum(one["right"] for one in mine)
-                    rows.append({"kind": kind, "skill": skill, "depth": depth, "noise": noise, "auc": auc(noise),
-                                 "way": way, "how": how, "right": right / n, "ci95": list(wilson(right, n)),
-                                 "seeds": [one["right"] / tasks for one in mine],
-                                 "oracle": sum(one["oracle"] for one in mine) / n,
-                                 "steps": float(np.mean([one["steps"] for one in mine]))})  # fmt: skip
-            print(f"{kind} {skill}, {depth} steps", flush=True)
-    told = {"name": "search_depth", "command": f"python benchmarks/search_depth.py --tasks {tasks}", "tasks": tasks,
-            "answers": ANSWERS, "seeds": list(SEEDS), **begun, "rows": rows}  # fmt: skip
-    write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
+                found = [measure(depth, step, noise, seed, tasks) for seed in SEEDS]
+                rows += [
+                    {"kind": kind, "skill": skill, "depth": depth, "noise": noise, "auc": auc(noise), "way": way,
+                     "how": how, **summed([one[way, how] for one in found], tasks, "steps")}
+                    for way, how in found[0]
+                ]  # fmt: skip
+            yield f"{kind} {skill}, {depth} steps", rows
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=60)
-    run(parser.parse_args().tasks)
+    main(__doc__, RESULT, 60, cells, answers=ANSWERS, seeds=list(SEEDS))

@@ -10,8 +10,10 @@ from evolvent.runs.search.config import SearchConfig
 from evolvent.runs.search.run import summarise
 
 
-def sample_search_run(path: Path, *, arms=("greedy", "cot_sc", "mcts_rollout"), tasks=4, seed=0, summary=True) -> Path:
-    """Each search is right a little more often than the one before it."""
+def sample_search_run(
+    path: Path, *, arms=("greedy", "cot_sc", "mcts_rollout"), tasks=4, seed=0, summary=True, deep=0
+) -> Path:
+    """Each search is right a little more often than the one before it; ``deep`` draws two trees of that many levels."""
     rng = np.random.default_rng(seed)
     config = SearchConfig(env="arithmetic:addition", model="none", search=arms, tasks=tasks, seed=seed)
     fields = {"env": config.env, "model": config.model, "search": list(arms), "tasks": tasks, "seed": seed}
@@ -43,8 +45,22 @@ def sample_search_run(path: Path, *, arms=("greedy", "cot_sc", "mcts_rollout"), 
                 )
         if summary:
             folder.write_summary(summarise(config, "none", folder.read_metrics()))
+    trees = [deep_tree(deep, every) for every in (0, 1)] if deep else trees
     (path / "trees.jsonl").write_text("".join(json.dumps(tree) + "\n" for tree in trees))
     return path
+
+
+def deep_tree(levels, every):
+    """A path of so many states; at every ``every``-th another way begins, 0: at none. One line is wrong."""
+    nodes, at = [_node(-1, "", taken=True)], 0
+    for depth in range(1, levels + 1):
+        if every and depth % every == 0:
+            nodes.append(_node(at, f"another way from level {depth}", taken=False))
+        said = f"go to the countertop by the window and take mug {depth}, which is the {depth}th of {levels}"
+        nodes.append(_node(at, said, taken=True, right=True if depth == levels else None))
+        nodes[-1]["wrong"] = depth == levels // 2
+        at = len(nodes) - 1
+    return {"step": every, "search": "mcts_alpha", "question": f"{levels} levels", "left_out": 0, "nodes": nodes}
 
 
 def _node(parent, said, *, taken, right=None):

@@ -35,6 +35,7 @@ def pages(folder: Path) -> dict[str, Path]:
         "team": sample_team_run(runs / "mat-0"),
         "team-many": sample_team_run(runs / "mat-many", agents=12, name="a-long-agent-name-{}", skill=-4),
         "search": sample_search_run(runs / "search-0"),
+        "search-deep": sample_search_run(runs / "search-1", deep=140),
         "games": sample_games_run(runs / "creative-0"),
         "one-pass": sample_run(runs / "memlift-2", seed=2, passes=1, tasks=450),
         "going-on": sample_language_run(runs / "poad-1", summary=False, credit=False, seed=1),

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 KINDS = (
     "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "index", "audit", "credit",
     "compare-memory", "compare-team", "compare-language", "compare-seeds", "programs",
-    "games",
+    "games", "search-deep",
 )  # fmt: skip
 WIDTHS = WIDE, NARROW = 1280, 390
 # what sticks out to the right of the page, but for what scrolls in a part of its own
@@ -144,6 +144,28 @@ def test_parts_open_by_keyboard_and_without_script(kind, everywhere, opened):
     handle.focus()
     page.keyboard.press("Enter")
     assert page.locator("details[open]").count()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_deep_tree_can_be_read_and_opened_by_keyboard(width, everywhere, opened, shots):
+    page, complaints = opened(everywhere["search-deep"], width)
+    for fold in page.locator("details:has(> .tree) > summary").all():
+        fold.focus()
+        page.keyboard.press("Enter")
+    stretch = page.locator("details.way > summary:visible").first
+    assert "states" in stretch.inner_text()
+    hidden = page.locator("details.way .leaf").first
+    assert not hidden.is_visible()
+    stretch.focus()
+    page.keyboard.press("Enter")
+    assert hidden.is_visible()
+    page.screenshot(path=shots / f"search-deep-{width}.png", full_page=True)
+    page.evaluate("() => document.querySelectorAll('details').forEach((d) => d.open = true)")
+    widths = page.evaluate(
+        "() => [...document.querySelectorAll('.tree .mono')].map((e) => e.parentElement.getBoundingClientRect().width)"
+    )
+    assert len(widths) > 400 and min(widths) > 0.4 * width, "no line is squeezed, however deep it lies"
+    assert not page.evaluate(OVERFLOW) and not complaints
 
 
 # ------------------------------------------------------------------------------------------------ games of a run

@@ -6,7 +6,7 @@ import pytest
 from evolvent.formulas.process_supervision import attention, first_error, labels, samples_at, surprise
 from evolvent.formulas.returns import lambda_returns
 from evolvent.formulas.selection import annealed, mean_likelihoods, puct, puct_constant, uct, visit_policy
-from evolvent.search import aggregate, bfs_v, dfs_v, rap
+from evolvent.search import aggregate, bfs_v, dfs_v, omega, rap
 from evolvent.search.simulate import Puct, simulate
 from search_toy import Written, named, search_of
 
@@ -149,6 +149,24 @@ def test_the_first_error_is_found_by_bisection(n, bad, asked):
         return i < bad
 
     assert (first_error(alive, n), seen) == (bad, asked)
+
+
+@pytest.mark.parametrize(
+    ("samples", "least", "counts"),
+    [(16, 0, [16, 16, 16, 16]), (20, 5, [20, 5, 5, 5]), (20, 1, [20, 4, 2, 3])],  # published; MedS3; its schedule alone
+)
+def test_a_bisection_by_the_schedule_of_medss_takes_fewer_samples_below(samples, least, counts):
+    # 8 steps, the sixth is wrong: the question, then the states behind 4, 6 and 5 steps
+    config, asked = omega.Config(samples, least, searches=1), list[int]()
+    asks = omega.question(0, lambda node: list(range(1, node + 1)), lambda node: node, config)
+    node = next(asks)
+    with pytest.raises(StopIteration) as done:
+        while True:
+            asked.append(node)
+            alive = node <= 5
+            node = asks.send(omega.Estimate(0.5 if alive else 0.0, [100 + node] if alive else [], [8] * (not node)))
+    assert asked == [0, 4, 6, 5] and [config.samples_of(depth) for depth in asked] == counts
+    assert done.value.value.samples == sum(counts) and done.value.value.errors == {8: 5}
 
 
 def test_a_label_needs_more_than_half():

@@ -1,5 +1,7 @@
 """Whatever tree a search meets: visits add up, values are what was backed up, nothing stays under way, budgets hold."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -38,6 +40,42 @@ def worlds(draw, *, alike=False):
         if len(twins) == 2 and all(n in edges for n in twins):
             keys = dict.fromkeys(twins, "one state")
     return edges, keys
+
+
+def stretched(edges, lengths):
+    """The same tree with an only way of some length, 0 or more, ahead of every node but the root."""
+    out = {}
+    for i, (name, some) in enumerate(edges.items()):
+        out[name] = {}
+        for k, (child, told) in enumerate(some.items()):
+            way = [*(f"{child}~{j}" for j in range(lengths[(i + k) % len(lengths)])), child]
+            out[name][way[0]] = told
+            out |= {a: {b: (1.0, told[1] + 0.01 * j)} for j, (a, b) in enumerate(pairwise(way))}
+    return out
+
+
+class Asked(Puct):
+    """Is asked about an only child, too."""
+
+    draws = True
+
+
+@settings(max_examples=80, deadline=None)
+@given(worlds(alike=True), st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(1, 4), st.integers(1, 2),
+       st.integers(1, 12), st.sampled_from([0, 3, 9, 40]), st.booleans())  # fmt: skip
+def test_an_only_way_is_gone_without_scores_and_nothing_changes(world, lengths, parallel, tasks, rounds, calls, to_end):
+    grown = []
+    for score in (Puct(), Asked()):
+        space = Written(stretched(world[0], lengths), keys=world[1], tasks=tasks)
+        search, paths = search_of(space, tasks, budget=Budget(calls=calls)), []
+        for _ in range(rounds):
+            paths += simulate(search, list(range(tasks)), score, parallel=parallel, to_end=to_end)
+        check(search)
+        columns = ("visits", "total", "taken", "pending", "state", "first", "value", "terminal")
+        grown.append(
+            (paths, space.asked, [getattr(search.tree, name)[: len(search.tree)].tolist() for name in columns])
+        )
+    assert grown[0] == grown[1]
 
 
 def check(search, *, moved=False):

@@ -34,6 +34,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -79,8 +80,9 @@ class Config(LanguageConfig):
     """How the policy learns from process rewards."""
     questions: int = 64
     """Training tasks whose states are labelled."""
-    samples: int = 16
-    """Samples behind a state that is estimated."""
+    samples: int | tuple[int, int] = 16
+    """Samples behind a state that is estimated; of two numbers, such as 20 5, the first at the question and fewer
+    below, max(20 // (depth + 1), 5), as MedS3 labels."""
     rollouts: int = 200
     """Samples of a question after which no further bisection begins."""
     labels: Literal["hard", "soft", "mutants"] = "hard"
@@ -95,6 +97,8 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    at_least(config, {"process": 0, "outcome": 0})
+    how = _how(config)
     if config.process == config.outcome == 0.0:
         raise BadInput("nothing is paid", got=(0.0, 0.0), expected="a weight above 0", where="--process, --outcome")
     rule, of_lines = RULES[config.how], config.how == "appo"
@@ -103,7 +107,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     )
     needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
-        prm = _process_model(run, config, folder) if config.process else None
+        prm = _process_model(run, config, folder, how) if config.process else None
 
         def collect(update: int) -> tuple[list[Episode], dict[str, float]]:
             played = run.collect()
@@ -116,13 +120,19 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         )
 
 
-def _process_model(run: LanguageRun, config: Config, folder: RunFolder) -> SearchValue:
+def _how(config: Config) -> omega.Config:
+    """How states are labelled."""
+    samples, *least = config.samples if isinstance(config.samples, tuple) else (config.samples,)
+    return omega.Config(samples, least[0] if least else 0, rollouts=config.rollouts)
+
+
+def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: omega.Config) -> SearchValue:
     """The process reward model: that of the folder, where there is one, otherwise labelled and trained now."""
     place = folder.path / "prm"
     if (place / "value.json").is_file():
         return SearchValue.load(run.model, place)
     seed = seed_tree(config.seed, "prm") % 2**31
-    rows, told = _labelled(run, config, seed)
+    rows, told = _labelled(run, config, seed, how)
     if not 0 < sum(label for _, label in rows) < len(rows):
         raise BadInput(
             "a process reward model needs right and wrong steps", got=f"{len(rows)} states of one kind", where="openr",
@@ -137,15 +147,14 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder) -> Searc
     return prm
 
 
-def _labelled(run: LanguageRun, config: Config, seed: int) -> tuple[list[Row], dict[str, Any]]:
+def _labelled(run: LanguageRun, config: Config, seed: int, how: omega.Config) -> tuple[list[Row], dict[str, Any]]:
     """OmegaPRM over some training tasks: what was read and its label, equal states once; what it cost."""
     tasks = drawn(run.env, config.questions, seed)
     if config.labels == "mutants":
         run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")
         told = labelled_lines(run.env, run.manner.renderer, run.model.decode, tasks)
         return told, {"states": len(told), "right": int(sum(label for _, label in told)), "questions": len(tasks)}
-    how = omega.Config(samples=config.samples, rollouts=config.rollouts)
-    rows, estimates, bisected, tokens = dict[bytes, Row](), 0, 0, 0
+    rows, estimates, samples, bisected, tokens = dict[bytes, Row](), 0, 0, 0, 0
     run.live.status(f"labelling the steps of {len(tasks)} questions")
     found = list[omega.Found]()
 
@@ -154,7 +163,8 @@ def _labelled(run: LanguageRun, config: Config, seed: int) -> tuple[list[Row], d
 
     for search, space in trees(run, tasks, by, widths=(1,), longest=config.plan.answer or 64, seed=seed):
         for one in found:
-            estimates, bisected = estimates + one.estimates, bisected + len(one.errors)
+            estimates, samples = estimates + one.estimates, samples + one.samples
+            bisected += len(one.errors)
             for node, mc in one.mc.items():
                 context = space.state(node).context
                 if isinstance(context, np.ndarray) and search.tree.depth[node] > 0:
@@ -162,7 +172,8 @@ def _labelled(run: LanguageRun, config: Config, seed: int) -> tuple[list[Row], d
                     rows[context.tobytes()] = (context, label)
         tokens += int(search.meter.tokens.sum())
     return list(rows.values()), {
-        "states": len(rows), "estimates": estimates, "bisected": bisected, "tokens": tokens, "questions": len(tasks),
+        "states": len(rows), "estimates": estimates, "samples": samples, "bisected": bisected, "tokens": tokens,
+        "questions": len(tasks),
     }  # fmt: skip
 
 

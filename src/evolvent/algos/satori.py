@@ -73,6 +73,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     check_stages(config.updates, config.imitate, "--imitate")
     gains = step_process_std.Config(to_go=config.horizon == "end")
+    objective = Objective(clip_low=config.clip, clip_high=config.clip)
     with open_language(config, folder, live, resume=resume, needs=Needs(words=True)) as run:
         run.manner = _manner(run.manner, config)
 
@@ -84,7 +85,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             return ledger
 
         rule = Rule("gain", "step", "what an answer is worth beyond the one before it", assign)
-        objective = Objective(clip_low=config.clip, clip_high=config.clip)
         return learn(run, "satori", rule, objective, grad_clip=config.grad_clip)
 
 

@@ -33,6 +33,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -103,6 +104,8 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     check_stages(config.updates, config.imitate, "--imitate", who="anything by games")
+    at_least(config, {"anchor": 0})
+    objective(config, AGENTS[0])
     if config.imitate < 1 or config.act != "trie":
         got, expected = (config.imitate, config.act), "--imitate 1 or more, --act trie"
         raise BadInput("games need a beginning, and verdicts token by token", got=got, expected=expected, where="spc")

@@ -32,6 +32,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
@@ -94,6 +95,7 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    at_least(config, {"value_lambda": 0}, {"value_lambda": 1})
     frozen, searches = config.value != "lora", config.value != "none"
     with open_language(config, folder, live, resume=resume, needs=Needs(base="" if frozen else CRITIC)) as run:
         seed = seed_tree(config.seed, "value") % 2**31

@@ -83,17 +83,43 @@ def with_fields(config: T, **changed: Any) -> T:
     return dataclasses.replace(cast("Any", config), **own)
 
 
-def at_least(config: Any, least: Mapping[str, float]) -> None:
-    """Refuse settings below the least value of their name, those of nested configurations too; NaN and ∞ as well.
+def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] = types.MappingProxyType({})) -> None:
+    """Refuse settings out of the bounds of their name, those of nested configurations too; NaN and ∞ as well.
+
+    Args:
+        config: a dataclass instance.
+        least: the least value by the name of a field; of a tuple that of each number, and one number at least.
+        most: the largest one, where there is one.
 
     Raises:
         BadInput: names the flag.
     """
     for path, value in flat(config).items():
         name = path.rpartition(".")[2]
-        if name in least and not least[name] <= value < math.inf:
-            where = f"--{name.replace('_', '-')}"
-            raise BadInput("a setting is out of bounds", got=value, expected=f">= {least[name]:g}", where=where)
+        if name not in least:
+            continue
+        several = isinstance(value, list)
+        values = cast("list[float]", value if several else [value])
+        low, high = least[name], most.get(name, math.inf)
+        if not values or not all(low <= one < math.inf and one <= high for one in values):
+            told = f">= {low:g}" if high == math.inf else f"{low:g} to {high:,.12g}"
+            expected = f"numbers {told}" if several else told
+            where, usual = f"--{name.replace('_', '-')}", _usual(config, path)
+            raise BadInput(
+                "a setting is out of bounds", got=values if several else values[0], expected=expected, where=where,
+                do=f"leave it out for {usual}" if usual else "",
+            )  # fmt: skip
+
+
+def _usual(config: Any, path: str) -> str:
+    """What a field is where nobody sets it; empty where that has to be given."""
+    *above, name = path.split(".")
+    for part in above:
+        config = getattr(config, part)
+    default = next(field.default for field in dataclasses.fields(config) if field.name == name)
+    if default is dataclasses.MISSING:
+        return ""
+    return " ".join(map(str, cast("tuple[Any, ...]", default))) if isinstance(default, tuple) else str(default)
 
 
 def config_hash(cfg: Any) -> str:

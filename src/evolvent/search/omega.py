@@ -11,17 +11,20 @@ first samples come right gives its root alone, which is OpenR's filter.
 
 Deviations: a sample that was bisected leaves the pool (OpenR's maintenance puts it back, so that it can be bisected
 again). An end needs no samples: it is right or wrong. A choice raises N(s), as published; OpenR's code counts estimates
-alone (``count_choices=False``). The length of a sample is in words, as in OpenR's second version.
+alone (``count_choices=False``). The length of a sample is in words, as in OpenR's second version. ``least`` gives
+states the samples of another paper (MedS3, arXiv 2501.12051): fewer where fewer steps are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
-from evolvent.formulas.process_supervision import attention, surprise
+from evolvent.core.errors import BadInput
+from evolvent.formulas.process_supervision import attention, samples_at, surprise
 from evolvent.search.best_of_n import chains
 from evolvent.search.search import Search, State
 
@@ -33,13 +36,24 @@ class Config:
     """Settings of OmegaPRM."""
 
     samples: int = 16
-    """k: samples of an estimate."""
+    """k: samples of an estimate; with ``least`` those of the question."""
+    least: int = 0
+    """MedS3's schedule: ``max(samples // (depth + 1), least)`` samples of a state (published: 20, 5); 0 = k of all."""
     searches: int = 20
     """Wrong samples that are bisected, of each question at most."""
     rollouts: int = 200
     """Samples after which no further bisection begins, of each question."""
     count_choices: bool = True
     """Choosing a state counts as a visit of it."""
+
+    def __post_init__(self) -> None:
+        if self.samples < 1 or not 0 <= self.least <= self.samples:
+            got = f"{self.samples}, at least {self.least}"
+            raise BadInput("samples of a state", got=got, expected=">= 1, then 0 to as many", where="--samples")
+
+    def samples_of(self, depth: int) -> int:
+        """Samples of a state behind ``depth`` steps."""
+        return samples_at(depth, most=self.samples, least=self.least) if self.least else self.samples
 
 
 @dataclass
@@ -58,12 +72,13 @@ class Found:
     Attributes:
         mc: of states by node, estimated or (ends) known.
         errors: of each sample that was bisected, by its end: how many of its steps are fine.
-        estimates: made, with ``samples`` samples each.
+        estimates: made. samples: of all of them.
     """
 
     mc: dict[int, float] = field(default_factory=dict[int, float])
     errors: dict[int, int] = field(default_factory=dict[int, int])
     estimates: int = 0
+    samples: int = 0
 
 
 Asks = Generator[int, Estimate, Found]
@@ -90,7 +105,7 @@ def run(search: Search, config: Config = Config()) -> list[Found]:
     asking = {task: question(int(root), steps, words, config) for task, root in enumerate(tree.roots)}
     wanted, found = {task: next(asks) for task, asks in asking.items()}, dict[int, Found]()
     while wanted:
-        answers = _estimates(search, list(wanted.values()), config.samples)
+        answers = _estimates(search, list(wanted.values()), config)
         for (task, _), answer in zip(list(wanted.items()), answers, strict=True):
             try:
                 wanted[task] = asking[task].send(answer)
@@ -110,9 +125,10 @@ def question(root: int, steps: Callable[[int], Sequence[int]], words: Callable[[
         config: settings.
     """
     known, pool = Found(), _Pool(config.count_choices)
-    rollouts = yield from _estimate(root, words(root), known, pool, words, config)
+    yield from _estimate(root, words(root), known, pool, words)
+    known.samples = config.samples_of(0)
     for _ in range(config.searches):
-        if rollouts >= config.rollouts or not pool.waiting:
+        if known.samples >= config.rollouts or not pool.waiting:
             break
         state, end = pool.pop()
         ahead = steps(end)
@@ -121,7 +137,8 @@ def question(root: int, steps: Callable[[int], Sequence[int]], words: Callable[[
             middle = (low + high) // 2
             node = ahead[middle]
             if node not in known.mc:
-                rollouts += yield from _estimate(node, words(node), known, pool, words, config)
+                yield from _estimate(node, words(node), known, pool, words)
+                known.samples += config.samples_of(middle + 1)
             if known.mc[node] > 0:
                 low = middle + 1
             else:
@@ -131,14 +148,13 @@ def question(root: int, steps: Callable[[int], Sequence[int]], words: Callable[[
 
 
 def _estimate(
-    node: int, written: int, known: Found, pool: _Pool, words: Callable[[int], int], config: Config
-) -> Generator[int, Estimate, int]:
+    node: int, written: int, known: Found, pool: _Pool, words: Callable[[int], int]
+) -> Generator[int, Estimate, None]:
     told = yield node
     known.mc[node] = told.mc
     known.estimates += 1
     known.mc.update(dict.fromkeys(told.right, 1.0) | dict.fromkeys(told.wrong, 0.0))
     pool.add(node, told.mc, [(end, words(end) - written) for end in told.wrong] if 0 < told.mc < 1 else [])
-    return config.samples
 
 
 class _Pool:
@@ -166,15 +182,16 @@ class _Pool:
         return state, end
 
 
-def _estimates(search: Search, nodes: Sequence[int], samples: int) -> list[Estimate]:
-    """``samples`` samples from each node; those that got stuck or had no budget left are wrong, without an end."""
-    ends = chains(search, [node for node in nodes for _ in range(samples)], judge=False)
+def _estimates(search: Search, nodes: Sequence[int], config: Config) -> list[Estimate]:
+    """Samples from each node; those that got stuck or had no budget left are wrong, without an end."""
+    counts = [config.samples_of(int(search.tree.depth[node])) for node in nodes]
+    ends = iter(chains(search, np.repeat(nodes, counts).tolist(), judge=False))
     out: list[Estimate] = []
-    for i in range(len(nodes)):
-        mine = [search.space.state(end) for end in ends[i * samples : (i + 1) * samples] if end >= 0]
+    for count in counts:
+        mine = [search.space.state(end) for end in islice(ends, count) if end >= 0]
         right = [state.node for state in mine if _right(state)]
         wrong = [state.node for state in mine if not _right(state)]
-        out.append(Estimate(len(right) / samples, right, wrong))
+        out.append(Estimate(len(right) / count, right, wrong))
     return out
 
 

@@ -1,13 +1,14 @@
 """Simulations: from a node down to a leaf, by a rule of selection, and what was found there back up.
 
 All trees go on in lockstep, and in each ``parallel`` simulations at once: what they need is made and judged in one
-batch. Those under way count as lost (virtual loss), so that they part.
+batch. Those under way count as lost (virtual loss), so that they part. Where all have one way only, nothing is scored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from evolvent.search.search import Search
 from evolvent.search.tree import Tree
 
 Score = Callable[[Tree, np.ndarray, np.ndarray], np.ndarray]
-"""How a child is chosen, the highest first: tree, nodes ``[M]``, their children ``[M, W]`` to float64 ``[M, W]``."""
+"""How a child is chosen, the highest first: tree, nodes ``[M]``, their children ``[M, W]`` to float64 ``[M, W]``.
+
+One with ``draws = False`` is not asked about an only child; one that draws is, or it would draw otherwise later."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Puct:
     """Weight of exploration before it grows; 3 in TS-LLM's scripts, 1.25 in OpenR."""
     base: float = 19652.0
     """Visits over which it grows."""
+    draws: ClassVar[bool] = False
 
     def __call__(self, tree: Tree, nodes: np.ndarray, children: np.ndarray) -> np.ndarray:
         """The scores; without a visit of the parent the values alone decide."""
@@ -87,7 +91,7 @@ def simulate(
     Returns:
         The paths from start to leaf; those that the budget stopped before they had left the start are missing.
     """
-    tree, heads_P = search.tree, np.tile(np.asarray(starts, np.int64), parallel)
+    tree, heads_P, draws = search.tree, np.tile(np.asarray(starts, np.int64), parallel), getattr(score, "draws", True)
     paths: list[list[int]] = [[node] for node in heads_P.tolist()]
     tree.begin(heads_P)
     going, at_start = np.arange(len(paths)), True
@@ -98,6 +102,9 @@ def simulate(
             search.expand(heads_P[going[(tree.visits[tree.state[heads_P[going]]] > 0) | at_start | to_end]])
             going = going[tree.width[tree.state[heads_P[going]]] > 0]
         at_start = False
+        if len(going) and not draws and (tree.width[tree.state[heads_P[going]]] == 1).all():
+            _onward(tree, heads_P, going, paths)
+            continue
         for some in _rounds(going, len(starts)):
             nodes = heads_P[some]
             children, there = tree.table(nodes)
@@ -107,6 +114,19 @@ def simulate(
             for i, child in zip(some.tolist(), chosen.tolist(), strict=True):
                 paths[i].append(child)
     return _ended(search, paths)
+
+
+def _onward(tree: Tree, heads_P: np.ndarray, going: np.ndarray, paths: list[list[int]]) -> None:
+    """Simulations with one way each go on along it, until one of them stands where it has another number of ways."""
+    at, passed = heads_P[going], list[np.ndarray]()
+    while not passed or (tree.width[tree.state[at]] == 1).all():
+        at = tree.first[tree.state[at]].astype(np.int64)
+        passed.append(at)
+    heads_P[going] = at
+    ways = np.stack(passed, axis=1)
+    tree.begin(ways.ravel())
+    for i, way in zip(going.tolist(), ways.tolist(), strict=True):
+        paths[i].extend(way)
 
 
 def _rounds(going: np.ndarray, trees: int) -> list[np.ndarray]:

@@ -20,6 +20,9 @@ from evolvent.search.best_of_n import chains
 from evolvent.search.budget import prompt_tokens
 from evolvent.search.search import Search, State, Value, judged
 
+MOST = 100_000
+"""Samples of one state."""
+
 
 def likelihood(states: Sequence[State]) -> np.ndarray:
     """``exp`` of the mean log-probability a token, every move counted once, float64 ``[N]`` in 0..1.
@@ -174,9 +177,9 @@ class Rollouts:
     search: Search | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.n < 1 or not 0 <= self.least <= self.n:
-            got = f"n={self.n}, least={self.least}"
-            raise BadInput("samples of a state", got=got, expected="n >= 1, least in 0..n", where="--value rollouts")
+        if not 1 <= self.n <= MOST or not 0 <= self.least <= self.n:
+            got, expected = f"n={self.n}, least={self.least}", f"n in 1..{MOST:,}, least in 0..n"
+            raise BadInput("samples of a state", got=got, expected=expected, where="--value rollouts")
 
     def begin(self, search: Search) -> None:
         """What it samples in; the samples count as the search's tokens."""

@@ -9,9 +9,12 @@ import pytest
 
 import letters_env
 import tiny_language
+from evolvent.algos import openr
 from evolvent.core.codec import load_episodes
+from evolvent.core.config import from_json
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_process_std
 from evolvent.evaluate.live import Live
@@ -89,6 +92,16 @@ def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
     assert right > 2 * max(wrong)
     rows = [row for row in stable(tmp_path / "run") if "update" in row]
     assert fmean(row["success_mean"] for row in rows[-3:]) > 2 * fmean(row["success_mean"] for row in rows[:3])
+
+
+def test_labels_by_the_schedule_of_medss_take_fewer_samples(writer, tmp_path):
+    config = settings("openr", writer, samples=(8, 2), labels="soft", how="grpo", updates=1, questions=4)
+    start("openr", config, tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
+    assert 2 * told["estimates"] <= told["samples"] < 8 * told["estimates"] and told["bisected"] > 0
+    assert from_json(openr.Config, RunFolder.open(tmp_path / "run").config).samples == (8, 2)  # as --resume reads it
+    with pytest.raises(BadInput, match="samples of a state"):
+        start("openr", settings("openr", "nothing", samples=(2, 8)), tmp_path / "refused")
 
 
 def test_a_process_model_learns_from_lines_that_were_changed(writer, tmp_path):

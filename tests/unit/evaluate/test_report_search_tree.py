@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from evolvent.evaluate.pages.report_search import drawn
+from evolvent.evaluate.pages.report_search import FAR, FEW, NEAR, drawn
+from sample_search_run import deep_tree
 
 
 @pytest.mark.parametrize("most", [4, 40, 4000])
@@ -12,5 +13,49 @@ def test_a_line_is_as_thick_as_its_state_was_visited_against_the_root(most):
     told = {"value": 0.5, "tokens": 1, "taken": False, "right": None, "dead": False, "text": "x"}
     nodes = [{**told, "parent": parent, "visits": visits} for parent, visits in ((-1, most), (0, most // 4), (0, 0))]
     page = drawn([{"search": "mcts_alpha", "question": "?", "left_out": 0, "nodes": nodes}])
-    root, quarter, never = map(int, re.findall(r"border-left-width:(\d+)px", page))
+    root, quarter, never = map(int, re.findall(r"--thick:(\d+)px", page))
     assert (root, never) == (8, 1) and never < quarter < root
+
+
+def nested(page):
+    """How many states lie inside one another, at most."""
+    deepest = at = 0
+    stack = []
+    for tag, kind in re.findall(r'<(/?div)(?: class="([a-z ]*))?', page):
+        if tag == "div":
+            stack.append("state" in kind.split())
+            at += stack[-1]
+        else:
+            at -= stack.pop()
+        deepest = max(deepest, at)
+    return deepest
+
+
+def test_an_only_way_stands_under_each_other_with_its_stretches_folded():
+    page = drawn([deep_tree(200, 0)])
+    assert nested(page) == 2 and page.count('class="leaf"') == 200
+    # of 200 states the first, the wrong one in the middle and the end stay in sight
+    assert re.findall(r"… (\d+) states", page) == ["98", "99"]
+    outside = re.sub(r'<details class="way">.*?</details>', "", page)
+    assert outside.count('class="leaf"') == 3 and "first wrong line" in outside and "✓ right" in outside
+
+
+def test_a_short_only_way_is_shown_whole():
+    assert 'class="way"' not in drawn([deep_tree(FEW + 2, 0)])
+    assert 'class="way"' in drawn([deep_tree(2 * FEW + 6, 0)])
+
+
+def test_what_branches_is_indented_only_so_far():
+    page = drawn([deep_tree(120, 1)])
+    assert nested(page) == 121 and page.count("another way from level") == 120 and 'class="way"' not in page
+    kinds = re.findall(r'<div class="(state[a-z ]*)"', page)
+    shallow = [kind for kind in kinds if "deep" not in kind]
+    assert len(shallow) == 2 * NEAR + 1 and sum("deeper" not in kind for kind in kinds) == 2 * FAR + 1
+    assert f"· level {NEAR + 1}<" in page and f"· level {NEAR}<" not in page and "· level 120<" in page
+
+
+def test_every_state_is_drawn_once_in_the_order_of_its_way():
+    for every in (0, 1, 3, 7):
+        tree = deep_tree(60, every)
+        found = re.findall(r"take mug (\d+)", drawn([tree]))
+        assert found == [str(i) for i in range(1, 61)]

@@ -10,7 +10,7 @@ from evolvent.algos import grpo
 from evolvent.core.errors import BadInput, MissingExtra
 from evolvent.evaluate.live import Live
 from evolvent.models.language import model as language
-from evolvent.runs.language.config import LEAST, Plan
+from evolvent.runs.language.config import LEAST, MOST, Plan
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.start import Needs
 from run_folders import begin
@@ -85,10 +85,20 @@ CASES = [
     ("archer", {"critic_lr": -1.0}, "critic-lr"),
     ("oprl", {"prm_lr": float("nan")}, "prm-lr"),
     ("marft", {"agents": ("a", "a")}, "distinct names"),
+    *(("ts_llm", {"value_lambda": x}, "0 to 1[^?]*--value-lambda") for x in (-1.0, 2.0, float("nan"))),
+    ("ts_llm", {"widths": ()}, "numbers 1 to 1,000,000[^?]*--widths[^?]*leave it out for 10"),
+    ("ts_llm", {"widths": (4, 0)}, "--widths"), ("ts_llm", {"longest": -1}, "--longest"),
+    *(("openr", {name: x}, f"--{name}") for name in ("process", "outcome") for x in (-1.0, float("inf"))),
+    ("spc", {"env": "chain", "anchor": float("nan")}, "--anchor"),
+    *((name, {"clip": float("nan")}, "range out of bounds") for name in ("spc", "satori", "grpo")),
     # of all of them
     ("grpo", {"lr": -1e-3}, "--lr"),
     ("grpo", {"temperature": 0.0}, "greedy"),
     ("grpo", {"clip": -0.1}, "range out of bounds"),
+    ("grpo", {"temperature": float("nan")}, "greedy"),
+    ("grpo", {"grad_clip": float("nan")}, "no gradient norm"),
+    ("grpo", {"updates": 10**9, "prompts": 100}, "more tasks than a run can draw[^?]*--minutes"),
+    ("grpo", {"plan": {"threads": 2**40}}, "0 to 4,096[^?]*--threads"),
     ("grpo", {"plan": {"device": "gpu"}}, "no such device"),
     ("grpo", {"plan": {"dtype": "float17"}}, "no such dtype"),
     ("grpo", {"plan": {"sampler": "vllm", "lora_rank": 0}}, "vLLM samples from adapters"),
@@ -113,20 +123,23 @@ def test_what_does_not_fit_is_said_before_the_model_is_loaded(name, settings, wh
 
 @pytest.mark.usefixtures("no_loader")
 @pytest.mark.parametrize("name", sorted(LEAST))
-def test_no_count_is_negative(name, tmp_path):
+def test_no_count_is_too_small_or_without_end(name, tmp_path):
     holders = {
         "draws": "dapo", "passes": "archer", "capacity": "archer", "progress_passes": "spa", "stale": "spear",
         "replay_size": "spear", "limit": "hbpo", "length": "dr_grpo", "critic_epochs": "poad", "warmup": "archer",
         "whole": "aepo", "interval": "marft", "reward_updates": "tgdpo",
         **dict.fromkeys(("imitate", "rounds", "shown"), "satori"),
+        **dict.fromkeys(("rollouts", "simulations", "widths", "longest", "keep"), "ts_llm"),
+        **dict.fromkeys(("questions", "samples"), "openr"),
     }  # fmt: skip
     algo = holders.get(name, "grpo")
     inside = name in type(import_module(f"evolvent.algos.{algo}").Config().plan).__dataclass_fields__
     own = name in import_module(f"evolvent.algos.{algo}").Config.__dataclass_fields__
-    settings = {name: LEAST[name] - 1} if own else {"plan": {name: LEAST[name] - 1}}
     assert own or inside
-    with pytest.raises(BadInput, match=f"--{name.replace('_', '-')}|length"):
-        run(algo, tmp_path / "run", **settings)
+    for i, count in enumerate((LEAST[name] - 1, *([MOST[name] + 1] if name in MOST else []))):
+        told = {name: (count,) if name == "widths" else count}
+        with pytest.raises(BadInput, match=f"--{name.replace('_', '-')}|length"):
+            run(algo, tmp_path / f"run{i}", **(told if own else {"plan": told}))
 
 
 @pytest.mark.usefixtures("no_loader")

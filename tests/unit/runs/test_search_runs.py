@@ -109,7 +109,11 @@ def test_what_a_round_mends_and_spoils_is_said(tmp_path):
     ("setting", "error"),
     [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "out of bounds"),
      ({"budget_tokens": 0}, "without an end"), ({"model": "none", "value": "judge"}, "judge without a model"),
-     ({"plan": Plan(threads=-1)}, "out of bounds")],
+     ({"plan": Plan(threads=-1)}, "out of bounds"), ({"plan": Plan(threads=2**40)}, "0 to 4,096[^?]*--threads"),
+     ({"widths": ()}, "--widths[^?]*leave it out for 8 4 1"), ({"widths": (8, 0)}, "--widths"),
+     ({"widths": (10**12,)}, "--widths"), ({"keep": (-1,)}, "--keep"), ({"tasks": 10**12}, "--tasks"),
+     ({"parallel": 10**12}, "--parallel"), ({"c": float("nan")}, "--c"),
+     ({"budget_seconds": float("inf")}, "--budget-")],
 )  # fmt: skip
 def test_settings_that_cannot_be(setting, error):
     with pytest.raises(BadInput, match=error):
@@ -228,7 +232,8 @@ def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
         (row,) = lines(tmp_path / value)
         calls[value] = row["calls"]
     assert calls["rollouts:n=8,least=2"] < calls["rollouts"] < calls["rollouts:n=8"]
-    for wrong, told in (("rollouts:n=0", "samples of a state"), ("rollouts:m=3", "unknown field"),
+    for wrong, told in (("rollouts:n=0", "samples of a state"), ("rollouts:n=1000000000000", "samples of a state"),
+                        ("rollouts:m=3", "unknown field"),
                         ("rollouts:bounds=1", "unknown field"),
                         ("rollouts:n", "without a value"), ("rollouts:n=x", "wrong type")):  # fmt: skip
         with pytest.raises(BadInput, match=told):

@@ -177,6 +177,21 @@ def test_actions_on_a_list_are_moves_and_worlds_are_replayed():
     assert (search.tree.terminal[: search.tree.n]).sum() == len({p.leaf for p in search.paths})
 
 
+def test_an_only_action_is_not_scored():
+    class Corridor(Walk):
+        def step(self, action):
+            turn = super().step(action)
+            return replace(turn, admissible=("left",)) if len(self.path) == 1 else turn
+
+    model, asked = Scripted(), []
+    score = model.score
+    model.score = lambda prompt, texts: asked.append(len(texts)) or score(prompt, texts)
+    search, space = of(Corridor, ["go"], Served(model), widths=(2,))
+    rap.run(search, rap.Config(paths=8))
+    assert asked == [2, 2, 2] and search.meter.calls[0] == 1 + 2 + 2  # a decision counts, with or without a choice
+    assert {space.state(p.leaf).steps[1] for p in search.of(0)} == {"left"}
+
+
 def test_equal_states_are_searched_once_where_they_can_be_compared():
     alone, _ = of(Walk, ["go"], Served(Scripted()), widths=(2,))
     joined, _ = of(Walk, ["go"], Served(Scripted()), widths=(2,), comparable=True)

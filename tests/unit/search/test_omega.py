@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from evolvent.core.errors import BadInput
 from evolvent.search import omega
 from evolvent.search.budget import Budget
 from search_toy import Written, search_of
@@ -102,3 +103,30 @@ def test_a_budget_ends_it():
     search = search_of(space, widths=(1,), budget=Budget(tokens=20))
     (found,) = omega.run(search, omega.Config(samples=4))
     assert int(search.meter.tokens[0]) <= 20 and found.estimates >= 1
+
+
+def test_labels_by_depth_are_shares_of_the_samples_that_were_taken():
+    space = Drawn(chain_of(8, 3), rewards={"g7": 1.0, "b7": 0.0})
+    search = search_of(space, widths=(1,))
+    (found,) = omega.run(search, omega.Config(samples=12, least=3, searches=2))
+    depth = search.tree.depth
+    estimated = [node for node in found.mc if not search.tree.terminal[node]]
+    counts = {node: max(12 // (int(depth[node]) + 1), 3) for node in estimated}
+    assert found.samples == sum(counts.values()) < 12 * found.estimates and len(estimated) == found.estimates
+    assert all(found.mc[node] * counts[node] == pytest.approx(round(found.mc[node] * counts[node])) for node in counts)
+    assert set(found.errors.values()) == {3}
+
+
+@pytest.mark.parametrize(("samples", "least"), [(0, 0), (4, 5), (4, -1)])
+def test_samples_that_cannot_be(samples, least):
+    with pytest.raises(BadInput, match="samples of a state"):
+        omega.Config(samples, least)
+
+
+def test_no_bisection_begins_when_the_samples_are_spent():
+    taken = {}
+    for least in (0, 1):
+        space = Drawn(chain_of(8, 6), rewards={"g7": 1.0, "b7": 0.0})
+        (found,) = omega.run(search_of(space, widths=(1,)), omega.Config(samples=12, least=least, rollouts=30))
+        taken[least] = len(found.errors)
+    assert taken[1] > taken[0] == 1  # cheaper states below leave room for another

@@ -155,3 +155,24 @@ def test_simulations_under_way_part_where_all_values_are_negative():
 def test_of_equal_sums_the_more_frequent_answer_is_taken():
     assert aggregate.last_vote(["a", "b", "b"], [[-1.0], [-1.0], [-1.0]]) == "b"
     assert aggregate.min_vote(["a", "b", "b"], [[0.0], [0.0], [0.0]]) == "b"
+
+
+def test_where_there_is_one_way_nothing_is_scored():
+    chain = {"root": {"A": (0.6, 0.1), "B": (0.4, 0.2)}} | {
+        f"{one}{'x' * i}": {f"{one}{'x' * (i + 1)}": (1.0, 0.5)} for one in "AB" for i in range(60)
+    }
+    told = {}
+    for draws in (False, True):
+        scored = []
+
+        class Counted(Puct):
+            def __call__(self, tree, nodes, children, scored=scored):
+                scored.extend(nodes.tolist())
+                return super().__call__(tree, nodes, children)
+
+        Counted.draws = draws
+        search = search_of(Written(chain))
+        paths = [simulate(search, [0], Counted(), parallel=2) for _ in range(80)]
+        told[draws] = len(scored), paths, search.space.asked
+    assert told[False][1:] == told[True][1:]  # the same simulations, and the same calls of the model
+    assert told[False][0] == 160 and told[True][0] > 3000  # at the root alone

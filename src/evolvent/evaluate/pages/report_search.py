@@ -3,7 +3,8 @@
 A state opens on a click: its colour is its value, the line beside it is as thick as it was visited against the most
 visited one of its tree, states of the path that was taken are open, and at an end stands the environment's verdict.
 Where the world says which line of an answer is the first wrong one, it is marked, and so is the first that a process
-reward model doubts.
+reward model doubts. States that follow one another without another way stand under each other, and a long stretch of
+them opens on a click; what lies deeper than ``NEAR`` levels is not indented on a narrow screen, ``FAR`` on any.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from evolvent.evaluate.pages.report_parts import configuration, figure, foot, he
 from evolvent.evaluate.pages.svg import Bar, bars
 from evolvent.evaluate.spent import early
 
+FEW, NEAR, FAR = 4, 6, 24
+"""States of an only way that are shown in full; levels that are indented on a narrow screen, and on any."""
 _READING = (
     "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Value ranks: "
     "of all pairs of a right and a wrong path of one task, in how many the right one has the higher value (50 %: by "
@@ -115,36 +119,87 @@ def _tree(tree: Mapping[str, Any]) -> str:
     if len(roots) > 1:
         named = {i: {**nodes[i], "text": nodes[i]["text"] or f"{k + 1}. attempt"} for k, i in enumerate(roots)}
         nodes = [named.get(i, node) for i, node in enumerate(nodes)]
-    inside = "".join(_node(nodes, below, i, scale) for i in roots)
+    inside = "".join(_node(_Grown(nodes, below, scale), i) for i in roots)
     more = f'<p class="soft">and {tree["left_out"]} states more</p>' if tree["left_out"] else ""
     ended = [node["right"] for node in nodes if node["taken"] and node["right"] is not None]
     mark = "✓" if True in ended else "✗"
     return fold(f"{mark} {tree['search']}: {str(tree['question'])[:80]}", f'<div class="tree">{inside}{more}</div>')
 
 
-def _node(
-    nodes: Sequence[Mapping[str, Any]], below: Mapping[int, Sequence[int]], i: int, scale: tuple[float, float, int]
-) -> str:
-    """A state with what follows it; depth is bounded by the attempts themselves."""
-    node = nodes[i]
-    attempt = node["parent"] < 0 and bool(node["text"])  # judged by what it came to: where it begins has no value
-    low, high, most = scale
-    value = float((_end(nodes, below, i) if attempt else node)["value"])
-    share = 0.5 if high <= low else (value - low) / (high - low)
-    thick = 1 + round(7 * math.log2(1 + node["visits"]) / math.log2(1 + most))
-    style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};border-left-width:{thick}px"
-    verdict = "" if node["right"] is None else f" {_VERDICT[bool(node['right'])]}"
+@dataclass(frozen=True)
+class _Grown:
+    """A tree that is drawn: its states, what follows each, and least value, largest value, most visits."""
+
+    nodes: Sequence[Mapping[str, Any]]
+    below: Mapping[int, Sequence[int]]
+    scale: tuple[float, float, int]
+
+
+def _node(tree: _Grown, i: int, level: int = 0) -> str:
+    """A state with what follows it: several ways one level further in, an only way as lines under each other."""
+    way = _only_way(tree.below, i)
+    if not way:
+        children = _ways(tree, i, level)
+    else:
+        rows = [_row(tree, k, level + 1) for k in way[:-1]] + [_node(tree, way[-1], level + 1)]
+        children = _shortened(rows, [bool(_marks(tree.nodes[k])) for k in way])
+    return _row(tree, i, level, children)
+
+
+def _only_way(below: Mapping[int, Sequence[int]], i: int) -> list[int]:
+    """What follows a state one by one, up to an end or to where there are several ways."""
+    way: list[int] = []
+    while len(below.get(i, ())) == 1:
+        i = below[i][0]
+        way.append(i)
+    return way
+
+
+def _ways(tree: _Grown, i: int, level: int) -> str:
+    """The ways behind a state: the one that was taken, then the most visited."""
+    nodes = tree.nodes
+    best = sorted(tree.below.get(i, ()), key=lambda c: (not nodes[c]["taken"], -nodes[c]["visits"], -nodes[c]["value"]))
+    return "".join(_node(tree, c, level + 1) for c in best)
+
+
+def _shortened(rows: Sequence[str], marked: Sequence[bool]) -> str:
+    """Lines under each other, with long stretches of unmarked ones folded; the first and the last stay."""
+    out, start = list[str](), 0
+    for i in range(len(rows) + 1):
+        if i < len(rows) and 0 < i < len(rows) - 1 and not marked[i]:
+            continue
+        between = rows[start:i]
+        folded = f'<details class="way"><summary>… {len(between)} states</summary>{"".join(between)}</details>'
+        out += [folded] if len(between) > FEW else between
+        out += rows[i : i + 1]
+        start = i + 1
+    return "".join(out)
+
+
+def _marks(node: Mapping[str, Any]) -> str:
+    """What a reader looks for: the verdict at an end, the first line that is wrong, the first that is doubted."""
+    told = "" if node["right"] is None else f" {_VERDICT[bool(node['right'])]}"
     # trees of older runs do not say which line is wrong
-    verdict += ' <span class="tag bad">first wrong line</span>' if node.get("wrong") else ""
-    verdict += ' <span class="tag bad">first doubted</span>' if node.get("doubted") else ""
+    told += ' <span class="tag bad">first wrong line</span>' if node.get("wrong") else ""
+    return told + (' <span class="tag bad">first doubted</span>' if node.get("doubted") else "")
+
+
+def _row(tree: _Grown, i: int, level: int, children: str = "") -> str:
+    """A state by itself, or what opens to its children; far inside, where nothing is indented, with its depth."""
+    node = tree.nodes[i]
+    attempt = node["parent"] < 0 and bool(node["text"])  # judged by what it came to: where it begins has no value
+    low, high, most = tree.scale
+    end = _end(tree.nodes, tree.below, i) if attempt else node
+    share = 0.5 if high <= low else (float(end["value"]) - low) / (high - low)
+    thick = 1 + round(7 * math.log2(1 + node["visits"]) / math.log2(1 + most))
+    style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};--thick:{thick}px"
     words = text(node["text"] or ("start" if node["parent"] < 0 else "(empty)"))
-    facts = f'<span class="soft small">{node["value"]:.3g} · {node["visits"]}×</span>'
-    kind = "state taken" if node["taken"] else "state"
-    label = f'<span class="mono">{words}</span> {facts}{verdict}'
+    depth = f" · level {level}" if level > NEAR else ""
+    facts = f'<span class="soft small">{node["value"]:.3g} · {node["visits"]}×{depth}</span>'
+    label = f'<span class="mono">{words}</span> {facts}{_marks(node)}'
     if attempt:
-        label = f"<strong>{words}</strong> {_outcome(_end(nodes, below, i))}"
-    children = "".join(_node(nodes, below, c, scale) for c in sorted(
-        below.get(i, []), key=lambda c: (not nodes[c]["taken"], -nodes[c]["visits"], -nodes[c]["value"])))  # fmt: skip
+        label = f"<strong>{words}</strong> {_outcome(end)}"
+    kind = "state" + " taken" * bool(node["taken"]) + " deep" * (level > NEAR) + " deeper" * (level > FAR)
     if not children:
         return f'<div class="{kind}" style="{style}"><span class="leaf">{label}</span></div>'
     opened = " open" if node["taken"] else ""

@@ -93,7 +93,8 @@ class Objective:
             raise BadInput(
                 f"aggregate {self.aggregate} needs a length", got=self.length, expected="> 0", where="Objective"
             )
-        if min(self.clip_low, self.clip_high, self.floor, *self.gate) < 0 or self.clip_low >= 1 or self.floor == 0:
+        least = all(x >= 0 for x in (self.clip_high, *self.gate))  # of NaN nothing is true
+        if not (least and 0 <= self.clip_low < 1 and self.floor > 0):
             raise BadInput(
                 "range out of bounds", got=self, expected="0 <= clip_low < 1, others >= 0", where="Objective"
             )

@@ -44,7 +44,9 @@ class Served:
 
     def _choose(self, request: Request) -> Completion:
         texts = [_text(choice) for choice in request.choices]
-        scores_N = np.zeros(len(texts)) if self.model is None else self.model.score(_text(request.prompt), texts)
+        scores_N = np.zeros(len(texts))
+        if self.model is not None and len(texts) > 1:  # the likelihood of an only action decides nothing
+            scores_N = self.model.score(_text(request.prompt), texts)
         p_N = softmax(scores_N, self.temperature or 1.0)
         k = int(rng(request.seed, "command").choice(len(p_N), p=p_N))
         none = np.zeros(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -146,14 +147,22 @@ class CriticConfig(ClippedConfig):
 _POSITIVE = (
     "updates", "prompts", "group", "epochs", "minibatches", "eval_tasks", "save_every", "micro_tokens", "draws",
     "passes", "capacity", "memories", "progress_passes", "replay_size", "stale", "limit", "length",
-    "rounds", "shown",
+    "rounds", "shown", "rollouts", "simulations", "widths", "longest", "questions", "samples",
 )  # fmt: skip
 _COUNTS = (
     "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",
-    "critic_epochs", "warmup", "whole", "interval", "reward_updates", "imitate",
+    "critic_epochs", "warmup", "whole", "interval", "reward_updates", "imitate", "keep",
 )  # fmt: skip
 LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
 """The least value of settings that count something, by their names in all algorithms."""
+MANY, MACHINE = 1_000_000, 4096
+MOST: dict[str, int] = {
+    **dict.fromkeys(
+        ("prompts", "group", "eval_tasks", "questions", "samples", "rollouts", "simulations", "widths"), MANY
+    ),
+    **dict.fromkeys(("threads", "workers", "lora_rank"), MACHINE),
+}
+"""The largest value of those of which something is made, one each, before anything is seen of the run."""
 
 
 def check_stages(updates: int, before: int, flag: str, *, parts: int = 1, who: str = "the policy") -> None:
@@ -187,11 +196,19 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
     """
     plan = config.plan
     names = [path.rpartition(".")[2] for path in flat(config)]
-    at_least(config, LEAST | dict.fromkeys([name for name in names if name == "lr" or name.endswith("_lr")], 0))
-    if config.temperature <= 0.0:
+    rates = [name for name in names if name == "lr" or name.endswith("_lr")]
+    at_least(config, LEAST | dict.fromkeys(rates, 0), MOST)
+    if config.updates * config.prompts > MANY * 10:
+        raise BadInput(
+            "more tasks than a run can draw", got=config.updates * config.prompts, expected=f"at most {MANY * 10:,}",
+            where="--updates x --prompts", do="limit a run by --minutes or --sampled",
+        )  # fmt: skip
+    if not 0.0 < config.temperature < math.inf:
         raise BadInput(
             "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
         )
+    if not (norm := getattr(config, "grad_clip", 1.0)) >= 0.0:
+        raise BadInput("no gradient norm", got=norm, expected=">= 0 (0: no limit)", where="--grad-clip")
     if plan.lora_rank < 1 and len(adapters) > 1:
         raise BadInput(
             "several agents on one base need adapters", got=f"--lora-rank {plan.lora_rank}", expected=">= 1",

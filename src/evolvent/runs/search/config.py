@@ -33,6 +33,13 @@ WIDER = {
 """What lets a search spend more, where it has tried all that it may before the budget is spent."""
 VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
+LEAST: dict[str, int] = {
+    **dict.fromkeys(("tasks", "batch", "parallel", "longest", "widths", "keep"), 1),
+    **dict.fromkeys(("paths", "c", "temperature", "threads", "budget_tokens", "budget_calls", "budget_seconds"), 0),
+}
+"""The least value of settings, of each number where there are several."""
+MOST = {**dict.fromkeys(("tasks", "parallel", "widths"), 1_000_000), "threads": 4096}
+"""The largest value of those of which something is made, one each, before anything is seen of the run."""
 
 
 def _is_folder(value: str) -> bool:
@@ -149,11 +156,7 @@ class SearchConfig:
             )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
-        at_least(self, {"tasks": 1, "batch": 1, "parallel": 1, "longest": 1, "paths": 0, "c": 0, "temperature": 0})
-        at_least(self, {"threads": 0, "budget_tokens": 0, "budget_calls": 0, "budget_seconds": 0})
-        for name, counts in (("widths", self.widths), ("keep", self.keep)):
-            if not counts or min(counts) < 1:
-                raise BadInput("a setting is out of bounds", got=counts, expected="numbers >= 1", where=f"--{name}")
+        at_least(self, LEAST, MOST)
         limited = self.budget_tokens or self.budget_calls or self.budget_seconds
         if not limited and not self.paths:
             raise BadInput(
