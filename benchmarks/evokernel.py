@@ -3,14 +3,17 @@
     python benchmarks/evokernel.py --seeds 0 1 2                 # all arms (hours on two cores)
     python benchmarks/evokernel.py --arms none refine evokernel --count 3 --budget 6
     python benchmarks/evokernel.py --condition heldout transfer --arms refine evokernel
+    python benchmarks/evokernel.py --condition faster faster-heldout faster-transfer --count 6 --budget 8
     python benchmarks/evokernel.py --lessons --count 8           # what one lesson does: naive C, one try, greedy
     python benchmarks/evokernel.py --page                        # docs/results/kernels.md from the result files
 
 Arms: ``none`` drafts alone (pass@k), ``refine`` refinement without memory, ``similar`` memories by cosine alone,
 ``random`` any memories, ``lesson`` refinement with one lesson for everyone, ``evokernel`` values choose. Conditions:
 ``train`` from nothing, ``heldout`` other kernels from nothing, ``transfer`` these with the memory that the run
-``evokernel`` of ``train`` of the same seed left, ``fast_math`` everything compiled with -ffast-math. A cell that stands
-in the result file is not run again; one that was stopped goes on in its folder. Attempts are equal; tokens are told.
+``evokernel`` of ``train`` of the same seed left, ``fast_math`` everything compiled with -ffast-math; ``faster``,
+``faster-heldout`` and ``faster-transfer`` the same where naive C is given and asked to be made faster. A cell that
+stands in the result file is not run again; one that was stopped goes on in its folder. Attempts are equal; tokens are
+told.
 """
 
 import argparse
@@ -24,7 +27,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import evokernel_page
 from cached_model import Cached
 
 from evolvent import envs, models
@@ -34,14 +37,11 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
-from evolvent.evaluate.live import Live, interval
-from evolvent.formulas.refinement import GAIN
-from evolvent.formulas.statistics import wilson
+from evolvent.evaluate.live import Live
 from evolvent.runs.programs.words import PRACTICES
 
 HERE = Path(__file__).parent
 RESULTS, LESSONS = HERE / "results" / "evokernel.json", HERE / "results" / "evokernel_lessons.json"
-PAGE = HERE.parent / "docs" / "results" / "kernels.md"
 LESSON = next(lesson for lesson in PRACTICES if "fast-math" in lesson)
 INTRICATE = next(lesson for lesson in PRACTICES if "16 sums" in lesson)
 BEGUN = provenance()  # before results are written: of the code that made them
@@ -58,7 +58,12 @@ CONDITIONS = {
     "heldout": {"split": "heldout"},
     "transfer": {"split": "heldout"},
     "fast_math": {"env": "kernels:fast_math=true"},
+    "faster": {"env": "kernels:faster"},
+    "faster-heldout": {"env": "kernels:faster", "split": "heldout"},
+    "faster-transfer": {"env": "kernels:faster", "split": "heldout"},
 }
+FROM = {"transfer": "train", "faster-transfer": "faster"}
+"""Conditions that begin with a memory, and the one whose run of ``evokernel`` left it."""
 CELL = ("model", "condition", "arm", "seed", "count", "budget", "only", "trained")
 KEPT = ("score", "compiled", "right", "faster", "speedup", "rounds", "kernels", "advice", "steps", "tokens",
         "prompt_tokens", "seconds")  # fmt: skip
@@ -68,7 +73,7 @@ def main():
     """Run the missing cells, or write the page."""
     a = _arguments()
     if a.page:
-        PAGE.write_text(page(rows(RESULTS), rows(LESSONS)), "utf-8")
+        evokernel_page.PAGE.write_text(evokernel_page.page(rows(RESULTS), rows(LESSONS)), "utf-8")
         return
     engine = models.load(a.model, **({"n_threads": a.threads} if a.threads else {}))
     with closing(engine), Live(plain=True) as live:
@@ -95,7 +100,7 @@ def cell_of(a, condition, arm, seed):
     cell = {"model": a.model, "condition": condition, "arm": arm, "seed": seed, "count": a.count, "budget": a.budget}
     if a.kernels:
         cell |= {"only": a.kernels, "count": len(a.kernels)}
-        if condition == "transfer":  # its memory is of kernels that the seed drew
+        if condition in FROM:  # its memory is of kernels that the seed drew
             cell["trained"] = a.count
     return cell
 
@@ -126,13 +131,13 @@ def lessons(a, model, live):
 def run(cell, runs, model, live):
     """One cell in a folder of its own; the summary."""
     more = {**CONDITIONS[cell["condition"]], **ARMS[cell["arm"]]}
-    if cell["condition"] == "transfer":
+    if cell["condition"] in FROM:
         first = {name: cell[name] for name in cell if name not in ("only", "trained")}
-        first |= {"condition": "train", "arm": "evokernel", "count": cell.get("trained", cell["count"])}
+        first |= {"condition": FROM[cell["condition"]], "arm": "evokernel", "count": cell.get("trained", cell["count"])}
         more["memory"] = str(folder_of(first, runs))
         if not Path(more["memory"], "memory.db").exists():
             raise BadInput("no memory to transfer", got=more["memory"], expected="the run that it comes from",
-                           where="--condition transfer", do=f"first {command(first)}")  # fmt: skip
+                           where=f"--condition {cell['condition']}", do=f"first {command(first)}")  # fmt: skip
     config = evokernel.Config(
         model=cell["model"],
         seed=cell["seed"],
@@ -179,143 +184,6 @@ def attempts(path):
 def rows(path):
     """Rows that are there."""
     return json.loads(Path(path).read_text("utf-8")) if Path(path).exists() else []
-
-
-HEAD = """# Kernels: what a memory of lessons is worth
-
-Generated by `python benchmarks/evokernel.py --page` from `benchmarks/results/evokernel.json` and
-`evokernel_lessons.json`. What the arms and the gates are: [kernels](../kernels.md). **Few kernels and few seeds:**
-intervals over kernels (Wilson) are wide. What is not in a table was not run.
-"""
-ONE = """## One lesson, one try
-
-Each kernel is made faster from naive C once, greedily, without a lesson and with one. Faster: at least 1.15 times as
-fast as naive C. Median: of the ratio of those that are right.
-
-| model | lesson | kernels | compiles | right [95 %] | a copy | faster [95 %] | median |
-|---|---|---|---|---|---|---|---|"""
-ARMS_HEAD = """## Arms
-
-Attempts are equal in the arms of a row, tokens are not, and are shown: written, and with the
-prompt's an attempt. Gain: median of the best over the first right program.
-First and best: naive C's time over theirs, 1 where they are less than 1.15 times apart; intervals are as measured.
-
-| model | condition | arm | seed | kernels × n | compiled | right | faster | gain (n) | tokens | an attempt | minutes |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
-ROUNDS = """## By iteration
-
-Share of the kernels that have a compiled, a right and a faster program by so many attempts at each.
-
-| model | condition | arm | seed | kernels | attempts | compiled | right | faster |
-|---|---|---|---|---|---|---|---|---|"""
-EQUAL = """## At equal tokens
-
-Arms that had the same kernels and seed, each up to as many tokens (prompts and answers) as the one with the fewest.
-
-| model | condition | kernels | seed | tokens | arm | attempts | right | faster |
-|---|---|---|---|---|---|---|---|---|"""
-
-
-def page(found, single):
-    """The page of results."""
-    lines = [HEAD, *_one(single), *_arms(found)]
-    commits = {(row["commit"]["commit"]["id"][:10], row["commit"]["commit"]["dirty"]) for row in [*found, *single]}
-    told = ", ".join(f"{id_}{' (with uncommitted changes)' if dirty else ''}" for id_, dirty in sorted(commits))
-    return "\n".join([*lines, f"Commits {told}.", ""])
-
-
-def _one(single):
-    if not single:
-        return []
-    lines = [ONE]
-    for model, lesson in dict.fromkeys((row["model"], row["lesson"]) for row in single):
-        mine = [row for row in single if (row["model"], row["lesson"]) == (model, lesson)]
-        right = [row["speed"]["ratio"] for row in mine if row["gate"] == ""]
-        fast, n = sum(ratio >= 1.15 for ratio in right), len(mine)
-        compiles = sum(row["gate"] in ("", "correct") for row in mine)
-        shares = [interval(k / n, wilson(k, n)) for k in (len(right), fast)]
-        told = [model, lesson or "none", n, compiles, shares[0], sum(row["copy"] for row in mine), shares[1],
-                f"{np.median(right):.2f}" if right else "–"]  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, told))} |")
-    told = list(dict.fromkeys(row["lesson"] for row in single))
-    lines += ["", f"| kernel | {' | '.join(lesson or 'none' for lesson in told)} |", f"|{'---|' * (len(told) + 1)}"]
-    for name in dict.fromkeys(row["kernel"] for row in single):
-        cells = {row["lesson"]: _cell(row) for row in single if row["kernel"] == name}
-        lines.append(f"| {name} | {' | '.join(cells.get(lesson, '–') for lesson in told)} |")
-    lines += ["", "What the compiler or the checker said:", ""]
-    lines += [f"- {row['kernel']}, {row['lesson'] or 'no lesson'}: `{row['words']}`" for row in single if row["gate"]]
-    return [*lines, ""]
-
-
-def _cell(row):
-    speed = row["speed"]
-    return row["gate"] if row["gate"] else f"{interval(speed['ratio'], [speed['low'], speed['high']], rate=False)}"
-
-
-def _arms(found):
-    if not found:
-        return ["The arms of EvoKernel (`--arms`) were not run yet.", ""]
-    lines = [ARMS_HEAD]
-    for row in found:
-        gain, share = row["speedup"], [interval(row[what]["rate"], row[what]["ci95"]) for what in ("right", "faster")]
-        median = f"{gain['median']:.2f} ({gain['n']})" if gain["n"] else "–"
-        minutes = round(row["seconds"] / 60, 1)
-        told = [row["model"], row["condition"], f"`{row['arm']}`", row["seed"], f"{row['count']} × {row['budget']}",
-                row["compiled"]["successes"], *share, median, f"{row['tokens']:,}",
-                f"{(row['tokens'] + row['prompt_tokens']) / row['steps']:,.0f}", minutes]  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, told))} |")
-    lines += [
-        "",
-        "| condition | arm | seed | kernel | first right at | first | best |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in found:
-        for k in row["kernels"]:
-            first = "–" if k["first"] is None else f"{k['first']:.2f}"
-            told = [row["condition"], f"`{row['arm']}`", row["seed"], k["name"], k["first_right_at"] or "–", first,
-                    interval(k["best"], k["ci95"], rate=False)]  # fmt: skip
-            lines.append(f"| {' | '.join(map(str, told))} |")
-    return [*lines, "", *_rounds(found), *_equal(found)]
-
-
-def _rounds(found):
-    lines = [ROUNDS]
-    for row in found:
-        last = len(row["rounds"])
-        for one in row["rounds"]:
-            if one["round"] in (1, 2, 4, 8, 16, last):
-                shares = [interval(one[what], None) for what in ("compiled", "right", "faster")]
-                told = [
-                    row["model"],
-                    row["condition"],
-                    f"`{row['arm']}`",
-                    row["seed"],
-                    f"{row['count']} × {row['budget']}",
-                    one["round"],
-                    *shares,
-                ]
-                lines.append(f"| {' | '.join(map(str, told))} |")
-    return [*lines, ""]
-
-
-def _equal(found):
-    """Of arms that share everything else, what each had reached with the tokens of the cheapest."""
-    groups = {}
-    for row in found:
-        same = (row["model"], row["condition"], tuple(row.get("only", ())), row["count"], row["budget"], row["seed"])
-        groups.setdefault(same, []).append(row)
-    lines = [EQUAL]
-    for (model, condition, only, count, _, seed), group in groups.items():
-        least = min(sum(tokens for _, tokens, _, _ in row["attempts"]) for row in group)
-        for row in group if len(group) > 1 else []:
-            spent = np.cumsum([tokens for _, tokens, _, _ in row["attempts"]])
-            within = row["attempts"][: int(np.searchsorted(spent, least, side="right"))]
-            right = {name for name, _, gate, _ in within if gate == ""}
-            faster = {name for name, _, gate, ratio in within if gate == "" and ratio >= GAIN}
-            told = [model, condition, ", ".join(only) or count, seed, f"{least:,}", f"`{row['arm']}`", len(within),
-                    f"{len(right)} of {row['count']}", f"{len(faster)} of {row['count']}"]  # fmt: skip
-            lines.append(f"| {' | '.join(map(str, told))} |")
-    return [*lines, ""] if len(lines) > 1 else []
 
 
 def _arguments():

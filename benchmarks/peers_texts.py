@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evolvent.envs.text.analyst_questions import KINDS
+from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
 from evolvent.memory.embedders import load
 
 DIM = 384
@@ -39,7 +39,7 @@ def every_text(seed: int = 0) -> list[Text]:
     """All texts in one shuffled order, so that the first thousand look like the first hundred thousand."""
     texts = [
         Text(desk + kind.question(wording, constants), f"{kind.query('gold', constants)}\n-- {kind.meaning}", kind.name)
-        for kind in KINDS
+        for kind in FLIGHTS.kinds
         for constants in kind.constants()
         for wording in range(len(kind.wordings))
         for desk in DESKS

@@ -59,8 +59,18 @@ def one_thread():
 def flights_db():
     """The real flights database: fetched and built in the cache at first use (9 MB, seconds), then only verified."""
     from evolvent.envs.text.analyst_data import ensure_database
+    from evolvent.envs.text.analyst_flights import SOURCE
 
-    return ensure_database()
+    return ensure_database(SOURCE)
+
+
+@pytest.fixture(scope="session")
+def baseball_db():
+    """The real baseball database, likewise (10 MB)."""
+    from evolvent.envs.text.analyst_baseball import SOURCE
+    from evolvent.envs.text.analyst_data import ensure_database
+
+    return ensure_database(SOURCE)
 
 
 @pytest.fixture

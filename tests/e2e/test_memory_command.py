@@ -1,6 +1,7 @@
 """`evolvent memory` over a real store: what it says must be what the store holds."""
 
 import json
+import os
 import re
 
 import pytest
@@ -168,6 +169,14 @@ def test_a_missing_store_is_not_made(tmp_path):
         assert "there is no memory" in err and not (tmp_path / "none.db").exists()
 
 
+def test_a_command_makes_no_store_of_an_empty_file(tmp_path):
+    (tmp_path / "empty.db").touch()
+    for words in (["audit"], ["search", "task"], ["list"], ["explain", "m1"], ["verify"], ["export"], ["digest"]):
+        _, told = evolvent("memory", words[0], "empty.db", *words[1:], cwd=tmp_path, code=2)
+        assert "there is no memory" in told and os.listdir(tmp_path) == ["empty.db"]
+    assert not (tmp_path / "empty.db").stat().st_size
+
+
 def test_the_page_is_one_file_and_harmless(store, tmp_path):
     evolvent("memory", "audit", store, "--html", "a.html", cwd=tmp_path)
     page = (tmp_path / "a.html").read_text()
@@ -185,9 +194,9 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     for words in ((), ("--reward", "0", "--void")):
         assert "--void" in evolvent("memory", "revise", store, receipt, *words, cwd=tmp_path, code=2)[1]
     out, _ = evolvent("memory", "revise", store, receipt, "--void", "--dry-run", cwd=tmp_path)
-    assert "1 values" in out
+    assert "1 value\n" in out
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", "--dry-run", cwd=tmp_path)
-    assert "1 values" in out and "nothing was changed" in out
+    assert "1 value\n" in out and "nothing was changed" in out
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", cwd=tmp_path)
     assert "revise done as" in out and "take it back with: evolvent memory rollback" in out
     with Memory(store) as memory:

@@ -214,9 +214,9 @@ def judged_on(result: Mapping[str, Any]) -> str:
     return f"{said}, {broken} of them broke" if broken else said
 
 
-def count(n: int, thing: str) -> str:
-    """A number of things: ``1 task``, ``5 tasks``."""
-    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+def count(n: int, thing: str, things: str = "") -> str:
+    """A number of things: ``1 task``, ``5 tasks``; ``things`` where it is not the one with an s."""
+    return f"{n:,} {thing if n == 1 else things or thing + 's'}"
 
 
 def interval(value: float | None, ci95: Sequence[float | None] | None, *, rate: bool = True) -> str:

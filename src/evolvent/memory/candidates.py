@@ -11,7 +11,7 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.keys import OF_VALUE
+from evolvent.memory.keys import OF_VALUE, Owners
 from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
@@ -101,8 +101,9 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
         return Found.of([])
     # the pool must be able to hold what is asked for
     wanted = limit = min(max(policy.pool, request.k), MOST)
+    owners = Owners()
     while True:
-        found = _nearest(bank, request, vec, limit)
+        found = _nearest(bank, request, vec, limit, owners)
         n = len(found.seqs)
         harm = np.zeros(n, np.bool_)
         if bars is not None and n:
@@ -119,33 +120,36 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
     return found.only(keep)
 
 
-def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int) -> Found:
+def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int, owners: Owners) -> Found:
     """The ``limit`` most relevant memories of those with a cosine above the gate.
 
     A memory with several keys counts by the best of them, and has the highest of their cosines.
     """
     policy, gate = request.policy, -2.0 if request.policy.gate is None else request.policy.gate
-    asked = limit if policy.relevance == "cosine" else NEAREST * limit
+    asked = ahead = limit if policy.relevance == "cosine" else NEAREST * limit
+    found, similar = bank.index.search(vec, limit=ahead, subset=request.subset)
     while True:
-        rows, cosine = bank.index.search(vec, limit=asked, subset=request.subset)
-        near, edge = len(rows), cosine[-1] if len(rows) else -2.0
-        with bank.store.session() as db, bank.store.translated("reading"):
-            told = {row: (memory, key) for row, memory, key in keys.ask(db, rows.tolist())}
-        known = [i for i, row in enumerate(rows.tolist()) if row in told]
-        rows, cosine = rows[known], cosine[known]
-        relevance = cosine
-        if policy.relevance == "hybrid":
-            relevance = hybrid(request.task, [told[row][1] for row in rows.tolist()], cosine)
-        order = np.lexsort((rows, -relevance))
-        order = order[cosine[order] > gate]
-        memory = {row: owner for row, (owner, _) in told.items()}
-        places, highest = keys.best(rows[order].tolist(), cosine[order], memory)
+        rows, cosine = found[:asked], similar[:asked]
+        told = owners.of(bank, rows.tolist())
+        above = {owner[0] for owner, high in zip(told, cosine > gate, strict=True) if owner and high}
         # many keys of few memories: others are farther off, unless those are below the gate
-        if len(places) >= limit or near < asked or edge <= gate:
+        if len(above) >= limit or len(rows) < asked or cosine[-1] <= gate:
             break
         asked *= 2
+        if asked > ahead:  # every search looks at all vectors: two steps for one
+            ahead = 2 * asked
+            found, similar = bank.index.search(vec, limit=ahead, subset=request.subset)
+    known = [(i, *owner) for i, owner in enumerate(told) if owner is not None]
+    rows, cosine = rows[[i for i, _, _ in known]], cosine[[i for i, _, _ in known]]
+    relevance = cosine
+    if policy.relevance == "hybrid":
+        relevance = hybrid(request.task, [key for _, _, key in known], cosine)
+    order = np.lexsort((rows, -relevance))
+    order = order[cosine[order] > gate]
+    memory = [known[i][1] for i in order.tolist()]
+    places, highest = keys.best(memory, cosine[order])
     best = order[places[:limit]]
-    return Found([memory[row] for row in rows[best].tolist()], relevance[best], highest[:limit], vec)
+    return Found([memory[i] for i in places[:limit]], relevance[best], highest[:limit], vec)
 
 
 def drawn(bank: Bank, request: Request, seed: int) -> Found:

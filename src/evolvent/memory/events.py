@@ -89,13 +89,7 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
     takes its step from there, so that the value is what it would have been. One that is no step of ``alpha`` towards
     its target (MemQ's ancestors) adds its difference, within ``bounds`` or as far outside as the values it joins were.
     """
-    q_after = e.q_after
-    if e.q_before != v.q:
-        if ema(e.q_before, e.target, e.alpha) == e.q_after:
-            q_after = ema(v.q, e.target, e.alpha)
-        else:
-            joined = (v.q, e.q_before, e.q_after)
-            q_after = min(max(v.q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
+    q_after = _stepped(v.q, e, bounds)
     if e.rule == "ancestor":
         return v._replace(q=q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
     left_out = e.rule == "omitted" and e.weight > 0.0  # without weight: handed out and dropped
@@ -107,6 +101,20 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
         return Value(*v[:5], *arms, v.n_credit)
     r = e.reward
     return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms, v.n_credit)
+
+
+def stepped(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Value:
+    """As ``apply`` of an event that is no omission, without the sums: what a source's realised value is made of."""
+    return Value(_stepped(v.q, e, bounds), v.carry * (1.0 - e.alpha), v.n + (e.rule != "ancestor"))
+
+
+def _stepped(q: float, e: Event, bounds: tuple[float, float]) -> float:
+    if e.q_before == q:
+        return e.q_after
+    if ema(e.q_before, e.target, e.alpha) == e.q_after:
+        return ema(q, e.target, e.alpha)
+    joined = (q, e.q_before, e.q_after)
+    return min(max(q + (e.q_after - e.q_before), min(bounds[0], *joined)), max(bounds[1], *joined))
 
 
 def weighed(e: Event, weight: float) -> Event:

@@ -21,7 +21,7 @@ from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
 from evolvent.memory.store.engine import Store, marks
-from evolvent.memory.text import among_words, clean_word, in_units, short
+from evolvent.memory.text import among_words, clean_word, counted, in_units, short, whole
 
 _PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
@@ -56,9 +56,8 @@ def items_of(
             where="items",
             code="unknown_status",
         )
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise BadInput("limit is not a count", got=limit, expected="an integer >= 1", where="items", code="not_a_count")
-    limit = None if limit is None else min(limit, 1 << 62)  # a number that the engines take
+    if limit is not None:  # a number that the engines take
+        limit = min(whole(limit, what="limit", where="items", least=1), 1 << 62)
     first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
     condition, args = f"m.seq > ? AND {keys.OWN}", [first]
     if status is not None:
@@ -206,22 +205,22 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
     more = [key for key in d["keys"][1:] if key["status"] == "active"]
     lines[2:2] = [f"  and   {short(key['key'])}  ({key['id']})" for key in more[:_MORE_KEYS]]
     if len(more) > _MORE_KEYS:
-        lines.insert(2 + _MORE_KEYS, f"  and   {len(more) - _MORE_KEYS} more keys")
+        lines.insert(2 + _MORE_KEYS, f"  and   {counted(len(more) - _MORE_KEYS, 'more key')}")
     if d["masked"]:
-        lines.append(f"  {d['masked']} secret{'s' if d['masked'] > 1 else ''} masked when it was written")
+        lines.append(f"  {counted(d['masked'], 'secret')} masked when it was written")
     if len(d["versions"]) > 1:
         lines.append(f"  versions {', '.join(d['versions'])}: one value, kept under the first")
     for v in d["values"]:
         value = f"{in_units(v['q'], span, 3)} ± {in_units(v['uncertainty'], span, 3)}"
-        text = f"  value {value} after {_outcomes(v['n'])} (start {d['q_init']:g})"
+        text = f"  value {value} after {counted(v['n'], 'outcome')} (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:
-            text += f"; {lift.Effect(**v['effect']).told(span)} ({_outcomes(v['n_omitted'])} without it)"
+            text += f"; {lift.Effect(**v['effect']).told(span)} ({counted(v['n_omitted'], 'outcome')} without it)"
         lines.append(text + f"  [{v['objective']}/{v['stage']}]")
     if not d["values"]:
         lines.append(f"  value {in_units(d['q_init'], span, 3)}: no outcome yet")
     r = d["recalls"]
     counts = f"selected {r['selected']}, shown {r['shown']}, left out {r['omitted']}"
-    lines.append(f"  was a candidate {r['considered']} times, {counts}")
+    lines.append(f"  was a candidate {counted(r['considered'], 'time')}, {counts}")
     for name in ("parents", "children"):
         if d[name]:
             lines.append(f"  {name} " + ", ".join(f"{x['id']} ({x['relation']})" for x in d[name][:12]))
@@ -319,7 +318,7 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",
         f"  task  {short(d['query'])}",
-        f"  looked at {d['n_scanned']} keys, {passed}",
+        f"  looked at {counted(d['n_scanned'], 'key')}, {passed}",
     ]
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
@@ -341,7 +340,3 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
 
 def _move(before: float, after: float, span: float) -> str:
     return f"{in_units(before, span, 3)} → {in_units(after, span, 3)}"
-
-
-def _outcomes(n: int) -> str:
-    return "1 outcome" if n == 1 else f"{n} outcomes"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,24 +58,37 @@ def ask(db: Connection, rows: Sequence[int]) -> Iterable[tuple]:
     )
 
 
-def best(rows: Sequence[int], cosine: np.ndarray, memory: Mapping[int, int]) -> tuple[list[int], np.ndarray]:
-    """The first row of each memory, as places in ``rows``, and the highest cosine of its rows.
+class Owners:
+    """Whose the keys are that a search finds: however often it is widened, each is asked about once."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[int, str] | None] = {}
+
+    def of(self, bank: Bank, rows: Sequence[int]) -> list[tuple[int, str] | None]:
+        """``(memory, key)`` of each row, ``None`` where the memory left recall."""
+        new = [row for row in rows if row not in self._told]
+        if new:
+            self._told |= dict.fromkeys(new)
+            with bank.store.session() as db, bank.store.translated("reading"):
+                self._told |= {row: (memory, key) for row, memory, key in ask(db, new)}
+        return [self._told[row] for row in rows]
+
+
+def best(memory: Sequence[int], cosine: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """The first key of each memory, by its place, and the highest cosine of its keys.
 
     Args:
-        rows: best first.
-        cosine: of each row, ``[N]``.
-        memory: by row; rows that are missing there are left out.
+        memory: whose each key is, best key first.
+        cosine: of each key, ``[N]``.
 
     Returns:
         Places, and cosines float64 ``[memories]``.
     """
-    first: dict[int, int] = {}
-    highest: dict[int, float] = {}
-    for place, row in enumerate(rows):
-        if row in memory:
-            first.setdefault(memory[row], place)
-            highest[memory[row]] = max(highest.get(memory[row], -2.0), float(cosine[place]))
-    return list(first.values()), np.array(list(highest.values()), np.float64)
+    _, first, own = np.unique(np.asarray(memory, np.int64), return_index=True, return_inverse=True)
+    highest = np.full(len(first), -2.0)
+    np.maximum.at(highest, own, cosine)
+    order = np.argsort(first)
+    return first[order].tolist(), highest[order]
 
 
 def of(db: Connection, seq: int) -> list[tuple]:

@@ -22,7 +22,7 @@ from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
-from evolvent.memory.text import listed
+from evolvent.memory.text import callback, listed
 
 
 class Memory(Mending):
@@ -303,6 +303,7 @@ class Memory(Mending):
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Build now what makes a large store fast, and wait; ``progress(done, total, "vectors" or "search graph")``."""
+        callback(progress, "prepare")
         self.bank.index.prepare(progress)
 
     def rebuild_values(self) -> int:

@@ -90,16 +90,18 @@ def as_embedder(chosen: str | Embedder) -> Embedder:
     """An embedder from its name, or as it is; ``BadInput`` for anything else."""
     if isinstance(chosen, str):
         chosen = load(chosen)
+    if isinstance(chosen, type):
+        raise _no_embedder(f"the class {chosen.__name__}", f"give an instance: embedder={chosen.__name__}(…)")
     # not isinstance(chosen, Embedder): it would read .dim, which loads some models
     if not isinstance(getattr(chosen, "id", None), str) or not callable(getattr(chosen, "embed", None)):
-        raise BadInput(
-            "not an embedder",
-            got=type(chosen).__name__,
-            expected="id, dim and embed(texts)",
-            where="Memory",
-            code="unknown_embedder",
-        )
+        do = "a function from texts to vectors: embedders.Function(name, function)" if callable(chosen) else ""
+        raise _no_embedder(type(chosen).__name__, do)
     return chosen
+
+
+def _no_embedder(got: str, do: str) -> BadInput:
+    expected = "id, dim and embed(texts)"
+    return BadInput("not an embedder", got=got, expected=expected, where="Memory", do=do, code="unknown_embedder")
 
 
 def _range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:

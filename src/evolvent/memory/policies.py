@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -86,6 +87,13 @@ class Policy:
             if isinstance(value, float) and math.isnan(value):
                 raise BadInput(f"{name} is not a number", got=value, where=_where(self), code="bad_policy")
             object.__setattr__(self, name, value)
+
+
+def with_gate(policy: Policy, gate: float) -> Policy:
+    """The policy with the gate of an embedder; nothing is checked again, for every recall comes here."""
+    made = copy(policy)
+    object.__setattr__(made, "gate", gate)
+    return made
 
 
 def within(policy: Policy, low: float, high: float, *names: str, inside: bool = False) -> None:
@@ -328,7 +336,8 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
     if isinstance(policy, str):
         policy = preset(policy)
     if not isinstance(policy, Policy):
-        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", code="bad_policy")
+        do = f"give an instance: policy={policy.__name__}(…)" if isinstance(policy, type) else ""
+        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", do=do, code="bad_policy")
     rule = rule_of(policy)
     if not rule.module.__name__.startswith(f"{_OWN}."):
         _lasting(policy, rule.module)

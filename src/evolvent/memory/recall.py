@@ -18,10 +18,20 @@ from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
-from evolvent.memory.policies import Policy, check, rule_of, to_params
+from evolvent.memory.policies import Policy, check, rule_of, to_params, with_gate
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, clean_text, clean_word, content_hash, flag, in_units, listed
+from evolvent.memory.text import (
+    MAX_KEY_CHARS,
+    clean_text,
+    clean_word,
+    content_hash,
+    counted,
+    flag,
+    in_units,
+    listed,
+    whole,
+)
 
 
 @dataclass
@@ -51,10 +61,8 @@ def requests_of(
     tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
     if chosen.gate is None:
-        chosen = replace(chosen, gate=gate_of(bank.embedder))
-    size = chosen.k if k is None else k
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise BadInput("k is not a count", got=k, expected="an integer >= 0", where="recall", code="not_a_count")
+        chosen = with_gate(chosen, gate_of(bank.embedder))
+    size = whole(chosen.k if k is None else k, what="k", where="recall")
     clean_word(stage, what="a stage", where="recall")
     if kinds is not None:
         kinds = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where="recall")
@@ -300,7 +308,7 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     parts = [f"similar {pool.cosine[i]:.2f}"]
     if request.policy.relevance == "hybrid":
         parts.append(f"relevant {pool.seen.relevance[i]:.2f} with its words")
-    tried = f"{v.n} outcome{'s' if v.n != 1 else ''}" if v.n else "no outcome yet"
+    tried = counted(v.n, "outcome") if v.n else "no outcome yet"
     if v.n or rule_of(request.policy).credit is not None:  # else there is no value, and there will be none
         parts.append(f"value {in_units(value, span, 2)} ± {in_units(spread, span, 2)} ({tried})")
     if effects and effects[i].confidence > 0:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -26,7 +25,6 @@ _MAX_WORDS, _MAX_CHARS = 256, 64
 _WORD = re.compile(r"\w+")
 
 
-@lru_cache(maxsize=16384)
 def words(text: str) -> tuple[str, ...]:
     """Distinct words in order: lower case, without diacritics, cut to 64 characters."""
     plain = text[: 16 * _MAX_WORDS].lower().replace("_", " ")
@@ -35,16 +33,23 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word[:_MAX_CHARS] for word in _WORD.findall(plain)))[:_MAX_WORDS]
 
 
+@lru_cache(maxsize=16384)
+def _held(key: str) -> frozenset[str]:
+    return frozenset(words(key))
+
+
 def coverage(task: str, keys: Sequence[str]) -> np.ndarray:
     """How much of the task's telling words each key has: float64 ``[N]``, 0..1.
 
     A word that ``df`` of the ``N`` keys have weighs ``ln(1 + (N - df + .5) / (df + .5))`` to the third power.
     """
-    n, held, asked = len(keys), [set(words(key)) for key in keys], words(task)
-    counts = Counter(word for has in held for word in asked if word in has)
-    weight = {word: math.log1p((n - counts[word] + 0.5) / (counts[word] + 0.5)) ** 3 for word in asked}
-    total = sum(weight.values()) or 1.0
-    return np.array([sum(weight[word] for word in asked if word in has) / total for has in held], np.float64)
+    n, asked = len(keys), words(task)
+    has_NW = np.array([[word in held for word in asked] for held in map(_held, keys)], np.bool_).reshape(n, len(asked))
+    weight = [math.log1p((n - df + 0.5) / (df + 0.5)) ** 3 for df in has_NW.sum(axis=0).tolist()]
+    held_N = np.zeros(n)
+    for w, has_N in zip(weight, has_NW.T, strict=True):  # word by word: equal keys sum to equal bits
+        held_N += w * has_N
+    return held_N / (sum(weight) or 1.0)
 
 
 def hybrid(task: str, keys: Sequence[str], cosine_N: np.ndarray) -> np.ndarray:

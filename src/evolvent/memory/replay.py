@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import merge
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from evolvent.memory.events import COLUMNS, Event, Value, apply, source_change
+from evolvent.memory.events import COLUMNS, Event, Value, apply, source_change, stepped
 from evolvent.memory.keys import OF_VALUE, OWN
 from evolvent.memory.store.engine import Store, marks
 
@@ -88,11 +87,8 @@ def _bounds(store: Store, scope_id: int) -> tuple[float, float]:
 # (memory, objective, stage): (*Value, the last event)
 Values = Mapping[tuple, tuple]
 NO_EVENT = 1 << 62
-_ASKED = (
-    "SELECT e.seq, m.q_init, m.source, e.memory_id, e.objective, e.stage, e.rule, e.alpha, e.weight, e.ipw, "
-    "e.decay, e.depth, e.reward, e.target, e.q_before, e.q_after FROM value_event e "
-    "JOIN memory m ON m.seq = e.memory_id"
-)
+_ASKED = "e.seq, m.q_init, m.source, " + ", ".join(f"e.{name}" for name in ("memory_id", *Event._fields[1:]))
+_PIECE = 500  # memories that are asked for at once
 
 
 def value_in(values: Values, key: tuple, q_init: float) -> Value:
@@ -100,26 +96,23 @@ def value_in(values: Values, key: tuple, q_init: float) -> Value:
     return Value(*values[key][:-1]) if key in values else Value(q_init)
 
 
-def _in_order(store: Store, scope_id: int, last: int, memory: int | None) -> Iterator[tuple[int, tuple]]:
-    """``(place, event)`` of a scope, or of one of its memories.
+def _in_order(store: Store, scope_id: int, last: int, only: str, args: Sequence[Any]) -> Iterator[tuple[int, tuple]]:
+    """``(place, event)`` of a scope, ``only`` those of a condition.
 
     By number, but what a revised outcome gives takes the place of what it gave.
     """
-    of, args = ("", (scope_id, last)) if memory is None else ("AND e.memory_id = ?", (scope_id, last, memory))
-    placed = store.rows(
-        f"SELECT o.place, x.* FROM ({_ASKED}) x JOIN value_event e ON e.seq = x.seq JOIN outcome o "
-        f"ON o.outcome_id = e.outcome_id WHERE o.scope_id = ? AND o.place IS NOT NULL AND e.seq <= ? {of} "
-        "ORDER BY o.place, x.seq",
-        args,
+    sql = (
+        f"SELECT coalesce(o.place, e.seq) AS place, {_ASKED} FROM value_event e JOIN memory m ON m.seq = e.memory_id "
+        f"JOIN outcome o ON o.outcome_id = e.outcome_id WHERE m.scope_id = ? AND e.seq <= ? {only} "
+        "ORDER BY place, e.seq"
     )
-    moved = {row[1] for row in placed}
-    pieces = store.chunks(f"{_ASKED} WHERE m.scope_id = ? AND e.seq <= ? {of} ORDER BY e.seq", args)
-    others = ((row[0], row) for piece in pieces for row in piece if row[0] not in moved)
-    return merge(others, ((place, tuple(row)) for place, *row in placed), key=lambda it: (it[0], it[1][0]))
+    for piece in store.chunks(sql, (scope_id, last, *args)):
+        for place, *row in piece:
+            yield place, tuple(row)
 
 
 def replay(
-    store: Store, scope_id: int, *, upto: int | None = None, voids: set[int] | None = None, before: int | None = None
+    store: Store, scope_id: int, *, upto: int | None = None, voids: set[int] | None = None
 ) -> tuple[dict[tuple, tuple], dict[tuple, tuple]]:
     """What ``value`` and ``source_value`` of a scope must hold, from the events that count. Reads only.
 
@@ -128,7 +121,6 @@ def replay(
         scope_id: the scope.
         upto: the last event that counts; default: the newest.
         voids: ranges that are left out; default: those that hold now.
-        before: only events whose place is before this one.
 
     Returns:
         ``({(memory, objective, stage): (*Value, updated_seq)}, {(scope, source, objective, stage): (n, sum_r)})``.
@@ -136,9 +128,7 @@ def replay(
     values: dict[tuple, tuple] = {}
     sources: dict[tuple, tuple] = {}
     last = NO_EVENT if upto is None else upto
-    for place, seq, q_init, source, e, old, new in _applied(store, scope_id, last, voids, values):
-        if before is not None and place >= before:
-            break
+    for _, seq, q_init, source, e, old, new in _applied(store, scope_id, values, last=last, voids=voids):
         values[e.memory, e.objective, e.stage] = (*new, seq)
         n, total = source_change(old, new, q_init)
         if (n, total) != (0, 0.0):
@@ -154,23 +144,60 @@ def moves(store: Store, scope_id: int, memory: int) -> dict[int, tuple[float, fl
     """
     values: dict[tuple, tuple] = {}
     made: dict[int, tuple[float, float]] = {}
-    for _, seq, _, _, e, old, new in _applied(store, scope_id, NO_EVENT, None, values, memory):
+    for _, seq, _, _, e, old, new in _applied(store, scope_id, values, "AND e.memory_id = ?", (memory,)):
         values[e.memory, e.objective, e.stage] = (*new, seq)
         made[seq] = (old.q, new.q)
     return made
 
 
+def values_of(store: Store, scope_id: int, memories: Iterable[int], before: int = NO_EVENT) -> dict[tuple, tuple]:
+    """What ``value`` must hold of some memories, from their events alone. Reads only.
+
+    Args:
+        store: the store.
+        scope_id: the scope.
+        memories: their rows; what others earned makes no difference to them.
+        before: only events whose place is before this one.
+    """
+    values: dict[tuple, tuple] = {}
+    every = sorted(memories)
+    for start in range(0, len(every), _PIECE):
+        piece = every[start : start + _PIECE]
+        only = f"AND e.memory_id IN ({marks(len(piece))})"
+        for place, seq, _, _, e, _, new in _applied(store, scope_id, values, only, piece):
+            if place >= before:
+                break
+            values[e.memory, e.objective, e.stage] = (*new, seq)
+    return values
+
+
+def _source_of(store: Store, scope_id: int, source: str, objective: str, stage: str) -> tuple[float, float] | None:
+    """What ``source_value`` must hold of a source: a sum in the order of all its events, whose order its bits keep."""
+    values: dict[tuple, tuple] = {}
+    told: tuple[float, float] | None = None
+    only, args = "AND m.source = ? AND e.objective = ? AND e.stage = ? AND e.rule <> 'omitted'", (
+        source, objective, stage,
+    )  # fmt: skip
+    for _, seq, q_init, _, e, old, new in _applied(store, scope_id, values, only, args, how=stepped):
+        values[e.memory, e.objective, e.stage] = (*new, seq)
+        n, total = source_change(old, new, q_init)
+        if (n, total) != (0, 0.0):
+            told = (n, total) if told is None else (told[0] + n, told[1] + total)
+    return told
+
+
 def _applied(
-    store: Store, scope_id: int, last: int, voids: set[int] | None, values: Values, memory: int | None = None
-) -> Iterator[tuple[int, int, float, str, Event, Value, Value]]:
+    store: Store, scope_id: int, values: Values, only: str = "", args: Sequence[Any] = (), *, last: int = NO_EVENT,
+    voids: set[int] | None = None, how: Callable[[Value, Event, tuple[float, float]], Value] = apply,
+) -> Iterator[tuple[int, int, float, str, Event, Value, Value]]:  # fmt: skip
     """``(place, number, start, source, event, value before, value after)`` of what counts; the caller keeps values."""
     out, bounds = skipped(store, scope_id, voids), _bounds(store, scope_id)
-    for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, last, memory):
+    for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, last, only, args):
         if holds(out, seq):
             continue
         e = Event(*columns)
         old = value_in(values, (e.memory, e.objective, e.stage), q_init)
-        yield place, seq, q_init, source, e, old, apply(old, e, bounds)
+        yield place, seq, q_init, source, e, old, how(old, e, bounds)
 
 
 def differing(store: Store, scope_id: int) -> set[tuple]:
@@ -183,6 +210,10 @@ def _differing(store: Store, scope_id: int, values: dict[tuple, tuple], sources:
     return expected ^ _snapshot(store, scope_id)
 
 
+_INSERT = f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)})"
+_INSERT_SOURCE = "INSERT INTO source_value(scope_id, source, objective, stage, n, sum_r) VALUES(?,?,?,?,?,?)"
+
+
 def rebuild(store: Store, scope_id: int) -> int:
     """Recompute every value of a scope from its events; returns how many rows were wrong."""
     with store.write() as db:
@@ -191,14 +222,8 @@ def rebuild(store: Store, scope_id: int) -> int:
         if wrong:
             db.execute("DELETE FROM value WHERE memory_id IN (SELECT seq FROM memory WHERE scope_id = ?)", (scope_id,))
             db.execute("DELETE FROM source_value WHERE scope_id = ?", (scope_id,))
-            db.executemany(
-                f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)})",
-                [(*key, *row) for key, row in values.items()],
-            )
-            db.executemany(
-                "INSERT INTO source_value(scope_id, source, objective, stage, n, sum_r) VALUES(?,?,?,?,?,?)",
-                [(*key, *row) for key, row in sources.items()],
-            )
+            db.executemany(_INSERT, [(*key, *row) for key, row in values.items()])
+            db.executemany(_INSERT_SOURCE, [(*key, *row) for key, row in sources.items()])
     return len(wrong)
 
 
@@ -232,6 +257,34 @@ def rebuilt(store: Store, scope_id: int) -> dict[tuple[int, str, str], tuple[flo
         if was != now:
             changed[key] = (was, now)
     return changed
+
+
+def mended(store: Store, scope_id: int, memories: Iterable[int]) -> dict[tuple[int, str, str], tuple[float, float]]:
+    """``rebuilt`` after a change of events of these memories alone: costs what their events cost.
+
+    A source's sum is one of floats in the order of its events: where a value of it changed, that sum goes through them.
+    """
+    named = sorted(memories)
+    with store.write() as db:
+        values = values_of(store, scope_id, named)
+        sql = f"SELECT memory_id, objective, stage, {COLUMNS}, updated_seq FROM value WHERE memory_id IN ({{}})"
+        had = {row[:3]: row[3:] for row in store.rows_among(sql, named)}
+        about = {
+            seq: told
+            for seq, *told in store.rows_among("SELECT seq, q_init, source FROM memory WHERE seq IN ({})", named)
+        }
+        differ = sorted(key for key in had.keys() | values.keys() if had.get(key) != values.get(key))
+        db.executemany("DELETE FROM value WHERE memory_id = ? AND objective = ? AND stage = ?", differ)
+        db.executemany(_INSERT, [(*key, *values[key]) for key in differ if key in values])
+        for at in sorted({(about[seq][1], *at) for seq, *at in differ}):
+            db.execute(
+                "DELETE FROM source_value WHERE scope_id = ? AND source = ? AND objective = ? AND stage = ?",
+                (scope_id, *at),
+            )
+            if (told := _source_of(store, scope_id, *at)) is not None:
+                db.execute(_INSERT_SOURCE, (scope_id, *at, *told))
+    moved = {key: tuple(row.get(key, about[key[0]])[0] for row in (had, values)) for key in differ}
+    return {key: (was, now) for key, (was, now) in moved.items() if was != now}
 
 
 class Point(NamedTuple):

@@ -38,6 +38,7 @@ from evolvent.memory.lift import Effect
 
 # credit below this share of the first step is not walked back any further
 _NEGLIGIBLE = 1e-4
+_NUMBER = (int, float)  # a union would be made anew at every look
 # a memory's number in a store, or its id in a record
 Id = Any
 
@@ -213,7 +214,7 @@ def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) 
             problem = "credit returned no Change"
         elif change.memory not in known:
             problem = "credit pays a memory that was neither shown nor led to what was shown"
-        elif not all(isinstance(number, int | float) and math.isfinite(number) for number in change[2:]):
+        elif not all(isinstance(number, _NUMBER) and math.isfinite(number) for number in change[2:]):
             problem = "credit returned something else than finite numbers"
         if problem:
             where = f"credit of the memory rule {rule!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -180,9 +180,13 @@ def row_of(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int, place:
 
 
 def credit(
-    db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries, then: replay.Values | None = None
-) -> dict[int, list[ValueChange]]:
-    """Enter what valid outcomes change; returns it by outcome. ``then``: the values they meet, if not those of now."""
+    db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries,
+    then: Callable[[Iterable[int]], replay.Values] | None = None,
+) -> dict[int, list[ValueChange]]:  # fmt: skip
+    """Enter what valid outcomes change; returns it by outcome.
+
+    ``then`` tells which values memories had when the outcomes met them, if not those of now.
+    """
     due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
     for _, o, r in due:
         if o.parts and r.walk[0]:
@@ -206,7 +210,8 @@ def credit(
     asked = {at: events.ask(db, ids, *at) for at, ids in wanted.items()}
     values = {at: events.loaded(rows) for at, rows in asked.items()}
     if then is not None:
-        values = {at: {m: known._replace(value=replay.value_in(then, (m, *at), known.q_init))
+        met = then(set().union(*wanted.values()))
+        values = {at: {m: known._replace(value=replay.value_in(met, (m, *at), known.q_init))
                        for m, known in rows.items()} for at, rows in values.items()}  # fmt: skip
     texts: dict[int, str] = dict(bodies)
     told = {}

@@ -65,7 +65,7 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
 
 def flag(value: bool, *, what: str, where: str) -> bool:
     """A truth value; ``BadInput`` for anything else: the text "false" would count as true."""
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, (bool, np.bool_)):
         raise BadInput(
             f"{what} is no truth value", got=repr(value), expected="True or False", where=where, code="wrong_type"
         )
@@ -99,6 +99,29 @@ def in_units(value: float, span: float, digits: int, sign: str = "") -> str:
     return f"{value:{sign}.{digits + more}f}" if more < 4 else f"{value:{sign}.{digits}e}"
 
 
+def whole(n: int, *, what: str, where: str, least: int = 0) -> int:
+    """``n``; ``BadInput`` unless it is an integer (no truth value) of at least ``least``."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < least:
+        raise BadInput(
+            f"{what} is not a count", got=repr(n), expected=f"an integer >= {least}", where=where, code="not_a_count"
+        )
+    return n
+
+
+def callback(progress: object, where: str) -> None:
+    """``BadInput`` unless that is a function, or ``None``."""
+    if progress is not None and not callable(progress):
+        raise BadInput(
+            "progress cannot be called", got=repr(progress), expected="a function of done, total and what", where=where,
+            code="wrong_type",
+        )  # fmt: skip
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things: ``1 time``, ``5 times``."""
+    return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
 def short(text: str, limit: int = 100) -> str:
     """The beginning of a text, on one line, for people."""
     line = " ".join(text.split())
@@ -112,18 +135,18 @@ def content_hash(text: str) -> str:
 
 def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: float = math.inf) -> float:
     """``value`` as a float; ``BadInput`` unless it is a number (no text, no truth value) in ``lo..hi``."""
-    expected = f"a finite number in {lo:g}..{hi:g}"
     do = "an outcome that could not be measured is settled with valid=False" if what == "reward" else ""
     try:
-        if isinstance(value, str | bytes | bool | np.bool_):
+        if isinstance(value, (str, bytes, bool, np.bool_)):
             raise TypeError("float() would take it")
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"{what} is not a number", got=value, expected=expected, where=where, do=do, code="out_of_range"
-        ) from error
+        raise _no_number(f"{what} is not a number", repr(value), where, lo, hi, do) from error
     if not math.isfinite(number) or not lo <= number <= hi:
-        raise BadInput(
-            f"{what} is out of range", got=number, expected=expected, where=where, do=do, code="out_of_range"
-        )
+        raise _no_number(f"{what} is out of range", number, where, lo, hi, do)
     return number
+
+
+def _no_number(problem: str, got: object, where: str, lo: float, hi: float, do: str) -> BadInput:
+    expected = f"a finite number in {lo:g}..{hi:g}"
+    return BadInput(problem, got=got, expected=expected, where=where, do=do, code="out_of_range")

@@ -18,7 +18,16 @@ from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.secrets import MASK
 from evolvent.memory.store.engine import Connection, audit, put_text
-from evolvent.memory.text import MAX_KEY_CHARS, among_words, clean_text, clean_word, content_hash, finite, listed
+from evolvent.memory.text import (
+    MAX_KEY_CHARS,
+    among_words,
+    clean_text,
+    clean_word,
+    content_hash,
+    counted,
+    finite,
+    listed,
+)
 
 _log = logging.getLogger(__name__)
 POLARITIES = ("success", "failure", "mixed", "neutral")
@@ -116,7 +125,9 @@ def _masked(*texts: tuple[Any, Any]) -> int:
 
 def _tell_masked(id_: str, n: int) -> None:
     if n:
-        _log.warning("%s: %d secrets in it are stored as %s; Memory(mask=False) keeps texts as they are", id_, n, MASK)
+        _log.warning(
+            "%s: %s in it stored as %s; Memory(mask=False) keeps texts as they are", id_, counted(n, "secret"), MASK
+        )
 
 
 def _write(db: Connection, bank: Bank, d: Draft, vec: np.ndarray) -> int:

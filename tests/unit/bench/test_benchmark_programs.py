@@ -77,14 +77,35 @@ def test_a_transfer_without_the_run_it_comes_from_names_its_command(tmp_path):
 
 def test_arms_are_compared_at_the_tokens_of_the_cheapest():
     import evokernel
+    import evokernel_page
 
     cheap = [["dot", 10, "compile", 0.0], ["dot", 10, "", 1.0]]
     dear = [["dot", 15, "", 1.0], ["dot", 15, "", 2.0]]
     cell = evokernel.cell_of(asked(kernels=["dot"]), "train", "none", 0)
-    lines = evokernel._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
+    lines = evokernel_page._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
     told = [line.split(" | ")[4:] for line in lines if "`" in line]
     assert told == [["20", "`none`", "2", "1 of 1", "0 of 1 |"], ["20", "`refine`", "1", "1 of 1", "0 of 1 |"]]
-    assert evokernel._equal([{**cell, "attempts": cheap}]) == []
+    assert evokernel_page._equal([{**cell, "attempts": cheap}]) == []
+
+
+def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_with_nothing():
+    import evokernel_page
+
+    def row(condition, arm, seed, faster):
+        kernels = [{"name": f"k{i}", "best": 2.0 if won else None, "ci95": None, "faster": won}
+                   for i, won in enumerate(faster)]  # fmt: skip
+        counts = {what: {"n": len(faster), "successes": sum(faster)} for what in evokernel_page.GATES}
+        return {"model": "a", "condition": condition, "arm": arm, "seed": seed, "count": 6, "budget": 8, "steps": 48,
+                "tokens": 48, "prompt_tokens": 0, "attempts": [], "kernels": kernels, **counts,
+                "rounds": [dict.fromkeys(evokernel_page.GATES, sum(faster) / len(faster))]}  # fmt: skip
+
+    won, lost = [True] * 6, [False] * 6
+    rows = [row("faster-transfer", "evokernel", seed, won) for seed in (0, 1)]
+    rows += [row("faster-heldout", "random", seed, lost) for seed in (0, 1)]
+    told = [line.split(" | ") for line in evokernel_page._arms(rows) if line.startswith("| `")]
+    assert len({line[0] for line in told}) == 2 and len([line for line in told if len(line) == 9]) == 2
+    assert told[0][2:6] == ["12", *["100 % [76, 100]"] * 3] and told[0][-1] == " |"
+    assert told[1][5:7] == ["0 % [0, 24]", "1.00"] and told[1][-1] == f"{2 / 2**12:.2g} |"
 
 
 def test_rows_of_games_and_steps_say_what_ran_them():

@@ -8,10 +8,13 @@ import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.envs.text.analyst import make, split_of
-from evolvent.envs.text.analyst_questions import BY_NAME, KINDS, VARIANTS
+from evolvent.envs.text.analyst import DATABASES, make, split_of
+from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
+from evolvent.envs.text.analyst_kinds import VARIANTS
 from evolvent.testing.env import check_env
 
+KINDS = FLIGHTS.kinds
+BY_NAME = {kind.name: kind for kind in KINDS}
 N = len(KINDS)
 
 
@@ -57,10 +60,12 @@ def content(wording):
     return {word[:5].rstrip("s") for word in found if word not in FUNCTION_WORDS}
 
 
-def test_free_wordings_are_not_the_short_ones_again():
-    every = [w for kind in KINDS for w in (*kind.wordings, *kind.free_wordings)]
+@pytest.mark.parametrize("database", DATABASES)
+def test_free_wordings_are_not_the_short_ones_again(database):
+    kinds = DATABASES[database].kinds
+    every = [w for kind in kinds for w in (*kind.wordings, *kind.free_wordings)]
     assert len(set(every)) == len(every) == 11 * N
-    for kind in KINDS:
+    for kind in kinds:
         short = set().union(*map(content, kind.wordings))
         for wording in kind.free_wordings:
             assert set(re.findall(r"{(\w)n}", wording)) == set(kind.slots), wording
@@ -135,7 +140,7 @@ def test_splits_are_disjoint_in_questions_and_constants(analyst):
 
 def test_constants_come_back_in_other_words_until_all_is_asked(analyst, monkeypatch):
     weather = [kind for kind in KINDS if "FROM weather" in kind.sql]
-    monkeypatch.setattr("evolvent.envs.text.analyst.KINDS", weather)
+    monkeypatch.setattr(analyst, "kinds", tuple(weather))
     with pytest.raises(BadInput, match="more tasks than there are") as caught:
         analyst.tasks("heldout", 1_000_000, 0)
     most = int(re.search(r"at most (\d+)", str(caught.value))[1])

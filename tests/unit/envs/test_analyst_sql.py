@@ -6,12 +6,13 @@ import time
 
 import pytest
 
+from evolvent.envs.text.analyst_flights import SOURCE
 from evolvent.envs.text.analyst_sql import MAX_ROWS, MAX_SQL_CHARS, ReadOnlyDatabase, extract_query, same_rows
 
 
 @pytest.fixture
 def database(flights_db):
-    db = ReadOnlyDatabase(flights_db, time_limit_s=0.3)
+    db = ReadOnlyDatabase(flights_db, 0.3, frozenset(SOURCE.tables))
     yield db
     db.close()
 

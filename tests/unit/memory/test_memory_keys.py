@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evolvent.cli.memory.audit import audit
-from evolvent.memory import keys
+from evolvent.memory import candidates, keys
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
@@ -120,3 +120,19 @@ def test_whoever_descends_from_a_key_or_follows_it_does_so_of_its_memory(tmp_pat
         assert memory.get(child).parents == (first,)
         memory.remember("a little east", "wear a cap", supersedes="m2")
         assert memory.get(first).status == "superseded"
+
+
+def test_hundreds_of_keys_of_one_memory_are_each_asked_for_and_compared_once(monkeypatch):
+    told, compared = [], []
+    ask, hybrid = keys.ask, candidates.hybrid
+    monkeypatch.setattr(keys, "ask", lambda db, rows: told.extend(rows) or ask(db, rows))
+    monkeypatch.setattr(
+        candidates, "hybrid", lambda task, texts, cosine: compared.append(len(texts)) or hybrid(task, texts, cosine)
+    )
+    with Memory(policy="memlift", embedder="hash:64") as memory:
+        rows = [{"key": f"reset the printer {i}", "body": "hold the button", "merge": 0.0} for i in range(300)]
+        rows += [{"key": f"reset the camera {i}", "body": f"card {i}"} for i in range(40)]
+        memory.remember_many(rows)
+        found = memory.search("reset the printer", k=3)
+        assert [item.body for item in found] == ["hold the button"]
+        assert len(told) == len(set(told)) == compared[0] > 200 and len(compared) == 1

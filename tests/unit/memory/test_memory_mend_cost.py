@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evolvent.memory import replay
 from evolvent.memory.maintenance import act
 from evolvent.memory.memory import Memory
 from evolvent.memory.replay import holds, less
@@ -53,4 +54,23 @@ def test_an_act_tells_how_many_events_stopped_and_began_to_count():
         before = memory.rollback(late, "as if it had not come", dry_run=True)
         assert before.events == 1
         assert memory.rollback(receipts[3], "back").events == 6, "five that counted of the first, and the last"
+        assert memory.rebuild_values() == 0
+
+
+def test_a_revision_reads_the_events_of_what_was_shown_and_of_its_source(monkeypatch):
+    """It replayed the whole scope twice: with twice the outcomes of other memories, it took twice as long."""
+    read = []
+    in_order = replay._in_order
+    monkeypatch.setattr(replay, "_in_order", lambda *args: (read.append(row) or row for row in in_order(*args)))
+    with Memory(policy="memlift", embedder="hash:16") as memory:
+        memory.remember("a question of its own", "body", source="rare")
+        mine = [memory.recall("a question of its own", k=1) for _ in range(3)]
+        for i in range(20):
+            memory.remember(f"task {i}", f"body {i}", source="common")
+            memory.settle(memory.recall(f"task {i}", k=1), float(i % 2))
+        memory.settle_many([{"recalled": r, "reward": 1.0} for r in mine])
+        told = memory.revise(mine[1], 0.0, "wrong")
+        assert [move.id for move in told.values] == ["m1"] and told.events == 0
+        # before the revised place, all four of the memory now, and the same for the sum of its source
+        assert len(read) <= 3 * 4, len(read)
         assert memory.rebuild_values() == 0

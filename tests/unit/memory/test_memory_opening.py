@@ -3,12 +3,18 @@
 import math
 import multiprocessing
 import os
+import sqlite3
+from contextlib import closing
 
+import numpy as np
 import pytest
 
 from evolvent import Memory
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance.verify import verify
+from evolvent.memory.policies import preset
+from evolvent.memory.store.engine import NoMemory
+from evolvent.memory.there import open_memory
 
 
 @pytest.mark.parametrize(
@@ -96,3 +102,55 @@ def test_a_process_out_of_file_handles_is_told_so_and_can_go_on(tmp_path):
         for memory in memories:
             memory.close()
     assert [one.body for one in Memory(path, scope="s3").recall("question 3").items] == ["answer"]
+
+
+class Alike:
+    """Every text in one direction."""
+
+    id, dim = "alike", 2
+
+    def embed(self, texts):
+        return np.ones((len(texts), 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("options", "do"),
+    [
+        ({"embedder": Alike}, "give an instance: embedder=Alike(…)"),
+        ({"embedder": lambda texts: texts}, "embedders.Function(name, function)"),
+        ({"embedder": "hash:16", "policy": type(preset("rag"))}, "give an instance: policy=Config(…)"),
+    ],
+)
+def test_a_class_or_a_function_in_the_place_of_an_object_is_told_what_to_give(options, do):
+    with pytest.raises(BadInput) as caught:
+        Memory(**options)
+    assert do in str(caught.value) and caught.value.code in ("unknown_embedder", "bad_policy")
+
+
+def test_what_cannot_be_called_or_counted_is_told_as_it_was_given():
+    with Memory(embedder="hash:16") as memory:
+        for verb in (lambda: memory.prepare("x"), lambda: memory.reembed("hash:32", progress=3)):
+            with pytest.raises(BadInput, match="progress cannot be called") as caught:
+                verb()
+            assert caught.value.code == "wrong_type" and memory.embedder.id == "hash:16"
+        with pytest.raises(BadInput, match="'3'") as caught:
+            memory.recall("task", k="3")
+        assert caught.value.code == "not_a_count"
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["no byte", "no table"])
+def test_a_file_that_holds_no_memory_yet_is_made_one_by_writing_alone(tmp_path, begun):
+    path = tmp_path / "m.db"
+    if begun:  # a process that made it died before it wrote its tables
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA journal_mode=WAL")
+    else:
+        path.touch()
+    was = path.read_bytes()
+    with pytest.raises(NoMemory):
+        open_memory(str(path))
+    assert path.read_bytes() == was and os.listdir(tmp_path) == ["m.db"]
+    with Memory(path, embedder="hash:16") as memory:
+        assert memory.remember("task", "body") == "m1"
+    with open_memory(str(path)) as memory:
+        assert [item.id for item in memory.items()] == ["m1"]

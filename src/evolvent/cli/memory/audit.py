@@ -10,6 +10,7 @@ import numpy as np
 
 from evolvent.cli.memory import duplicates
 from evolvent.core.errors import BadInput
+from evolvent.evaluate.live import count
 from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
@@ -77,10 +78,10 @@ def _warnings(d: dict[str, Any]) -> list[str]:
     found = []
     if d["harmful"]["memories"]:
         names = ", ".join(row["id"] for row in d["harmful"]["worst"][:5])
-        found.append(f"{_count(d['harmful']['memories'], 'memory seems', 'memories seem')} to do harm: {names}")
+        found.append(f"{count(d['harmful']['memories'], 'memory seems', 'memories seem')} to do harm: {names}")
     if d["poisoned"]["memories"]:
         found.append(
-            f"{_count(d['poisoned']['memories'], 'memory in use descends', 'memories in use descend')} from what is "
+            f"{count(d['poisoned']['memories'], 'memory in use descends', 'memories in use descend')} from what is "
             "quarantined, harmful or of an untrusted source"
         )
     judged = d["credit"]["by_outcome"]
@@ -95,14 +96,10 @@ def _warnings(d: dict[str, Any]) -> list[str]:
         found.append(f"replaced by memories that are out of recall themselves, so that neither is shown: {names}")
     if d["masked"]:
         found.append(
-            f"{_count(d['masked'], 'memory in use has', 'memories in use have')} what looked like a secret masked: see "
+            f"{count(d['masked'], 'memory in use has', 'memories in use have')} what looked like a secret masked: see "
             "whether they still say what they should; Memory(mask=False) keeps texts as they are"
         )
     return found
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
 
 
 _TOLD = (

@@ -78,7 +78,11 @@ def search(
             live.note(dump([asdict(item) for item in found], indent=2))
         else:
             rows = [[i.id, i.value, i.n, i.kind, _short(i.key), _short(i.body), i.why] for i in found]
-            live.table(f"{len(found)} memories", ["id", "value", "outcomes", "kind", "when", "what", "why"], rows)
+            live.table(
+                count(len(found), "memory", "memories"),
+                ["id", "value", "outcomes", "kind", "when", "what", "why"],
+                rows,
+            )
 
 
 def list_(
@@ -104,7 +108,7 @@ def list_(
             for i in items
         ]
         names = ["id", "status", "stage", "value", "outcomes", "kind", "when", "what", "metadata"]
-        live.table(f"{len(items)} memories", names, rows)
+        live.table(count(len(items), "memory", "memories"), names, rows)
         if len(items) == limit:
             live.note(f"perhaps more: --after {items[-1].id}")
 

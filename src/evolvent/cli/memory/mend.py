@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from evolvent.cli.memory.opening import DryRun, Id, Ids, Json, Reason, Scope, Where
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, mask_secrets
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.memory.there import open_memory
 
 if TYPE_CHECKING:
@@ -163,15 +163,21 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
             live.note("nothing to change" + _kept(done))
             return
         now = "would be" if dry_run else "is"
-        _table(live, f"{len(done.statuses)} memories", ["id", "was", now], [list(row) for row in done.statuses])
+        _table(
+            live,
+            count(len(done.statuses), "memory", "memories"),
+            ["id", "was", now],
+            [list(row) for row in done.statuses],
+        )
         values = [[v.id, f"{v.objective}/{v.stage}", v.was, v.now] for v in done.values]
-        _table(live, f"{len(values)} values", ["id", "of", "was", now], values)
+        _table(live, count(len(values), "value"), ["id", "of", "was", now], values)
         _table(live, "Rows removed", ["table", "rows"], [[table, n] for table, n in done.removed.items() if n])
         emptied = [[what, n] for what, n in done.emptied.items() if n]
         _table(live, "Texts of other rows that quoted it, emptied", ["texts", "rows"], emptied)
         if done.events:
-            again = "count again" if done.events < 0 else "no longer count"
-            live.note(f"\n{abs(done.events)} value events {'would ' if dry_run else ''}{again}")
+            told, tail = count(abs(done.events), "value event"), "again" if done.events < 0 else "no longer"
+            counts = "would count" if dry_run else "counts" if abs(done.events) == 1 else "count"
+            live.note(f"\n{told} {counts} {tail}")
         if done.kept:
             live.note(_kept(done).lstrip("; "))
         if dry_run:

@@ -15,7 +15,7 @@ from tyro.conf import Positional
 from evolvent.cli.memory.opening import Where, place
 from evolvent.core.errors import StoreError
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.memory.there import open_memory, store_path
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def reembed(store: Where, *, embedder: str) -> None:
         n = again.reembed(
             opened, embedder, progress=lambda done, total, _: live.progress(done / total, [f"{done} of {total} keys"])
         )
-        live.note(f"{n} keys embedded; the embedder is now {opened.meta_get('embedder')}")
+        live.note(f"{count(n, 'key')} embedded; the embedder is now {opened.meta_get('embedder')}")
 
 
 def digest(store: Where) -> None:
@@ -112,7 +112,7 @@ def _list(store: str, out: Path | None, scope: str, status: str) -> None:
                 live.note(line)
         else:
             write_atomic(out, "".join(line + "\n" for line in lines))
-            live.note(f"{len(lines)} memories → {out}")
+            live.note(f"{count(len(lines), 'memory', 'memories')} → {out}")
 
 
 def _existing(store: str) -> Store:
@@ -135,7 +135,7 @@ def _rehearsed(target: str, run: Callable[[str | Path], Moved]) -> Moved:
     with suppress(NoMemory), closing(open_store(target, create=False)) as opened:
         if n := opened.rows("SELECT count(*) FROM scope")[0][0]:
             do = "give a path or URL that does not exist yet"
-            raise StoreError("the target is not empty", got=f"{n} scopes", where=opened.where, do=do)
+            raise StoreError("the target is not empty", got=count(n, "scope"), where=opened.where, do=do)
     with tempfile.TemporaryDirectory() as folder:
         return run(Path(folder) / "rehearsal.db")
 

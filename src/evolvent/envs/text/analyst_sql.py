@@ -12,7 +12,6 @@ from pathlib import Path
 MAX_SQL_CHARS = 2_000
 MAX_ROWS = 200
 CACHED_RESULTS = 50_000
-TABLES = frozenset({"flights", "airlines", "airports", "planes", "weather"})
 # Pure functions with bounded output: nothing random, nothing that reads files, no format() (it can pad to gigabytes).
 _FUNCTIONS = (
     "abs avg ceil ceiling coalesce count cume_dist date datetime dense_rank exp first_value floor glob group_concat "
@@ -46,7 +45,7 @@ class ReadOnlyDatabase:
     else runs), ``MAX_ROWS`` rows, ``MAX_SQL_CHARS`` characters. Results are remembered by the query's text.
     """
 
-    def __init__(self, path: Path, time_limit_s: float, tables: frozenset[str] = TABLES) -> None:
+    def __init__(self, path: Path, time_limit_s: float, tables: frozenset[str]) -> None:
         self._time_limit_s, self._tables = time_limit_s, tables
         self._cache: dict[str, Result] = {}
         self._denied = self._stopped = ""

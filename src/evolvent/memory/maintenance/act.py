@@ -88,6 +88,7 @@ class Act:
         self.removed: dict[str, int] = {}
         self.emptied: dict[str, int] = {}
         self.extra: dict[str, Any] = {}
+        self.touched: set[int] | None = None  # memories whose events stopped or began to count; None: any
         self._out: list[tuple[int, int]] | None = None  # events that did not count when this began
 
     def rows(self, sql: str, *args: Any) -> list[tuple]:
@@ -189,8 +190,14 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
             change(act)
             values, voided = [], 0
             if act.on or act.off:
-                moved = sorted(replay.rebuilt(store, bank.scope_id).items())
-                values = [ValueMove(memory_id(seq), objective, stage, *q) for (seq, objective, stage), q in moved]
+                some = act.touched
+                moved = (
+                    replay.rebuilt(store, bank.scope_id) if some is None else replay.mended(store, bank.scope_id, some)
+                )
+                values = [
+                    ValueMove(memory_id(seq), objective, stage, *q)
+                    for (seq, objective, stage), q in sorted(moved.items())
+                ]
                 voided = act.stopped()
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import time
 
-from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.maintenance.act import Act, Mended, perform
 from evolvent.memory.store.engine import Store
+from evolvent.memory.text import whole
 
 # (table, key, which rows), each after those that refer to it
 _UNUSED = (
@@ -31,8 +31,7 @@ _NOT_SELECTED = (
 
 def compact(bank: Bank, *, keep: int, dry_run: bool) -> Mended:
     """``Memory.compact``: one scope is trimmed; texts and vectors that nothing refers to go from the whole store."""
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
-        raise BadInput("keep is not a count", got=keep, expected="an integer >= 0", where="compact", code="not_a_count")
+    whole(keep, what="keep", where="compact")
     newest = bank.store.rows(
         "SELECT seq FROM recall WHERE scope_id = ? ORDER BY seq DESC LIMIT 1 OFFSET ?",
         (bank.scope_id, min(keep, 1 << 62)),

@@ -12,6 +12,7 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory.bank import put_vector, unit_vectors
 from evolvent.memory.opening import as_embedder
 from evolvent.memory.store.engine import Progress, Store, audit
+from evolvent.memory.text import callback
 
 _BATCH = 256
 _KEYS = "SELECT DISTINCT key_hash FROM memory WHERE emb_id IS NOT NULL"
@@ -24,6 +25,7 @@ def reembed(store: Store, embedder: str | Embedder, *, progress: Progress | None
     Raises:
         BadInput: not an embedder, or it gave no vectors; inside a transaction. The store is as it was.
     """
+    callback(progress, "reembed")
     new, made = as_embedder(embedder), 0
     if store.writing():
         raise BadInput("reembed inside a transaction", where="reembed", code="inside_transaction")

@@ -2,12 +2,17 @@
 
 The old outcome stays as history, names the one that replaced it, and what it gave is voided. What the new one gives
 takes the old one's place in the order of events: values are what they would have been, had it been said at first.
+
+It costs what the events of the memories cost that the receipt showed (and of their ancestors, where the rule pays
+them): no value depends on what others earned. The sum over a source's memories does: it is a sum of floats in the order
+of events, and is added up anew over the events of that source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -48,11 +53,13 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
             if first is not None:
                 act.void(first - 1, last)
             db.execute("UPDATE outcome SET replaced_by = ? WHERE outcome_id = ?", (id_, old))
-            then = None if place is None else replay.replay(bank.store, bank.scope_id, before=place)[0]
+            then = None if place is None else partial(replay.values_of, bank.store, bank.scope_id, before=place)
             entries = events.Entries(bank.scope_id, last_event)
             settle.credit(db, bank, [(id_, o, receipt)], entries, then)
             db.execute(settle.INSERT, settle.row_of(db, bank, id_, o, receipt.serial, place))
             entries.append(db)
+            paid = db.execute("SELECT DISTINCT memory_id FROM value_event WHERE outcome_id IN (?, ?)", (old, id_))
+            act.touched = {seq for (seq,) in paid}
         act.extra |= {"outcome": id_, "replaced": old}
 
     return perform(bank, "revise", receipt_id(told.receipt), reason, change, dry_run)

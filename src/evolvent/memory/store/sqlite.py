@@ -56,7 +56,7 @@ class SQLite(Store):
                 do="create the folder, or give another path",
                 code="no_folder",
             )
-        if not create and not Path(self.path).is_file():
+        if not create and not self._begun():
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
         self._depth = 0
@@ -71,7 +71,7 @@ class SQLite(Store):
             )  # fmt: skip
             try:
                 self._configure(sync, fixed)
-                self._check_schema(fixed)
+                self._check_schema(fixed, create)
                 self._file = self._identity()
             except BaseException:
                 self._turn.close()
@@ -79,6 +79,11 @@ class SQLite(Store):
                 raise
 
     # ------------------------------------------------------------------------------------------------ opening
+    def _begun(self) -> bool:
+        """Whether anything was ever written: a file without a byte, and without a log, is no store yet."""
+        path = Path(self.path)
+        return path.is_file() and (path.stat().st_size > 0 or Path(f"{path}-wal").exists())
+
     def _fixed(self) -> bool:
         """Whether file and folder can only be read, and no log lies beside it: nobody can be writing then.
 
@@ -106,10 +111,12 @@ class SQLite(Store):
                     raise
                 time.sleep(0.05)
 
-    def _check_schema(self, fixed: bool) -> None:
+    def _check_schema(self, fixed: bool, create: bool) -> None:
         application = self._pragma("application_id")
         tables = self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if application == 0 and tables == 0:
+            if not create:
+                raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
             with self.write():
                 if self._pragma("application_id") == 0:  # not created by another process meanwhile
                     for statement in [*schema.tables(), *_triggers().values()]:

@@ -1,4 +1,4 @@
-"""Eight free wordings of every kind of question of the analyst: as people ask, not as a template does.
+"""Eight free wordings of every kind of question about the flights: as people ask, not as a template does.
 
 The first four of a kind keep its catchword or a part of it, the last four say it without: they share no content word
 with the short wordings but for the names of carriers, airports and months.

@@ -1,78 +1,12 @@
-"""The analyst's table of definitions: kinds of question, their words, and the house's own meaning of them.
+"""The house's definitions for the flights: thirty kinds of question."""
 
-Every kind has one SQL template with ``{X}`` where its definitions differ. ``gold`` is the house's definition, ``wrong``
-a plausible convention that is not the house's (what a mistaken reviewer hands over), ``drift`` the definition after the
-house has changed its mind. Nothing here can be known beforehand; all of it can be learned from one right example.
-"""
+from dataclasses import replace
 
-from __future__ import annotations
+from evolvent.envs.text.analyst_flights import CARRIERS, DESTINATIONS, INSTRUCTIONS, MAKERS, MONTHS, ORIGINS, SOURCE
+from evolvent.envs.text.analyst_flights_words import FREE
+from evolvent.envs.text.analyst_kinds import Database, Kind
 
-import itertools
-import string
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
-from evolvent.envs.text.analyst_data import CARRIERS, DESTINATIONS, MAKERS, MONTHS, ORIGINS
-from evolvent.envs.text.analyst_wordings import FREE
-
-SLOTS: Mapping[str, Mapping[str, str]] = {"c": CARRIERS, "o": ORIGINS, "d": DESTINATIONS, "f": MAKERS, "m": MONTHS}
-
-VARIANTS = ("gold", "wrong", "drift")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of question.
-
-    ``words`` are its wordings, separated by `` | ``; ``rules`` what stands for ``{X}`` in each of ``VARIANTS``;
-    ``meaning`` and ``meaning_drift`` say the definitions in words, ``mistake`` what the wrong one does.
-    """
-
-    name: str
-    words: str
-    sql: str
-    rules: tuple[str, str, str]
-    meaning: str
-    mistake: str
-    meaning_drift: str
-
-    @property
-    def wordings(self) -> tuple[str, ...]:
-        """The short ways to ask, which resemble one another."""
-        return tuple(self.words.split(" | "))
-
-    @property
-    def free_wordings(self) -> tuple[str, ...]:
-        """Eight ways as people ask; the last four share no content word with the short ones."""
-        return tuple(line.strip() for line in FREE[self.name].strip().splitlines())
-
-    def numbers(self, words: str) -> range:
-        """Numbers of the wordings that are "short", "free" or "any"."""
-        short, every = len(self.wordings), len(self.wordings) + len(self.free_wordings)
-        return {"short": range(short), "free": range(short, every), "any": range(every)}[words]
-
-    @property
-    def slots(self) -> tuple[str, ...]:
-        """The constants of this kind: keys of ``SLOTS``."""
-        used = {field for _, field, _, _ in string.Formatter().parse(self.sql) if field}
-        return tuple(slot for slot in SLOTS if slot in used)
-
-    def constants(self) -> Iterator[dict[str, str]]:
-        """Every combination of constants, in a fixed order."""
-        for values in itertools.product(*(SLOTS[slot] for slot in self.slots)):
-            yield dict(zip(self.slots, values, strict=True))
-
-    def query(self, variant: str, constants: Mapping[str, str]) -> str:
-        """The SQL of ``variant`` ("gold", "wrong" or "drift") for these constants."""
-        return self.sql.format(X=self.rules[VARIANTS.index(variant)], **constants)
-
-    def question(self, wording: int, constants: Mapping[str, str]) -> str:
-        """The question in words."""
-        names = {slot + "n": SLOTS[slot][value] for slot, value in constants.items()}
-        every = self.wordings + self.free_wordings
-        return every[wording].format(**names)
-
-
+_PLACES = {"c": CARRIERS, "o": ORIGINS, "d": DESTINATIONS, "f": MAKERS, "m": MONTHS}
 _CM = "FROM flights WHERE carrier='{c}' AND month={m}"
 _OM = "FROM flights WHERE origin='{o}' AND month={m}"
 _DM = "FROM flights WHERE dest='{d}' AND month={m}"
@@ -80,7 +14,7 @@ _WX = "FROM weather WHERE origin='{o}' AND month={m}"
 _CP = "FROM flights JOIN planes USING(tailnum) WHERE carrier='{c}' AND month={m}"
 _FW = "FROM flights JOIN weather USING(origin,month,day,hour) WHERE origin='{o}' AND month={m}"
 
-KINDS: tuple[Kind, ...] = (
+_KINDS = (
     # --------------------------------------------------------------------------- carriers, also joined with planes
     Kind(
         "operated",
@@ -388,4 +322,4 @@ KINDS: tuple[Kind, ...] = (
         "Rough start: scheduled in an hour with wind of 13 miles an hour or more.",
     ),
 )
-BY_NAME: Mapping[str, Kind] = {kind.name: kind for kind in KINDS}
+FLIGHTS = Database(SOURCE, INSTRUCTIONS, tuple(replace(kind, places=_PLACES, free=FREE[kind.name]) for kind in _KINDS))
