@@ -33,7 +33,7 @@ ELSEWHERE = {
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/learn/test_dueling_q.py`)",
     "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
-    "evokernel": "[kernels](../results/kernels.md), few of them and one seed",
+    "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given",
     "creative_game": "[how many pages of a small model play](../results/games.md), one seed",
     "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
     "trad": "with scripted models only; `benchmarks/trad.py` compares it with whole trajectories and with no examples",
