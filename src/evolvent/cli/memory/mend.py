@@ -175,9 +175,10 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
         emptied = [[what, n] for what, n in done.emptied.items() if n]
         _table(live, "Texts of other rows that quoted it, emptied", ["texts", "rows"], emptied)
         if done.events:
-            told, tail = count(abs(done.events), "value event"), "again" if done.events < 0 else "no longer"
-            counts = "would count" if dry_run else "counts" if abs(done.events) == 1 else "count"
-            live.note(f"\n{told} {counts} {tail}")
+            told = count(abs(done.events), "value event")
+            verb = "counts" if abs(done.events) == 1 and not dry_run else "count"
+            again = f"{verb} again" if done.events < 0 else f"no longer {verb}"
+            live.note(f"\n{told} {'would ' if dry_run else ''}{again}")
         if done.kept:
             live.note(_kept(done).lstrip("; "))
         if dry_run:
