@@ -45,14 +45,15 @@ def tasks_page(families: dict) -> str:
     for family, told in families.items():
         rows, n = told["rows"], len(told["rows"])
         seeds = told["seeds"] if "seeds" in told else [told["seed"]]
-        several = len(seeds) > 1
+        several, different = len(seeds) > 1, len({row["task"] for row in rows})
         drawn, tokens = (sum(row[key] for row in rows) / n for key in ("samples", "tokens"))
         lines += [
-            f"`{told['command']}` at commit {told['commit']['id'][:10]}: {told['model']} on {n} held-out tasks of "
-            f"`{told['env']}`, seed{'s' * several} {', '.join(map(str, seeds))}, temperature {told['temperature']:g}. "
+            f"`{told['command']}` at commit {told['commit']['id'][:10]}: {told['model']} on {n} held-out tasks "
+            + (f"({different} different) " if different < n else "") + f"of `{told['env']}`, "
+            f"seed{'s' * several} {', '.join(map(str, seeds))}, temperature {told['temperature']:g}. "
             + ("Means over seeds, with Student's interval. " if several else "") + "All ways but the greedy one "
             f"choose among the same samples, {drawn:.1f} a task on average, {tokens:.0f} tokens; p: exact McNemar "
-            "against the majority, not corrected. *Oracle*: a right answer was among them.",
+            "against the majority, each task once, not corrected. *Oracle*: a right answer was among them.",
             "", f"| {family} | right | 95 % | p |", "|---|---|---|---|",
         ]  # fmt: skip
         for way, one in told["ways"].items():

@@ -75,13 +75,15 @@ def solved(model, env, task, budget, seed):
 def table(rows):
     """Share of right answers of each way, with its interval, and against the vote.
 
-    Of several seeds (rows of older files say none) it is the mean of theirs, with Student's interval over seeds.
+    Of several seeds (rows of older files say none) it is the mean of theirs, with Student's interval over seeds. A task
+    that several seeds drew counts once against the vote.
     """
     ways = [way for way in rows[0] if way not in ("seed", "task", "samples", "tokens", "cpu_s")]
     seeds, out = sorted({row.get("seed", 0) for row in rows}), {}
+    once = list({row["task"]: row for row in reversed(rows)}.values())
     for way in ways:
         won = sum(row[way] for row in rows)
-        p = mcnemar([row["majority"] for row in rows], [row[way] for row in rows])
+        p = mcnemar([row["majority"] for row in once], [row[way] for row in once])
         interval, means = wilson(won, len(rows)), {}
         if len(seeds) > 1:
             mine = [[row[way] for row in rows if row.get("seed", 0) == seed] for seed in seeds]

@@ -51,10 +51,13 @@ class Options:
     """Cosine of the centres of any two kinds: above 0 advice for one kind is recalled for the others too."""
     nearer: bool = False
     """Wrong advice is nearer to the tasks than right advice."""
+    nearest: bool = False
+    """Right advice is nearer than any other."""
     mistaken: float | None = None
     """Share of corrections that are wrong: a stream; none: a planted world."""
-    follows: Literal["all", "one"] = "all"
-    """all: the best and the worst advice in sight count; one: the first with probability ½, else any other in sight."""
+    follows: Literal["all", "one", "first"] = "all"
+    """all: the best and the worst advice in sight count; one: the first with probability ½, else any other in sight;
+    first: that alone."""
     drift: bool = False
     """At half time right advice turns wrong in every kind, and new advice arrives."""
     judge_error: float = 0.0
@@ -127,10 +130,11 @@ class World:
             return []
         centre = _unit(np.mean([self.vectors[self.texts.index(t)] for t in self.keys[kind]], axis=0))
         many = {"right": o.right, "wrong": 0 if version else o.wrong, "useless": 0 if version else o.useless}
+        near_by = {"wrong": o.nearer, "right": o.nearest}
         rows = []
         for role, n in many.items():
             for i in range(n):
-                near = 0.9 if o.nearer and role == "wrong" else make.uniform(0.7, 0.85)
+                near = 0.9 if near_by.get(role) else make.uniform(0.7, 0.85)
                 key = self._text(f"kind{kind} case{version}{role[0]}{i}", centre, near, make)
                 rows.append((key, body_of(Advice(kind, role, version), i)))
         if rows and not version:
@@ -295,8 +299,9 @@ def _chance(world: World, kind: int, bodies: Sequence[str], version: int, luck: 
     base = world.options.base
     if not bodies:
         return None, base
-    if world.options.follows == "one":
-        i = 0 if luck[4] < 0.5 or len(bodies) == 1 else 1 + int(luck[5] * (len(bodies) - 1))
+    if world.options.follows != "all":
+        first = world.options.follows == "first" or luck[4] < 0.5
+        i = 0 if first or len(bodies) == 1 else 1 + int(luck[5] * (len(bodies) - 1))
         return bodies[i], base + effects[i]
     top = int(np.argmax(effects))
     p = base + max(0.0, effects[top]) + min(0.0, *effects, 0.0)

@@ -100,7 +100,21 @@ TUNING: dict[str, World_] = {
     "t advice, drift": ("four kinds", {**_ADVICE, "mistaken": 0.0, "drift": True}),
     "t advice, drift, 30 % wrong": ("four kinds", {**_ADVICE, "mistaken": 0.3, "drift": True}),
 }
-PARTS = {"judgement": (JUDGEMENT, 0), "tuning": (TUNING, 1000)}  # with the first seed
+_FIRST = {"base": 0.02, "gain": 0.48, "loss": 0.0, "follows": "first"}
+_USUAL = {"base": 0.3, "gain": 0.5, "loss": 0.2, "follows": "first"}
+FIRST: dict[str, World_] = {
+    "f nearest": ("right advice is nearest; success .02, with it .5", {**_FIRST, "nearest": True}),
+    "f nearest, k = 1": ("one is shown", {**_FIRST, "nearest": True, "k": 1}),
+    "f anywhere": ("right advice is as near as the rest", _FIRST),
+    "f nearer": ("wrong advice is nearest, it costs nothing", {**_FIRST, "nearer": True}),
+    "f usual, nearest": ("success .3, with right advice .8, wrong .1; right is nearest", {**_USUAL, "nearest": True}),
+    "f usual, anywhere": ("the same, right advice is as near as the rest", _USUAL),
+    "f advice": ("corrections are written, none wrong; the action is told", {**_STREAM, **_FIRST, "mistaken": 0.0}),
+    "f advice, 30 % wrong": ("three in ten are wrong", {**_STREAM, **_FIRST, "mistaken": 0.3}),
+    "f many kinds, 20 % wrong": ("60 kinds, one in five is wrong", {**_MANY, **_FIRST, "mistaken": 0.2}),
+}
+PARTS = {"judgement": (JUDGEMENT, 0), "tuning": (TUNING, 1000), "first": (FIRST, 2000)}  # with the first seed
+WORLDS = JUDGEMENT | TUNING | FIRST
 
 
 def policy_of(arm: str, k: int) -> Policy:
@@ -130,7 +144,7 @@ def main() -> None:
     rows = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     for cell in [] if a.render else _cells(a):
         key = {k: cell[k] for k in ("part", "world", "arm", "options", "policy", "seeds")}
-        if cell["arm"] not in a.redo and any(all(row[k] == v for k, v in key.items()) for row in rows):
+        if cell["arm"] not in a.redo and any(all(_whole(row)[k] == v for k, v in key.items()) for row in rows):
             continue
         start = time.perf_counter()
         found = [one(Options(**cell["options"]), cell["arm"], seed) for seed in cell["seeds"]]
@@ -166,6 +180,11 @@ def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
     return json.loads(json.dumps(sorted(cells, key=lambda cell: cell["arm"] in ABLATIONS)))
 
 
+def _whole(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the options that came after it, as they were then: at their defaults."""
+    return row | {"options": asdict(Options()) | row["options"]}
+
+
 # ------------------------------------------------------------------------------------------------------------ the page
 def page(rows: list[dict[str, Any]]) -> str:
     """docs/results/value-worlds.md; no number is typed."""
@@ -191,6 +210,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     for part, says in (
         ("judgement", "Judgement: worlds and seeds that were not looked at while the rule was chosen"),
         ("tuning", "Tuning: worlds in which it was chosen"),
+        ("first", "An agent that follows the first advice it sees, and nothing else"),
     ):
         some = [r for r in rows if r["part"] == part]
         if some:
@@ -297,7 +317,7 @@ def _by_world(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row["world"], {})[row["arm"]] = row["metrics"]
-    return {world: found[world] for world in (*JUDGEMENT, *TUNING) if set(ARMS) <= found.get(world, {}).keys()}
+    return {world: found[world] for world in WORLDS if set(ARMS) <= found.get(world, {}).keys()}
 
 
 def _paired(mine: list[float], other: list[float]) -> str:
@@ -309,7 +329,7 @@ def _paired(mine: list[float], other: list[float]) -> str:
 
 def _about(rows: list[dict[str, Any]]) -> list[str]:
     seen = {row["world"] for row in rows}
-    return [f"- **{world}**: {about}." for world, (about, _) in (JUDGEMENT | TUNING).items() if world in seen]
+    return [f"- **{world}**: {about}." for world, (about, _) in WORLDS.items() if world in seen]
 
 
 def _source(rows: list[dict[str, Any]]) -> list[str]:

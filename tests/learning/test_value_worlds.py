@@ -29,6 +29,19 @@ def test_the_agent_follows_all_or_one_of_what_it_sees():
     one = World(Options(base=0.5, gain=0.3, loss=0.2, follows="one"), 0)
     assert trial._chance(one, 1, bodies, 0, luck) == (bodies[0], pytest.approx(0.3))
     assert trial._chance(one, 1, bodies, 0, np.full(8, 0.6))[0] == bodies[2]
+    first = World(Options(base=0.5, gain=0.3, loss=0.2, follows="first"), 0)
+    for some in (bodies, bodies[1:]):
+        effect = first.effect(trial.advice_of(some[0]), 0)
+        assert trial._chance(first, 1, some, 0, np.full(8, 0.6)) == (some[0], pytest.approx(0.5 + effect))
+
+
+def test_right_advice_may_be_the_nearest():
+    world = World(Options(nearest=True), 0)
+    for kind, rows in enumerate(world.start):
+        key, body = max(
+            rows, key=lambda row: np.mean(world.embedder.embed(world.keys[kind]) @ world.embedder.embed([row[0]])[0])
+        )
+        assert trial.advice_of(body).role == "right", key
 
 
 def test_the_oracle_regrets_nothing_and_drift_is_an_event():
