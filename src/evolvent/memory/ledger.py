@@ -43,7 +43,7 @@ class Known:
     created: Mapping[str, str] = field(default_factory=dict[str, str])
     """Episode id to the memory that was written from it."""
     bodies: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Texts of the memories: how much of an action came from each."""
+    """Texts of the memories: how much of an action came from each; else their places tell."""
     reward_range: tuple[float, float] | None = None
     """Failure and success; default: 0 to 1, widened to the rewards that there are."""
 
@@ -138,9 +138,8 @@ def _action(episode: Episode, step: int) -> str:
 
 
 def _shares(used: Sequence[str], bodies: Mapping[str, str], action: str) -> dict[str, float]:
-    if not all(m in bodies for m in used):
-        return dict.fromkeys(used, 1.0)
-    return dict(zip(used, lift.use_weights([bodies[m] for m in used], action), strict=True))
+    told = action if all(m in bodies for m in used) else None
+    return dict(zip(used, lift.use_weights([bodies.get(m, "") for m in used], told), strict=True))
 
 
 # ---------------------------------------------------------------------------------------------------- as it was settled

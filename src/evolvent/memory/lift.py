@@ -3,7 +3,7 @@
 A memory that is always shown beside a useful one earns the same rewards, and an average of rewards cannot tell them
 apart. Leaving each selected memory out with a known probability can: the difference between outcomes with and
 without it, weighted by the inverse of those probabilities, is its marginal effect. The evidence is thin at first,
-so it is blended with the ordinary learned value by how much of it there is.
+so it is added to the ordinary learned value by how much of it there is.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ EFFECT_SPREAD = 0.3
 SIM_FLOOR = 0.05
 # a shown memory that the action did not use still answers for this share of the outcome
 IDLE_WEIGHT = 0.25
+# and where nothing tells what was used, what stands behind the first answers for this share: many follow the first
+BEHIND_WEIGHT = 0.5
+# share of a measured effect that counts beside the value, which has seen the same outcomes. It must not replace the
+# value: leaving out what stands behind the one that is followed changes nothing, however much that would help in front
+MEASURED = 0.5
 # a harmless memory is ever taken for a harmful one with at most this probability, by each of two tests
 HARM_LEVEL = 0.05
 # probability of leaving out, at first, what seems to fail always: to find out
@@ -186,23 +191,19 @@ def rank(
 
     ``score = (1-w) z_sim + w z_value``; the bonus is the part of measured effects.
 
-    The worth of each is ``c raw + (1 - c) (value - mean value)``: measured effect where there is evidence (c near 1),
-    the learned value relative to the pool where there is none. Similarity and worth are centred and divided by their
-    spread, but never by less than a floor, so that noise among equals is not blown up to a preference. Similarity is a
-    guess at what outcomes will say: of each candidate it counts for the share ``trust``, 0..1 (all of it where the
-    weight is 0).
+    The worth of each is its learned value, and ``MEASURED`` of its measured effect as far as that can be trusted.
+    Similarity and worth are centred and divided by their spread, but never by less than a floor, so that noise among
+    equals is not blown up to a preference. Similarity is a guess at what outcomes will say: of each candidate it counts
+    for the share ``trust``, 0..1 (all of it where the weight is 0).
     """
     sim_N, value_N = np.asarray(sim, np.float64), np.asarray(value, np.float64)
-    c = np.array([e.confidence for e in effects])
-    raw = np.array([e.raw for e in effects])
-    relative = value_N - value_N.mean()
-    worth = c * raw + (1.0 - c) * relative
+    bonus_N = MEASURED * np.array([e.shrunk for e in effects])
     span = reward_range[1] - reward_range[0]
     z_sim = _scaled(sim_N, SIM_FLOOR)
     if weight > 0.0:
         z_sim = np.asarray(trust, np.float64) * z_sim
-    z_value = _scaled(worth, spread_floor * span)
-    return (1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, worth - relative
+    z_value = _scaled(value_N + bonus_N, spread_floor * span)
+    return (1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, bonus_N
 
 
 def noise(share: ArrayLike, known: ArrayLike, alpha: float) -> float:
@@ -235,17 +236,16 @@ def one_answer_each(
 
 
 def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
-    """How much each shown body answers for an action, from ``IDLE_WEIGHT`` (not used) to 1 (the action is its text).
+    """How much each shown body, in the order shown, answers for an action: ``IDLE_WEIGHT`` (not used) to 1.
 
     Similarity is the overlap (Dice) of word pairs of body and action; the most similar body gets weight 1 and the
-    others their share of its overlap. Without an action, or when nothing overlaps, all get 1.
+    others their share of its overlap. Without an action, or when nothing overlaps, the first gets 1 and what stands
+    behind it ``BEHIND_WEIGHT``.
     """
-    if not action or not bodies:
-        return [1.0] * len(bodies)
-    overlap = _overlaps(bodies, action)
-    top = max(overlap)
+    overlap = _overlaps(bodies, action or "")
+    top = max(overlap, default=0.0)
     if top <= 0.0:
-        return [1.0] * len(bodies)
+        return [BEHIND_WEIGHT if i else 1.0 for i in range(len(bodies))]
     return [IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * x / top for x in overlap]
 
 

@@ -234,12 +234,11 @@ def _events(
     if o.child is not None and o.child not in {item.id for item in receipt.items}.union(*depths.values()):
         child = values[o.child].value.q - bank.reward_range[0]
     weights, rewards = dict.fromkeys(used, 1.0), {item.id: reward for item in receipt.items}
-    if used and o.action is not None and (receipt.rule.bodies or o.parts):
-        bodies = [texts[receipt.version[m]] for m in used]
-        if receipt.rule.bodies:
-            weights = dict(zip(used, lift.use_weights(bodies, o.action), strict=True))
-        if o.parts:
-            rewards |= zip(used, lift.part_rewards(bodies, o.parts), strict=True)
+    bodies = [texts.get(receipt.version[m], "") for m in used]  # read where there is an action to compare with
+    if receipt.rule.bodies:
+        weights = dict(zip(used, lift.use_weights(bodies, o.action), strict=True))
+    if used and o.parts:
+        rewards |= zip(used, lift.part_rewards(bodies, o.parts), strict=True)
     made = []
     for each in dict.fromkeys(rewards.values()) or [reward]:
         items = [item for item in receipt.items if rewards[item.id] == each]

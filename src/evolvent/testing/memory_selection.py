@@ -101,16 +101,20 @@ def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
 
 
 def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> None:
-    """Always recalled together, one lifts success from .4 to .9, one does nothing: values tie, effects do not."""
+    """Always recalled together, one lifts success from .4 to .9, one does nothing: values tie, effects do not.
+
+    By luck of the newest outcomes the other may stand first now and then: in one recall of twenty.
+    """
     with make(factory, preset("memlift", **{**LIFT, "omit": 0.3, "omit_n0": 1e9})) as memory:
         useful, useless = memory.remember("task", "useful"), memory.remember("task", "useless")
-        rng = np.random.default_rng(1)
+        rng, ahead = np.random.default_rng(1), list[bool]()
         for _ in range(300):
             r = memory.recall("task")
             memory.settle(r, float(rng.random() < (0.9 if useful in r.ids else 0.4)))
+            ahead.append(memory.recall("task", frozen=True).ids[0] == useful)
         good, idle = memory.get(useful).lift or 0.0, memory.get(useless).lift or 0.0
         assert good > 0.25 and abs(idle) < 0.2 and good - idle > 0.2, (good, idle)
-        assert memory.recall("task", frozen=True).ids[0] == useful
+        assert np.mean(ahead[100:]) > 0.85, np.mean(ahead[100:])
 
 
 def one_answer_to_a_question_is_shown(factory: Factory) -> None:

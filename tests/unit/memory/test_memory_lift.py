@@ -8,6 +8,8 @@ import pytest
 from evolvent.formulas.causal import ArmSums, push_outcome
 from evolvent.memory import lift
 from evolvent.memory.lift import Effect
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
 
 UNIT = (0.0, 1.0)
 
@@ -90,7 +92,17 @@ def test_ranking_does_not_blow_up_noise():
     loud, _, _, bonus = lift.rank(
         [0.5, 0.5], [0, 0], [0.5, 0.5], effects, weight=0.5, reward_range=UNIT, spread_floor=0.1
     )
-    assert loud[0] > loud[1] and bonus[0] == pytest.approx(0.45)
+    assert loud[0] > loud[1] and bonus[0] == pytest.approx(0.225)
+
+
+def test_no_effect_behind_the_first_does_not_take_what_was_earned_in_front():
+    """An agent that follows the first: leaving out the second changes nothing, however sure that is."""
+    nothing, unknown = Effect(0.0, 0.95, 0.05), Effect(0.0, 0.0, 0.3)
+    score, *_ = lift.rank(
+        [0.5] * 3, [0] * 3, [0.8, 0.5, 0.3], [nothing, unknown, unknown], weight=0.5, reward_range=UNIT,
+        spread_floor=0.1,
+    )  # fmt: skip
+    assert score.argsort().tolist() == [2, 1, 0]
 
 
 def test_use_weights_follow_the_action():
@@ -99,5 +111,18 @@ def test_use_weights_follow_the_action():
     used = lift.use_weights([a, b], a.replace("'UA'", "'DL'"))
     assert used[0] == 1.0 and lift.IDLE_WEIGHT <= used[1] < 0.6
     for action in (None, "", "entirely different words"):
-        assert lift.use_weights([a, b], action) == [1.0, 1.0]
+        assert lift.use_weights([a, b, a], action) == [1.0, lift.BEHIND_WEIGHT, lift.BEHIND_WEIGHT]
     assert lift.use_weights([], a) == [] and lift.use_weights(["", a], a)[1] == 1.0
+
+
+def test_without_an_action_the_first_in_the_prompt_answers_for_most():
+    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+    with Memory(policy=policy, embedder="hash:32") as memory:
+        a, b, c = (memory.remember("task", body) for body in ("one way", "another way", "a third"))
+        recall = memory.recall("task")
+        memory.shown(recall, [b, c])  # there was no room for the first
+        changes = {change.id: change.weight for change in memory.settle(recall, 0.0)}
+        assert recall.ids == [a, b, c] and {b: 1.0, c: lift.BEHIND_WEIGHT}.items() <= changes.items()
+        assert memory.get(b).value < memory.get(c).value < memory.get(a).value == 1.0
+        changes = memory.settle(memory.recall("task"), 1.0, action="a third")
+        assert {change.id: change.weight for change in changes}[c] == 1.0

@@ -1,7 +1,8 @@
 """memlift, our own and the default: ranked by relevance and measured effect; credit by use and by omission.
 
-    score(m) = (1 - w) (1 - (1 - trust) known) z(relevance) + w z(c lift + (1 - c) (value - mean value))
-    Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the action
+    score(m) = (1 - w) (1 - (1 - trust) known) z(relevance) + w z(value + c lift / 2)
+    Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the
+                                          action, ½ behind the first where none is told
 
 Relevance is a guess at what outcomes will say: the more of a memory's value is outcomes, the less relevance counts.
 Outcomes count by how near a memory was where they came from, compared with how near it is now, in both directions.
@@ -226,7 +227,7 @@ def credit(config: Config, settled: Settled) -> list[Change]:
 def assign(episodes: Sequence[Episode], config: Config = Config(), known: Known = Known()) -> Ledger:
     """Change of value of every memory shown in a valid episode, in units of reward; see ``memory/ledger.py``.
 
-    Where ``known`` has no bodies, every shown memory counts as used.
+    Where ``known`` has no bodies, the place in the prompt tells how much each was used.
 
     Raises:
         BadInput: a memory was left out without a logged propensity.
