@@ -264,8 +264,8 @@ def _overlaps(bodies: Sequence[str], action: str) -> list[float]:
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
-    words = [w.lower() for w in _WORD.findall(text)]
-    return set(zip(["", *words], [*words, ""], strict=True)) if words else set()
+    words = _WORD.findall(text.lower())
+    return {*zip(["", *words], [*words, ""], strict=True)} if words else set()
 
 
 def _scaled(x_N: np.ndarray, floor: float) -> np.ndarray:

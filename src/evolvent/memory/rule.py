@@ -38,7 +38,7 @@ from evolvent.memory.lift import Effect
 
 # credit below this share of the first step is not walked back any further
 _NEGLIGIBLE = 1e-4
-_NUMBER = (int, float)  # a union would be made anew at every look
+_USUAL = frozenset((int, float))
 # a memory's number in a store, or its id in a record
 Id = Any
 
@@ -214,12 +214,17 @@ def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) 
             problem = "credit returned no Change"
         elif change.memory not in known:
             problem = "credit pays a memory that was neither shown nor led to what was shown"
-        elif not all(isinstance(number, _NUMBER) and math.isfinite(number) for number in change[2:]):
+        elif not (_numbers(change[2:]) and all(map(math.isfinite, change[2:]))):
             problem = "credit returned something else than finite numbers"
         if problem:
             where = f"credit of the memory rule {rule!r}"
             raise BadInput(problem, got=change, where=where, do="see evolvent/memory/rule.py", code="bad_rule")
     return made
+
+
+def _numbers(these: tuple[Any, ...]) -> bool:
+    # their types first: every settle comes here, and only a rule of one's own has others
+    return {*map(type, these)} <= _USUAL or all(isinstance(x, (int, float)) for x in these)
 
 
 def reach(decay: float) -> int:
