@@ -1,5 +1,6 @@
 """Disks that are full, read-only or wrong: a clear error, and what was acknowledged is intact or told as damaged."""
 
+import os
 import random
 import shutil
 import sqlite3
@@ -127,6 +128,39 @@ assert memory.remember("a", "b") == f"m{len(kept) + 1}" and verify(memory) == []
 print("done")
 """
     )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_a_disk_that_does_not_answer_is_no_damage(tmp_path):
+    """For a while the handles of the file are ones that cannot be read."""
+    code = (
+        OPENING
+        + """
+with open_it() as memory:
+    for i in range(300):
+        memory.remember(f"task {i}", f"body {i} " * 300)
+memory = open_it()
+def handles():
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + fd) == os.path.realpath(folder + "/a.db"):
+                yield int(fd)
+        except FileNotFoundError:
+            pass
+mine, away = list(handles()), os.open(folder + "/a.db", os.O_WRONLY)
+kept = [os.dup(fd) for fd in mine]
+for fd in mine:
+    os.dup2(away, fd)
+refused("the disk does not answer", lambda: memory.items(None), "not_read")
+for fd, was in zip(mine, kept):
+    os.dup2(was, fd)
+assert len(memory.items(None)) == 300 and verify(memory) == []
+print("done")
+"""
+    )
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("no /proc here")
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.stdout == "done\n", done.stderr
 

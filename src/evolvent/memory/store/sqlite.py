@@ -333,6 +333,8 @@ def _triggers() -> dict[str, str]:
 _NOT_WRITTEN = tuple(
     f"SQLITE_IOERR_{what}" for what in ("WRITE", "FSYNC", "DIR_FSYNC", "TRUNCATE", "SHMSIZE", "SHMOPEN", "DELETE")
 )
+# a file that is cut short or changed; other errors of input, EIO among them, are those of a disk or a share
+_CUT = ("SQLITE_IOERR_SHORT_READ", "SQLITE_IOERR_DATA")
 _DAMAGED = (
     "not a database", "malformed", "corrupt", "disk i/o", "could not decode", "can't decode", "no such table",
     "no such column",
@@ -381,6 +383,9 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
         return StoreError(
             "the disk does not take what is written", got=f"{text} ({name})", where=path, do=do, code="not_written"
         )
+    if name.startswith("SQLITE_IOERR_") and name not in _CUT:
+        do = "look for a failing disk or a network share that is away; what was acknowledged is there when it is back"
+        return StoreError("the disk does not answer", got=f"{text} ({name})", where=path, do=do, code="not_read")
     if any(word in lower for word in _DAMAGED):
         return damaged(text, path)
     if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
