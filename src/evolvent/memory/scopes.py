@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.memory.bank import parse_id
 from evolvent.memory.items import Recall, Recalled, ValueChange
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.memory import Memory
@@ -21,6 +22,11 @@ class ScopedRecall:
 
     items: tuple[Recalled, ...]
     receipts: Mapping[str, Recall]
+
+    @property
+    def id(self) -> str:
+        """All receipts in one word (``r7+r8``): a process that settles later needs no more."""
+        return "+".join(receipt.id for receipt in self.receipts.values())
 
     @property
     def ids(self) -> list[str]:
@@ -111,6 +117,7 @@ class Scopes:
     def shown(self, recalled: ScopedRecall, ids: Sequence[str] | None = None) -> None:
         """Say which items are really in the prompt (default: all of them); see ``Memory.shown``."""
         needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.shown")
+        self._receipts(recalled, "Scopes.shown")
         every = recalled.ids if ids is None else ids
         wanted = listed(every, what="ids", expected="a sequence of ids", where="Scopes.shown")
         for id in wanted:
@@ -118,41 +125,58 @@ class Scopes:
         for name, receipt in recalled.receipts.items():
             self.memories[name].shown(receipt, [id for id in receipt.ids if id in wanted])
 
-    def settle(self, recalled: ScopedRecall, reward: float | None, **options: Any) -> dict[str, list[ValueChange]]:
+    def settle(
+        self, recalled: ScopedRecall | str, reward: float | None, **options: Any
+    ) -> dict[str, list[ValueChange]]:
         """Tell every scope what came of it; what changed, by scope. Arguments: ``Memory.settle``'s, but no ``child``.
 
-        The reward lies in the reward range of each scope. One transaction a scope: after a crash between them call it
-        again, nothing counts twice.
+        ``recalled`` is the recall or its ``id``. The reward lies in the reward range of each scope. One transaction a
+        scope: after a crash between them call it again, nothing counts twice.
         """
-        needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.settle")
+        receipts = self._receipts(recalled, "Scopes.settle")
         self._no_child(options, "Scopes.settle")
-        for name, one in recalled.receipts.items():  # what one of them would refuse is told to none
+        for name, one in receipts.items():  # what one of them would refuse is told to none
             outcome_of(self.memories[name].bank, {"recalled": one, "reward": reward, **options})
-        return {name: self.memories[name].settle(one, reward, **options) for name, one in recalled.receipts.items()}
+        return {name: self.memories[name].settle(one, reward, **options) for name, one in receipts.items()}
 
     def revise(
-        self, recalled: ScopedRecall, reward: float | None, reason: str, *, dry_run: bool = False, **options: Any
+        self, recalled: ScopedRecall | str, reward: float | None, reason: str, *, dry_run: bool = False, **options: Any
     ) -> dict[str, Mended]:
         """Tell every scope that it turned out otherwise; what changed, by scope. Arguments: ``Memory.revise``'s.
 
         One transaction a scope, none of them where one scope would refuse; after a crash between them call it again.
         """
-        needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.revise")
+        receipts = self._receipts(recalled, "Scopes.revise")
         self._no_child(options, "Scopes.revise")
         told = {
             name: self.memories[name].revise(one, reward, reason, dry_run=True, **options)
-            for name, one in recalled.receipts.items()
+            for name, one in receipts.items()
         }
         if dry_run:
             return told
-        return {
-            name: self.memories[name].revise(one, reward, reason, **options) for name, one in recalled.receipts.items()
-        }
+        return {name: self.memories[name].revise(one, reward, reason, **options) for name, one in receipts.items()}
 
     def close(self) -> None:
         """Close the memories of all scopes; twice is allowed."""
         for one in self.memories.values():
             one.close()
+
+    def _receipts(self, recalled: ScopedRecall | str, where: str) -> dict[str, str]:
+        """The receipt of each scope, by its name."""
+        if not isinstance(recalled, str):
+            needs(recalled, ScopedRecall, what="a recall of scopes", where=where)
+            recalled = recalled.id
+        ids = recalled.split("+")
+        numbers = {parse_id(id, "r", "receipt", where): id for id in ids}
+        found = {
+            name: id for name, one in self.memories.items() for n, id in numbers.items() if one.bank.has_receipt(n)
+        }
+        if len(found) < len(self.memories) or len(ids) > len(found):
+            raise BadInput(
+                "not a receipt of each scope", got=recalled, expected=f"one each of {', '.join(self.memories)}",
+                where=where, do="use the id of what Scopes.recall returned", code="unknown_receipt",
+            )  # fmt: skip
+        return found
 
     def _no_child(self, options: Mapping[str, Any], where: str) -> None:
         if options.get("child") is not None:

@@ -43,7 +43,12 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
                 Scopes(*wrong)
         with make(factory, name="b") as other, refused("another store"):
             Scopes(user, other)
-        odd: list[Any] = [None, "user", r.ids, r.receipts["user"]]
+        alone = Scopes(user).recall("task one of the east")
+        for told in (alone, alone.id, f"{third.id}+{alone.id}", f"{third.id}+r999"):
+            for verb in (partial(both.settle, told, 1.0), partial(both.revise, told, 1.0, "why")):
+                with refused(f"{told} for a receipt of each scope", code="unknown_receipt"):
+                    verb()
+        odd: list[Any] = [None, 7, r.ids, r.receipts["user"]]
         for thing in odd:
             verbs = (
                 partial(both.settle, thing, 1.0),
@@ -56,8 +61,9 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
         with refused("no ids", code="wrong_type"):
             both.shown(third, "m1")
         both.shown(third)
-        both.settle(third, 1.0)
+        assert both.settle(third.id, 1.0) == both.settle(third, 1.0), "its id tells all of it"
         assert user.get(theirs).n == 2
+        assert both.revise(third.id, 0.0, "it did not hold") and user.get(theirs).n == 2
 
 
 def many_recalls_of_several_scopes_are_each_after_the_other(factory: Factory) -> None:
