@@ -113,12 +113,12 @@ def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] 
 
 def _usual(config: Any, path: str) -> str:
     """What a field is where nobody sets it; empty where that has to be given."""
-    *above, name = path.split(".")
-    for part in above:
-        config = getattr(config, part)
-    default = next(field.default for field in dataclasses.fields(config) if field.name == name)
-    if default is dataclasses.MISSING:
+    try:
+        default = type(config)()  # the whole: a system has its own defaults for a part
+    except TypeError:  # something has to be given
         return ""
+    for part in path.split("."):
+        default = getattr(default, part)
     return " ".join(map(str, cast("tuple[Any, ...]", default))) if isinstance(default, tuple) else str(default)
 
 
