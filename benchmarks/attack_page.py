@@ -49,8 +49,7 @@ last. **lost**: mean over the eight passes after, minus the same arm without an 
 **decided**: share of the victims' tasks in which a poisoned lesson was in sight, or decided what was done, over those
 passes. **still shown**: share of the poisoned lessons that were shown in the last pass. **frozen**: success on all
 held-out tasks in the end, without exploration. **others lost**: as lost, on tasks that were no target. Intervals are
-95 % Student intervals over {seeds} seeds, of differences paired by seed. **Older than the rule:** rows of memlift are
-of the rule before (commit dc1824b8b0), in which relevance lost weight for all memories of a recall alike.
+95 % Student intervals over {seeds} seeds, of differences paired by seed.
 """
 TITLES = {
     "convention": "A wrong convention",

@@ -2,13 +2,14 @@
 
 Recall: candidates with a cosine above a gate, whose relevance (cosine, and words that tell the nearest keys apart) is
 within a margin of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise
-among equals is not blown up. worth = c lift + (1-c) (value - pool mean).
+among equals is not blown up. worth = value + c lift / 2.
 
-Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs); its
-step starts as a running mean and never falls below alpha. Each selected memory but the best is left out with a logged
-probability that falls with its omissions; lift is the self-normalised inverse-propensity difference of outcomes with
-and without it, trusted by c = t^2 / (t^2 + se^2). Of several answers to one question the one of the highest value is
-shown, on a tie the newest: a correction takes the place of what failed.
+Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs; where
+none is told, the best in the prompt moves most, the others half as far); its step starts as a running mean and never
+falls below alpha. Each selected memory but the best is left out with a logged probability that falls with its
+omissions; lift is the self-normalised inverse-propensity difference of outcomes with and without it, trusted by
+c = t^2 / (t^2 + se^2). Of several answers to one question the one of the highest value is shown, on a tie the newest: a
+correction takes the place of what failed.
 
 Why each part is there: docs/memlift.md; what did not help: LOG.md.
 """

@@ -134,15 +134,16 @@ class Bank:
         owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND relation='key'", (seq,))
         return seq if owner is None else owner[0]
 
-    def has_receipt(self, seq: int) -> bool:
-        """Whether a receipt is one of this scope's."""
-        return self.store.row("SELECT 1 FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is not None
+    def question_of(self, seq: int) -> str | None:
+        """The hash of what a receipt of this scope was asked; None: it is none of this scope's."""
+        row = self.store.row("SELECT query_hash FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id))
+        return None if row is None else row[0]
 
     def receipt_seq(self, recalled: Recall | str, where: str) -> int:
         """The row of a receipt of this scope."""
         id_ = recalled.id if isinstance(recalled, Recall) else recalled
         seq = parse_id(id_, "r", "receipt", where)
-        if not self.has_receipt(seq):
+        if self.question_of(seq) is None:
             do = "settle with the Recall that recall() returned, on the same store and scope"
             expected = f"a recall of scope {self.scope!r}"
             raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")

@@ -42,7 +42,9 @@ _DIGITS = 9
 
 Range = tuple[float, float]
 
-_WORD = re.compile(r"[A-Za-z_]\w*|\d+|[^\s\w]")
+# kana, Han, Thai and Lao are written without spaces: every character is a word
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\u0e00-\u0eff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W\d{_UNSPACED}][^\W{_UNSPACED}]*|\d+|[^\s\w]")
 
 
 class Effect(NamedTuple):

@@ -185,7 +185,8 @@ class Memory(Mending):
             valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
             objective: which value learns; each has its own.
             idempotency_key: name of the job where a retry may carry another receipt; once per objective.
-            action: what the agent did, as text; memlift credits shown memories by how much of them it used.
+            action: what the agent did, as text; memlift credits shown memories by how much of them it used;
+                without it the best of those shown in full, the others by half.
             child: the memory written from this attempt; its value enters the target of memq.
             weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
             parts: parts of the answer as text, each with a reward; instead of action. A shown memory earns the rewards

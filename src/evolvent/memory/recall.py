@@ -270,12 +270,14 @@ def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
 def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tuple]) -> None:
     """Write the rows of the receipt."""
     seen, told, zero = pool.seen, pool.ranking, np.zeros(len(pool.seen.ids))
-    place = {i: rank for rank, i in enumerate(np.argsort(-told.score, kind="stable").tolist())}
     columns = (
         seen.relevance, seen.q_N, pool.value, *(zero if part is None else part for part in told[1:4]), told.score,
         pool.propensity,
     )  # fmt: skip
     chosen = set(pool.selected)
+    # settling goes by these places: what was handed out comes first, in its order
+    rest = (i for i in np.argsort(-told.score, kind="stable").tolist() if i not in chosen)
+    place = {i: rank for rank, i in enumerate((*pool.selected, *rest))}
     rows = []
     for i, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         sim, q, value, z_sim, z_q, bonus, score, propensity = numbers

@@ -163,18 +163,26 @@ class Scopes:
 
     def _receipts(self, recalled: ScopedRecall | str, where: str) -> dict[str, str]:
         """The receipt of each scope, by its name."""
-        if not isinstance(recalled, str):
+        if isinstance(recalled, str):
+            told, ids = None, recalled.split("+")
+        else:
             needs(recalled, ScopedRecall, what="a recall of scopes", where=where)
-            recalled = recalled.id
-        ids = recalled.split("+")
-        numbers = {parse_id(id, "r", "receipt", where): id for id in ids}
-        found = {
-            name: id for name, one in self.memories.items() for n, id in numbers.items() if one.bank.has_receipt(n)
-        }
-        if len(found) < len(self.memories) or len(ids) > len(found):
+            told = {name: receipt.id for name, receipt in recalled.receipts.items()}
+            ids = list(told.values())
+        found: dict[str, str] = {}
+        questions: set[str] = set()
+        for id in ids:
+            number = parse_id(id, "r", "receipt", where)
+            for name, one in self.memories.items():
+                question = one.bank.question_of(number)
+                if question is not None:
+                    found[name] = id
+                    questions.add(question)
+        if not len(found) == len(ids) == len(self.memories) or len(questions) > 1 or told not in (None, found):
             raise BadInput(
-                "not a receipt of each scope", got=recalled, expected=f"one each of {', '.join(self.memories)}",
-                where=where, do="use the id of what Scopes.recall returned", code="unknown_receipt",
+                "not the receipts of one recall, one of each scope", got=told or recalled,
+                expected=f"what Scopes.recall returned for {', '.join(self.memories)}", where=where,
+                code="unknown_receipt",
             )  # fmt: skip
         return found
 

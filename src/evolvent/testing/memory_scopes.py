@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from evolvent.memory.memory import Memory
-from evolvent.memory.scopes import Scopes
+from evolvent.memory.scopes import ScopedRecall, Scopes
 from evolvent.testing.memory_credit import make, refused
 
 Factory = Callable[..., Memory]
@@ -44,7 +44,13 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
         with make(factory, name="b") as other, refused("another store"):
             Scopes(user, other)
         alone = Scopes(user).recall("task one of the east")
-        for told in (alone, alone.id, f"{third.id}+{alone.id}", f"{third.id}+r999"):
+        other = both.recall("task two")
+        mixed = "+".join((third.receipts["user"].id, other.receipts["team"].id))
+        swapped = ScopedRecall((), {"user": third.receipts["team"], "team": third.receipts["user"]})
+        strange = ScopedRecall((), {"user": third.receipts["user"], "x": third.receipts["team"]})
+        with refused("to show what another set of scopes recalled", code="unknown_receipt"):
+            both.shown(strange)
+        for told in (alone, alone.id, f"{third.id}+{alone.id}", f"{third.id}+r999", mixed, swapped, strange):
             for verb in (partial(both.settle, told, 1.0), partial(both.revise, told, 1.0, "why")):
                 with refused(f"{told} for a receipt of each scope", code="unknown_receipt"):
                     verb()
@@ -63,7 +69,9 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
         both.shown(third)
         assert both.settle(third.id, 1.0) == both.settle(third, 1.0), "its id tells all of it"
         assert user.get(theirs).n == 2
-        assert both.revise(third.id, 0.0, "it did not hold") and user.get(theirs).n == 2
+        value = user.get(theirs).value
+        both.revise(third.id, 0.0, "it did not hold")
+        assert user.get(theirs).n == 2 and user.get(theirs).value < value
 
 
 def many_recalls_of_several_scopes_are_each_after_the_other(factory: Factory) -> None:

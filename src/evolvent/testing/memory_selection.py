@@ -103,7 +103,7 @@ def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
 def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> None:
     """Always recalled together, one lifts success from .4 to .9, one does nothing: values tie, effects do not.
 
-    By luck of the newest outcomes the other may stand first now and then: in one recall of twenty.
+    By luck of the newest outcomes the other may stand first now and then: in one recall of ten, or fewer.
     """
     with make(factory, preset("memlift", **{**LIFT, "omit": 0.3, "omit_n0": 1e9})) as memory:
         useful, useless = memory.remember("task", "useful"), memory.remember("task", "useless")

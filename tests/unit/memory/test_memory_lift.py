@@ -99,7 +99,7 @@ def test_no_effect_behind_the_first_does_not_take_what_was_earned_in_front():
     """An agent that follows the first: leaving out the second changes nothing, however sure that is."""
     nothing, unknown = Effect(0.0, 0.95, 0.05), Effect(0.0, 0.0, 0.3)
     score, *_ = lift.rank(
-        [0.5] * 3, [0] * 3, [0.8, 0.5, 0.3], [nothing, unknown, unknown], weight=0.5, reward_range=UNIT,
+        [0.5] * 3, [0] * 3, [0.8, 0.7, 0.3], [nothing, unknown, unknown], weight=0.5, reward_range=UNIT,
         spread_floor=0.1,
     )  # fmt: skip
     assert score.argsort().tolist() == [2, 1, 0]
@@ -113,6 +113,20 @@ def test_use_weights_follow_the_action():
     for action in (None, "", "entirely different words"):
         assert lift.use_weights([a, b, a], action) == [1.0, lift.BEHIND_WEIGHT, lift.BEHIND_WEIGHT]
     assert lift.use_weights([], a) == [] and lift.use_weights(["", a], a)[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("bodies", "action"),
+    [
+        (["Сначала закрой окно", "Потом открой дверь"], "потом открой дверь"),
+        (["先把窗户关上。", "然后把门打开。"], "然后把门打开"),
+        (["まず窓を閉める", "次にドアを開ける"], "次にドアを開ける"),
+        (["πρώτα κλείσε", "μετά άνοιξε την πόρτα"], "μετά άνοιξε την πόρτα"),
+    ],
+)
+def test_use_weights_read_other_scripts(bodies, action):
+    used = lift.use_weights(bodies, action)
+    assert used[1] == 1.0 and used[0] < 0.6, used
 
 
 def test_without_an_action_the_first_in_the_prompt_answers_for_most():

@@ -251,7 +251,10 @@ class Store(ABC):
 
 def damaged(got: object, where: str) -> StoreError:
     """The error for a store that does not hold what was written to it."""
-    do = "keep a copy of the file and its -wal; restore a backup, or salvage rows with sqlite3's .recover"
+    do = (
+        "if its disk or share was away, open it again; else keep a copy of the file and its -wal and restore a backup, "
+        "or salvage rows with sqlite3's .recover"
+    )
     return StoreError("the memory file is damaged", got=got, where=where, do=do, code="damaged")
 
 

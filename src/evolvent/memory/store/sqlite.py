@@ -333,7 +333,8 @@ def _triggers() -> dict[str, str]:
 _NOT_WRITTEN = tuple(
     f"SQLITE_IOERR_{what}" for what in ("WRITE", "FSYNC", "DIR_FSYNC", "TRUNCATE", "SHMSIZE", "SHMOPEN", "DELETE")
 )
-# a file that is cut short or changed; other errors of input, EIO among them, are those of a disk or a share
+# it does not answer: that is no word on what the file holds (where a read ends in EIO, SQLite says "malformed")
+_NOT_READ = tuple(f"SQLITE_IOERR_{what}" for what in ("READ", "FSTAT", "SEEK", "ACCESS", "SHMMAP", "MMAP", "VNODE"))
 _CUT = ("SQLITE_IOERR_SHORT_READ", "SQLITE_IOERR_DATA")
 _DAMAGED = (
     "not a database", "malformed", "corrupt", "disk i/o", "could not decode", "can't decode", "no such table",
@@ -383,10 +384,11 @@ def _explained(error: Exception, doing: str, path: str) -> StoreError:
         return StoreError(
             "the disk does not take what is written", got=f"{text} ({name})", where=path, do=do, code="not_written"
         )
-    if name.startswith("SQLITE_IOERR_") and name not in _CUT:
-        do = "look for a failing disk or a network share that is away; what was acknowledged is there when it is back"
+    if name in _NOT_READ:
+        do = "look for a failing disk or a network share that is away, and open the memory again when it is back"
         return StoreError("the disk does not answer", got=f"{text} ({name})", where=path, do=do, code="not_read")
-    if any(word in lower for word in _DAMAGED):
+    other = name.startswith("SQLITE_IOERR_") and name not in _CUT  # no memory, no temporary folder, no locks, …
+    if any(word in lower for word in _DAMAGED) and not other:
         return damaged(text, path)
     if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
         return StoreError(GONE, got=text, where=path, code="unknown_scope", do="open the memory again")
