@@ -94,9 +94,12 @@ class Cached(RuleBasedStateMachine):
     def harm(self, who, kinds, how, share):
         """Files are removed, or look as after a torn write; then one connection opens them again."""
         for path in [p for p in (self.folder / "a.db.cache").glob("*.*") if p.suffix[1:] in kinds]:
-            data = path.read_bytes()
+            try:
+                data = path.read_bytes()
+                path.unlink()  # a file that others have mapped is never changed under them
+            except FileNotFoundError:  # a graph that was made beside took its place
+                continue
             new = {"cut": data[: int(share * len(data))], "zeros": bytes(len(data)), "noise": os.urandom(len(data))}
-            path.unlink()  # a file that others have mapped is never changed under them
             if how != "remove":
                 path.write_bytes(new[how])
         self.reopen(who)
