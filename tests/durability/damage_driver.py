@@ -67,12 +67,13 @@ def flips(path: Path, number: int, seed: int) -> tuple[Counter[str], Counter[str
 def _content(path: Path) -> dict[str, tuple[list[str], list[tuple]]]:
     """Every row of every table, read without the library."""
     db = sqlite3.connect(path)
-    # not by sqlite_schema's own column type: the engine does not look at it, so a bit of it has no effect
+    # not by sqlite_schema's own column type: the engine does not look at it, so a bit of it has no effect; nor does one
+    # that makes a letter of a table's name a capital
     tables = [row[1] for row in db.execute("PRAGMA main.table_list") if row[1] != "sqlite_schema"]
     read = {}
     for table in tables:
         rows = db.execute(f"SELECT * FROM {table}")
-        read[table] = ([column[0] for column in rows.description], rows.fetchall())
+        read[table.lower()] = ([column[0] for column in rows.description], rows.fetchall())
     db.close()
     return read
 
