@@ -16,21 +16,21 @@ SHORT = """## In short
 
 - Similarity alone has no defence: what copies a task is shown at every such task, for ever.
 - Learned values take the poison out again, but by paying for it: every policy loses much of the first pass after the
-  attack. From five poisoned lessons on, memlift loses less than MemRL and recovers further; without an attack the two
-  cannot be told apart.
-- *Withholding* what was seen to fail and leaving lessons out by chance add little of their own since outcomes count by
-  how near a memory was where they came from: only against a single injected instruction, and in how often poison
-  decides. In the rule before, most of the defence came from them.
-- **Source weights** matter in a flood of copies of one kind of task, where without them nothing recovers. Elsewhere
-  they add little; beside a single lesson they cost a little, and an adversary who signs every lesson with another name
-  is not slowed at all.
-- **Quarantine by source** adds nothing, except where every lesson has a source of its own: recall gives no place to
-  what is known to harm, so too few lessons of one source gather the failures that raise alarms.
-- **A flood is survived slowly**: more poisoned copies of one kind of task than the pool holds keep the good lesson from
-  being a candidate. memlift lets go of copies that are known to harm, but each must first be seen to fail a few times;
-  the published policies never let go.
-- **Worst of all is laundered poison**: rewards that are sometimes wrong, and an agent that keeps rewarded poison as its
-  own success. Neither sources nor quarantine stop that.
+  attack. memlift loses less than MemRL and recovers further (a single instruction: not shown); without an attack it is
+  a little behind MemRL (.015).
+- **Leaving lessons out by chance, and withholding** what was seen to fail, help against twenty lessons and against five
+  instructions; elsewhere no more is shown than that poison decides a little less. For conventions it is mostly the
+  chance.
+- **Source weights** matter most in a flood of copies of one kind of task. Against twenty lessons they help in the
+  passes after the attack and no more in the end; against one to five nothing is shown. An adversary who signs every
+  lesson with another name is slowed less, and remembering sources is then worse than not knowing them.
+- **Quarantine by source** does nothing in any of these attacks: recall gives no place to what is known to harm, so too
+  few lessons of one source gather the failures that raise alarms.
+- **A flood of one kind of task is the worst, and survived slowly**: more poisoned copies of one kind of task than the
+  pool holds keep the good lesson from being a candidate. memlift lets go of copies that are known to harm, but each
+  must first be seen to fail a few times; the published policies never let go.
+- **Laundered poison comes next**: rewards that are sometimes wrong, and an agent that keeps rewarded poison as its own
+  success. Neither sources nor quarantine stop that.
 """
 INTRO = """# A measured attack on the memory
 
