@@ -66,9 +66,9 @@ SECTIONS = (
     Section(
         "language_memory",
         "Two levels in one run: weights and a memory",
-        "The same task. `memory` is the run with a step size of 0: a memory (memlift, three memories in sight) learns "
-        "from the attempts, the weights stay; `both` learns both from the same attempts. Prompts with memories are "
-        "longer: equal are the tokens that are sampled, not those that are read.",
+        "The same task. `memory` is the run with a step size of 0: a memory (memlift by its rule of 22 November, "
+        "three memories in sight) learns from the attempts, the weights stay; `both` learns both from the same "
+        "attempts. Prompts with memories are longer: equal are the tokens that are sampled, not those that are read.",
     ),
     Section(
         "language_worlds",
