@@ -43,7 +43,7 @@ class Known:
     created: Mapping[str, str] = field(default_factory=dict[str, str])
     """Episode id to the memory that was written from it."""
     bodies: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Texts of the memories: how much of an action came from each; else their places tell."""
+    """Texts of the memories: how much of an action came from each; else their order in the episode tells."""
     reward_range: tuple[float, float] | None = None
     """Failure and success; default: 0 to 1, widened to the rewards that there are."""
 

@@ -152,7 +152,8 @@ class Memory(Mending):
     def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
         """Say which memories were really in the prompt, and so are credited; without it, all selected ones count.
 
-        Calling again before settling replaces the earlier call.
+        Calling again before settling replaces the earlier call. The order of ``ids`` tells nothing: where credit goes
+        by place, it goes by that of the recall.
 
         Raises:
             BadInput: an id that the recall did not hand out (or left out on purpose), or the receipt is settled.

@@ -2,7 +2,7 @@
 
     score(m) = (1 - w) (1 - (1 - trust) known) z(relevance) + w z(value + c lift / 2)
     Q(m) <- Q(m) + s (R - Q(m))        for each memory shown; s = use max(alpha, 1 / (n + 2)), use: share of the
-                                          action, ½ behind the first where none is told
+                                          action, ½ behind the best where none is told
 
 Relevance is a guess at what outcomes will say: the more of a memory's value is outcomes, the less relevance counts.
 Outcomes count by how near a memory was where they came from, compared with how near it is now, in both directions.
