@@ -166,7 +166,7 @@ class Scopes:
         if isinstance(recalled, str):
             told, ids = None, recalled.split("+")
         else:
-            needs(recalled, ScopedRecall, what="a recall of scopes", where=where)
+            needs(recalled, ScopedRecall, what="a recall of scopes or its id", where=where)
             told = {name: receipt.id for name, receipt in recalled.receipts.items()}
             ids = list(told.values())
         found: dict[str, str] = {}
