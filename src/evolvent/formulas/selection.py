@@ -28,8 +28,9 @@ def zscores(x: ArrayLike, *, eps: float = 1e-9, clip: float | None = None) -> np
     x_N = _vector(x, "zscores")
     if x_N.size == 0:
         return x_N
-    centred: np.ndarray = x_N - x_N.mean()
-    sd = math.sqrt(float(np.mean(centred * centred)))
+    # the bits of ``mean()``, in a third of its time: a recall takes four
+    centred: np.ndarray = x_N - np.add.reduce(x_N) / x_N.size
+    sd = math.sqrt(float(np.add.reduce(centred * centred)) / x_N.size)
     if sd <= eps:
         return np.zeros_like(x_N)
     z = centred / sd

@@ -84,6 +84,8 @@ class Found(NamedTuple):
 
     def only(self, keep: np.ndarray) -> Found:
         """Those of a mask ``[N]``."""
+        if keep.all():
+            return self
         rows = np.flatnonzero(keep)
         return self._replace(
             seqs=[self.seqs[i] for i in rows.tolist()], relevance=self.relevance[rows], cosine=self.cosine[rows]
@@ -101,7 +103,7 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
         return Found.of([])
     # the pool must be able to hold what is asked for
     wanted = limit = min(max(policy.pool, request.k), MOST)
-    owners = Owners()
+    owners = Owners(texts=policy.relevance == "hybrid")
     while True:
         found = _nearest(bank, request, vec, limit, owners)
         n = len(found.seqs)
@@ -139,14 +141,16 @@ def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int, owners: 
         if asked > ahead:  # every search looks at all vectors: two steps for one
             ahead = 2 * asked
             found, similar = bank.index.search(vec, limit=ahead, subset=request.subset)
-    known = [(i, *owner) for i, owner in enumerate(told) if owner is not None]
-    rows, cosine = rows[[i for i, _, _ in known]], cosine[[i for i, _, _ in known]]
-    relevance = cosine
+    known = [owner for owner in told if owner is not None]
+    if len(known) < len(rows):
+        here = [owner is not None for owner in told]
+        rows, cosine = rows[here], cosine[here]
+    relevance, order = cosine, np.arange(len(rows))  # the search has sorted them
     if policy.relevance == "hybrid":
-        relevance = hybrid(request.task, [key for _, _, key in known], cosine)
-    order = np.lexsort((rows, -relevance))
+        relevance = hybrid(request.task, [key for _, key in known], cosine)
+        order = np.lexsort((rows, -relevance))
     order = order[cosine[order] > gate]
-    memory = [known[i][1] for i in order.tolist()]
+    memory = [known[i][0] for i in order.tolist()]
     places, highest = keys.best(memory, cosine[order])
     best = order[places[:limit]]
     return Found([memory[i] for i in places[:limit]], relevance[best], highest[:limit], vec)

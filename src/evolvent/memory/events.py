@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evolvent.formulas.causal import ArmSums, push_weighted
+from evolvent.formulas.causal import ArmSums
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
 from evolvent.memory.keys import OF_VALUE
@@ -92,15 +92,17 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
     q_after = _stepped(v.q, e, bounds)
     if e.rule == "ancestor":
         return v._replace(q=q_after, carry=v.carry * (1.0 - e.alpha), n_credit=v.n_credit + 1)
+    # what ``push_weighted`` does to either arm, written out: every settle comes here
     left_out = e.rule == "omitted" and e.weight > 0.0  # without weight: handed out and dropped
-    with_it, without = v.arms
-    a = push_weighted(with_it, e.reward, 0.0 if left_out else e.ipw, e.decay)
-    b = push_weighted(without, e.reward, e.ipw if left_out else 0.0, e.decay)
-    arms = (a.weight, a.weight_squared, a.reward, v.n_omitted + left_out, b.weight, b.weight_squared, b.reward)
+    a, b = (0.0, e.ipw) if left_out else (e.ipw, 0.0)
+    d, r, d2 = e.decay, e.reward, e.decay * e.decay
+    arms = (
+        d * v.w_shown + a, d2 * v.w2_shown + a * a, d * v.wr_shown + a * r, v.n_omitted + left_out,
+        d * v.w_omitted + b, d2 * v.w2_omitted + b * b, d * v.wr_omitted + b * r, v.n_credit,
+    )  # fmt: skip
     if e.rule == "omitted":
-        return Value(*v[:5], *arms, v.n_credit)
-    r = e.reward
-    return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms, v.n_credit)
+        return Value(*v[:5], *arms)
+    return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms)
 
 
 def stepped(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Value:
@@ -151,19 +153,36 @@ class Loaded(NamedTuple):
     source: str
 
 
+_ASK = (
+    f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
+    f"ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({{}})"
+)
+
+
 def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iterable[tuple]:
     """Ask for values, for ``loaded`` to read."""
-    return among(
-        db,
-        f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
-        f"ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({{}})",
-        seqs, objective, stage,
-    )  # fmt: skip
+    return among(db, _ASK, seqs, objective, stage)
 
 
 def loaded(rows: Iterable[tuple]) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
     return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
+
+
+_EVENT = (
+    f"INSERT INTO value_event(seq, memory_id, {', '.join(Event._fields[1:])}, outcome_id, recall_id, created_at) "
+    f"VALUES({marks(17)})"
+)
+_VALUE = (
+    f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
+    "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
+    + ", ".join(f"{c}=excluded.{c}" for c in [*COLUMNS.split(", "), "updated_seq"])
+)
+_SOURCE = (
+    "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
+    "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
+    "sum_r = source_value.sum_r + excluded.sum_r"
+)
 
 
 class Entries:
@@ -187,7 +206,7 @@ class Entries:
             self._events.append((self._newest, *e, outcome_id, recall_seq, self._now))
             old = values[e.memory]
             after = apply(old.value, e)
-            values[e.memory] = old._replace(value=after)
+            values[e.memory] = Loaded(after, *old[1:])  # ``_replace`` takes three times as long
             self._values[e.memory, e.objective, e.stage] = (*after, self._newest)
             change = source_change(old.value, after, old.q_init)
             if change != (0, 0.0):
@@ -195,25 +214,12 @@ class Entries:
 
     def append(self, db: Connection) -> None:
         """Append the events alone, where values are rebuilt afterwards."""
-        db.executemany(
-            f"INSERT INTO value_event(seq, memory_id, {', '.join(Event._fields[1:])}, outcome_id, recall_id, "
-            f"created_at) VALUES({marks(17)})",
-            self._events,
-        )
+        db.executemany(_EVENT, self._events)
 
     def write(self, db: Connection) -> None:
         """Append the events and bring ``value`` and ``source_value`` up to date."""
         self.append(db)
-        db.executemany(
-            f"INSERT INTO value(memory_id, objective, stage, {COLUMNS}, updated_seq) VALUES({marks(17)}) "
-            "ON CONFLICT(memory_id, objective, stage) DO UPDATE SET "
-            + ", ".join(f"{c}=excluded.{c}" for c in [*COLUMNS.split(", "), "updated_seq"]),
-            [(*key, *row) for key, row in self._values.items()],
-        )
-        # one by one: the order of a sum decides its last bits, and a replay adds in this one
-        db.executemany(
-            "INSERT INTO source_value VALUES(?,?,?,?,?,?) "
-            "ON CONFLICT(scope_id, source, objective, stage) DO UPDATE SET n = source_value.n + excluded.n, "
-            "sum_r = source_value.sum_r + excluded.sum_r",
-            self._sources,
-        )
+        db.executemany(_VALUE, [(*key, *row) for key, row in self._values.items()])
+        if self._sources:
+            # one by one: the order of a sum decides its last bits, and a replay adds in this one
+            db.executemany(_SOURCE, self._sources)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from evolvent.memory.secrets import MASK
 
@@ -74,8 +74,7 @@ class Recall:
         return self.items[place]
 
 
-@dataclass(frozen=True)
-class ValueChange:
+class ValueChange(NamedTuple):
     """One line of the ledger: what one outcome did to the value of one memory.
 
     ``rule`` is "shown" (it was in the prompt), "omitted" (left out on purpose, or, with weight 0, handed out and

@@ -48,21 +48,25 @@ def ask_expired(db: Connection, bank: Bank) -> Iterable[tuple]:
     )
 
 
-def ask(db: Connection, rows: Sequence[int]) -> Iterable[tuple]:
-    """Ask whose keys these are: ``(row, memory, key)``, without those of memories that left recall."""
-    return among(
-        db,
-        f"SELECT m.seq, coalesce(o.seq, m.seq), k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash {_OWNER} "
-        f"WHERE {_IN_USE} AND m.seq IN ({{}})",
-        rows,
-    )
+_WHOSE = (
+    f"SELECT m.seq, coalesce(o.seq, m.seq), {{}} FROM memory m {{}} {_OWNER} WHERE {_IN_USE} AND m.seq IN ({{{{}}}})"
+)
+_WITH_KEY, _WITHOUT = _WHOSE.format("k.body", "JOIN text_blob k ON k.hash = m.key_hash"), _WHOSE.format("''", "")
+
+
+def ask(db: Connection, rows: Sequence[int], texts: bool = False) -> Iterable[tuple]:
+    """Ask whose keys these are: ``(row, memory, key)``, without those of memories that left recall.
+
+    The key is empty unless ``texts`` are asked for.
+    """
+    return among(db, _WITH_KEY if texts else _WITHOUT, rows)
 
 
 class Owners:
     """Whose the keys are that a search finds: however often it is widened, each is asked about once."""
 
-    def __init__(self) -> None:
-        self._told: dict[int, tuple[int, str] | None] = {}
+    def __init__(self, texts: bool) -> None:
+        self._texts, self._told = texts, dict[int, tuple[int, str] | None]()
 
     def of(self, bank: Bank, rows: Sequence[int]) -> list[tuple[int, str] | None]:
         """``(memory, key)`` of each row, ``None`` where the memory left recall."""
@@ -70,7 +74,7 @@ class Owners:
         if new:
             self._told |= dict.fromkeys(new)
             with bank.store.session() as db, bank.store.translated("reading"):
-                self._told |= {row: (memory, key) for row, memory, key in ask(db, new)}
+                self._told |= {row: (memory, key) for row, memory, key in ask(db, new, self._texts)}
         return [self._told[row] for row in rows]
 
 
@@ -84,6 +88,8 @@ def best(memory: Sequence[int], cosine: np.ndarray) -> tuple[list[int], np.ndarr
     Returns:
         Places, and cosines float64 ``[memories]``.
     """
+    if len(set(memory)) == len(memory):
+        return list(range(len(memory))), np.asarray(cosine, np.float64)
     _, first, own = np.unique(np.asarray(memory, np.int64), return_index=True, return_inverse=True)
     highest = np.full(len(first), -2.0)
     np.maximum.at(highest, own, cosine)

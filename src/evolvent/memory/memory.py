@@ -19,7 +19,7 @@ from evolvent.memory.maintenance.erase import drop_scope
 from evolvent.memory.maintenance.mend import Mending
 from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import open_bank
-from evolvent.memory.outcome import outcome_of
+from evolvent.memory.outcome import outcome, outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
 from evolvent.memory.text import callback, listed
@@ -196,11 +196,10 @@ class Memory(Mending):
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
-        row = {
-            "recalled": recalled, "reward": reward, "source": source, "valid": valid, "objective": objective,
-            "idempotency_key": idempotency_key, "action": action, "child": child, "weight": weight, "parts": parts,
-        }  # fmt: skip
-        return self.settle_many([row])[0]
+        told = outcome(
+            self.bank, recalled, reward, source, valid, objective, idempotency_key, action, child, weight, parts
+        )
+        return settle.settle(self.bank, [told])[0]
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank, parse_id
@@ -17,8 +16,7 @@ SOURCES = ("env", "tests", "judge", "human", "proxy")
 _HUGE = 1e300  # what an invalid outcome reports is no number beyond that
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One outcome, checked as far as that goes without the store."""
 
     receipt: int
@@ -37,26 +35,34 @@ class Outcome:
         return not _told(self, first)
 
 
+_ARGUMENTS = (
+    "recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight", "parts",
+)  # fmt: skip
+
+
 def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
     """Check one row of ``settle_many``."""
-    known = (
-        "recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight", "parts",
-    )  # fmt: skip
-    if not isinstance(row, Mapping) or not {"recalled", "reward"} <= set(row) <= set(known):
-        got, expected = list(row) if isinstance(row, Mapping) else row, f"recalled, reward and any of {known[2:]}"
+    if not isinstance(row, Mapping) or not {"recalled", "reward"} <= set(row) <= set(_ARGUMENTS):
+        got, expected = list(row) if isinstance(row, Mapping) else row, f"recalled, reward and any of {_ARGUMENTS[2:]}"
         raise BadInput("not an outcome", got=got, expected=expected, where="settle_many", code="wrong_type")
-    recalled, source, objective = row["recalled"], row.get("source", "env"), row.get("objective", "success")
+    return outcome(bank, **row)
+
+
+def outcome(
+    bank: Bank, recalled: Any, reward: Any, source: Any = "env", valid: Any = True, objective: Any = "success",
+    idempotency_key: Any = None, action: Any = None, child: Any = None, weight: Any = 1.0, parts: Any = None,
+) -> Outcome:  # fmt: skip
+    """The outcome that the arguments of ``settle`` tell; ``BadInput`` where they are none."""
     number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
-    where, reward = f"settle({receipt_id(number)!r})", row["reward"]
-    valid = flag(row.get("valid", True), what="valid", where=where)
+    where = f"settle({receipt_id(number)!r})"
+    valid = flag(valid, what="valid", where=where)
     if not among_words(source, SOURCES):
         raise BadInput(
             "unknown source of an outcome", got=source, expected=", ".join(SOURCES), where=where, code="unknown_source"
         )
     clean_word(objective, what="an objective", where=where)
-    action, parts = row.get("action"), None
-    if row.get("parts") is not None:
-        parts = _parts(bank, row["parts"], valid and action is None, where)
+    if parts is not None:
+        parts = _parts(bank, parts, valid and action is None, where)
         action = "\n".join(text for text, _ in parts)
         reward = math.fsum(r for _, r in parts) / len(parts) if reward is None else reward
     if valid:
@@ -67,18 +73,16 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
         reward = float(reward) if isinstance(reward, int | float) and abs(reward) < _HUGE else None
     if action is not None:
         action = clean_text(action, what="the action", where=where, empty=True, mask=bank.mask) or None
-    key = row.get("idempotency_key")
-    if key is not None:
-        clean_word(key, what="an idempotency key", where=where, limit=500)
-    child = row.get("child")
+    if idempotency_key is not None:
+        clean_word(idempotency_key, what="an idempotency key", where=where, limit=500)
     child = None if child is None else parse_id(child, "m", "memory", where)
-    weight = finite(row.get("weight", 1.0), what="weight", where=where, lo=0.0, hi=1.0)
+    weight = finite(weight, what="weight", where=where, lo=0.0, hi=1.0)
     if weight == 0.0:
         raise BadInput(
             "an outcome without weight says nothing", got=weight, expected="above 0, at most 1", where=where,
             code="out_of_range",
         )  # fmt: skip
-    return Outcome(number, reward, source, valid, objective, key, action, child, weight, parts)
+    return Outcome(number, reward, source, valid, objective, idempotency_key, action, child, weight, parts)
 
 
 def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, float], ...]:

@@ -20,7 +20,7 @@ from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.policies import Policy, check, rule_of, to_params, with_gate
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
-from evolvent.memory.store.engine import Connection, Subset, among, marks, newest, put_text
+from evolvent.memory.store.engine import ALL, Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import (
     MAX_KEY_CHARS,
     clean_text,
@@ -118,10 +118,11 @@ def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
 def _within(bank: Bank, requests: Sequence[Request], expired: Iterable[tuple]) -> list[Request]:
     """Requests with what their kinds and filter (the same for all) leave of the memories that have not ``expired``."""
     gone = np.array([seq for (seq,) in expired], np.int64)
-    if not requests:
-        return []
+    plain = not len(gone) and all(r.subset is ALL and r.kinds is None and not r.filter for r in requests)
+    if plain or not requests:
+        return list(requests)
     only, without = bank.metadata.find(requests[0].filter) if requests[0].filter else (None, gone[:0])
-    subset = Subset(requests[0].kinds, only, np.union1d(gone, without))
+    subset = Subset(requests[0].kinds, only, np.union1d(gone, without) if len(gone) else without)
     return [replace(request, subset=subset) for request in requests]
 
 
@@ -298,7 +299,7 @@ def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], 
         id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=value, n=v.n,
         uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),
         score=float(pool.ranking.score[i]), propensity=float(pool.propensity[i]),
-        why=_why(request, pool, i, value, spread), metadata=json.loads(meta or "{}"),
+        why=_why(request, pool, i, value, spread), metadata=json.loads(meta) if meta else {},
     )  # fmt: skip
 
 

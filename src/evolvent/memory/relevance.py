@@ -44,11 +44,10 @@ def coverage(task: str, keys: Sequence[str]) -> np.ndarray:
     A word that ``df`` of the ``N`` keys have weighs ``ln(1 + (N - df + .5) / (df + .5))`` to the third power.
     """
     n, asked = len(keys), words(task)
-    has_NW = np.array([[word in held for word in asked] for held in map(_held, keys)], np.bool_).reshape(n, len(asked))
+    has = b"".join([bytes(map(held.__contains__, asked)) for held in map(_held, keys)])
+    has_NW = np.frombuffer(has, np.bool_).reshape(n, len(asked))
     weight = [math.log1p((n - df + 0.5) / (df + 0.5)) ** 3 for df in has_NW.sum(axis=0).tolist()]
-    held_N = np.zeros(n)
-    for w, has_N in zip(weight, has_NW.T, strict=True):  # word by word: equal keys sum to equal bits
-        held_N += w * has_N
+    held_N = (has_NW * np.array(weight)).sum(axis=1)  # each row on its own: equal keys sum to equal bits
     return held_N / (sum(weight) or 1.0)
 
 

@@ -214,7 +214,7 @@ def checked_changes(changes: Iterable[Change], known: Container[Id], rule: str) 
             problem = "credit returned no Change"
         elif change.memory not in known:
             problem = "credit pays a memory that was neither shown nor led to what was shown"
-        elif not (_numbers(change[2:]) and all(map(math.isfinite, change[2:]))):
+        elif not (_numbers(numbers := change[2:]) and all(map(math.isfinite, numbers))):
             problem = "credit returned something else than finite numbers"
         if problem:
             where = f"credit of the memory rule {rule!r}"

@@ -32,6 +32,7 @@ class _Receipt:
     policy: Policy
     is_test: bool
     items: list[Shown] = field(default_factory=list)  # under the first version of each memory, which has the value
+    used: list[int] = field(default_factory=list)  # those that were shown
     version: dict[int, int] = field(default_factory=dict)  # the one that it handed out
     serial: int = 0  # outcomes of any kind so far
     settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome
@@ -41,10 +42,6 @@ class _Receipt:
         self.rule = rule_of(self.policy)
         # how far credit goes back, and whether past memories of failures
         self.walk = (0, False) if self.rule.walk is None else self.rule.walk(self.policy)
-
-    @property
-    def used(self) -> list[int]:
-        return [item.id for item in self.items if item.shown]
 
 
 _New = tuple[int, Outcome, _Receipt]  # with the number of the outcome
@@ -87,14 +84,18 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
     return [told.get(id_, []) for id_ in ids]
 
 
+_RECEIPTS = (
+    f"SELECT seq, stage, params, is_test, (SELECT coalesce(max(outcome_id), 0) FROM outcome), {events.NEWEST} "
+    "FROM recall WHERE scope_id=? AND seq IN ({})"
+)
+
+
 def read(
     db: Connection, bank: Bank, outcomes: Sequence[Outcome]
 ) -> tuple[dict[int, _Receipt], _Jobs, dict[int, Outcome], set[int], int, int]:
     """The receipts, jobs and outcomes that were reported before, children that exist, the newest outcome and event."""
     numbers = sorted({o.receipt for o in outcomes})
-    found = among(
-        db, "SELECT seq, stage, params, is_test FROM recall WHERE scope_id=? AND seq IN ({})", numbers, bank.scope_id
-    )
+    found = among(db, _RECEIPTS, numbers, bank.scope_id)
     items = among(
         db,
         "SELECT i.recall_id, coalesce(u.parent, i.memory_id), i.shown, i.propensity, i.omitted, i.memory_id "
@@ -123,15 +124,19 @@ def read(
         db, "SELECT seq FROM memory WHERE scope_id=? AND seq IN ({})",
         [o.child for o in outcomes if o.child is not None], bank.scope_id,
     )  # fmt: skip
-    newest = db.execute(f"SELECT (SELECT coalesce(max(outcome_id), 0) FROM outcome), {events.NEWEST}")
-    receipts = {seq: _Receipt(stage, from_params(params), bool(is_test)) for seq, stage, params, is_test in found}
+    receipts, last_outcome, last_event = dict[int, _Receipt](), 0, 0
+    for seq, stage, params, is_test, last_outcome, last_event in found:  # noqa: B007
+        receipts[seq] = _Receipt(stage, from_params(params), bool(is_test))
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
     for number, seq, shown, propensity, omitted, version in items:
-        if seq not in receipts[number].version:  # of two versions that are both in use, the better one stands for it
-            receipts[number].items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
-            receipts[number].version[seq] = version
+        receipt = receipts[number]
+        if seq not in receipt.version:  # of two versions that are both in use, the better one stands for it
+            receipt.items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
+            receipt.version[seq] = version
+            if shown:
+                receipt.used.append(seq)
     said: dict[int, Outcome] = {}
     for number, objective, valid, id_, reward, source, action, child, weight, replaced, kept in before:
         parts = parts_of(action, kept)
@@ -144,7 +149,7 @@ def read(
     jobs: _Jobs = {}
     for objective, key, id_, valid in chain.from_iterable(reported):
         jobs.setdefault((objective, key[len("key:") :]), []).append((id_, bool(valid)))
-    return receipts, jobs, said, {seq for (seq,) in children}, *newest.fetchone()
+    return receipts, jobs, said, {seq for (seq,) in children}, last_outcome, last_event
 
 
 def _earlier(receipt: _Receipt, jobs: _Jobs, said: Mapping[int, Outcome], o: Outcome) -> int | None:
@@ -194,19 +199,21 @@ def credit(
             raise BadInput(
                 "outcomes of parts under a rule that pays ancestors", got=r.policy.name, do=do, code="conflicting"
             )
-    acted = {
-        m for _, o, r in due if o.parts or (o.action is not None and r.rule.bodies)
-        for m in map(r.version.get, r.used)
-    }  # fmt: skip
+    graphs = _graphs(db, [r for _, _, r in due])
+    acted: set[int] = set()
+    depths: list[dict[int, dict[int, int]]] = []
+    wanted: dict[tuple[str, str], set[int]] = {}
+    for _, o, r in due:
+        if o.parts or (o.action is not None and r.rule.bodies):
+            acted.update(r.version[m] for m in r.used)
+        reach = r.walk[0]
+        near = {m: _depths(graphs[r.walk], m, reach) if reach else {m: 0} for m in r.used}
+        depths.append(near)
+        ids = wanted.setdefault((o.objective, r.stage), set())
+        ids.update(r.version, *near.values(), () if o.child is None else (o.child,))
     bodies = among(
         db, "SELECT m.seq, b.body FROM memory m JOIN text_blob b ON b.hash = m.body_hash WHERE m.seq IN ({})", acted
     )
-    graphs = _graphs(db, [r for _, _, r in due])
-    depths = [{m: _depths(graphs[r.walk], m, r.walk[0]) for m in r.used} for _, _, r in due]
-    wanted: dict[tuple[str, str], set[int]] = {}
-    for (_, o, r), near in zip(due, depths, strict=True):
-        ids = wanted.setdefault((o.objective, r.stage), set())
-        ids.update((item.id for item in r.items), *near.values(), () if o.child is None else (o.child,))
     asked = {at: events.ask(db, ids, *at) for at, ids in wanted.items()}
     values = {at: events.loaded(rows) for at, rows in asked.items()}
     if then is not None:
@@ -233,19 +240,21 @@ def _events(
     # a "new" memory that was merged into one that is credited here is no consequence of itself
     if o.child is not None and o.child not in {item.id for item in receipt.items}.union(*depths.values()):
         child = values[o.child].value.q - bank.reward_range[0]
-    weights, rewards = dict.fromkeys(used, 1.0), {item.id: reward for item in receipt.items}
-    bodies = [texts.get(receipt.version[m], "") for m in used]  # read where there is an action to compare with
+    weights, parts, bodies = dict.fromkeys(used, 1.0), dict[float, list[Shown]](), list[str]()
+    if o.parts or receipt.rule.bodies:
+        bodies = [texts.get(receipt.version[m], "") for m in used]  # read where there is an action to compare with
     if receipt.rule.bodies:
         weights = dict(zip(used, lift.use_weights(bodies, o.action), strict=True))
     if used and o.parts:
-        rewards |= zip(used, lift.part_rewards(bodies, o.parts), strict=True)
+        rewards = dict(zip(used, lift.part_rewards(bodies, o.parts), strict=True))
+        for item in receipt.items:
+            parts.setdefault(rewards.get(item.id, reward), []).append(item)
     made = []
-    for each in dict.fromkeys(rewards.values()) or [reward]:
-        items = [item for item in receipt.items if rewards[item.id] == each]
+    for each, items in (parts or {reward: receipt.items}).items():
         settled = Settled(each, items, values, depths, child, weights, bank.reward_range)
         changes = checked_changes(receipt.rule.credit(receipt.policy, settled), values, receipt.policy.name)
         made += [change.event(*at, each) for change in changes]
-    return [events.weighed(event, o.weight) for event in made]
+    return made if o.weight == 1.0 else [events.weighed(event, o.weight) for event in made]
 
 
 def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, bool], dict[int, list[int]]]:
@@ -276,8 +285,8 @@ def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, boo
 
 def _change(e: Event) -> ValueChange:
     return ValueChange(
-        memory_id(e.memory), e.objective, e.stage, e.rule, e.depth, *map(float, (e.weight, e.reward)),
-        q_before=float(e.q_before), q_after=float(e.q_after),
+        memory_id(e.memory), e.objective, e.stage, e.rule, e.depth, float(e.weight), float(e.reward),
+        float(e.q_before), float(e.q_after),
     )  # fmt: skip
 
 

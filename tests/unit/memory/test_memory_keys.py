@@ -125,7 +125,7 @@ def test_whoever_descends_from_a_key_or_follows_it_does_so_of_its_memory(tmp_pat
 def test_hundreds_of_keys_of_one_memory_are_each_asked_for_and_compared_once(monkeypatch):
     told, compared = [], []
     ask, hybrid = keys.ask, candidates.hybrid
-    monkeypatch.setattr(keys, "ask", lambda db, rows: told.extend(rows) or ask(db, rows))
+    monkeypatch.setattr(keys, "ask", lambda db, rows, texts: told.extend(rows) or ask(db, rows, texts))
     monkeypatch.setattr(
         candidates, "hybrid", lambda task, texts, cosine: compared.append(len(texts)) or hybrid(task, texts, cosine)
     )

@@ -34,6 +34,7 @@ GRAPH_FROM = 100_000
 _TAIL = 10_000  # memories that may be missing there
 _SMALL = 0.1  # a scope with a smaller share of the store's memories is read through the index of scopes
 _FEW = 0.02  # a filter that leaves a smaller share of the memories is searched exactly
+_FEW_ROWS = 512  # below it two rows with one vector are compared twice
 _LEAST, _SPARE = 64, 4  # candidates asked for: at least so many, and so many times the limit
 
 
@@ -318,7 +319,10 @@ class Index:
         return seq[order], cosine[order]
 
     def _cosines(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
-        slots, place = np.unique(self._shadow.slot[rows], return_inverse=True)
+        slots = self._shadow.slot[rows]
+        if len(slots) <= _FEW_ROWS:
+            return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)
+        slots, place = np.unique(slots, return_inverse=True)  # thousands of rows may share one vector
         return np.round(self._shadow.vectors.cosines(slots, query), SIM_DIGITS)[place]
 
     def similarities(self, seqs: Sequence[int], query: np.ndarray) -> tuple[list[int], np.ndarray]:

@@ -11,7 +11,6 @@ of events, and is added up anew over the events of that source.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -74,6 +73,6 @@ def _completed(o: Outcome, row: Mapping[str, Any], old: Outcome) -> Outcome:
         parts = old.parts if o.valid else None
         if parts is not None and o.reward is not None and o.reward != old.reward:
             parts = tuple((text, o.reward) for text, _ in parts)
-        o = replace(o, action=old.action, parts=parts)
+        o = o._replace(action=old.action, parts=parts)
     kept = {name: getattr(old, name) for name in ("source", "child", "weight") if name not in row}
-    return replace(o, **kept)
+    return o._replace(**kept)

@@ -287,6 +287,12 @@ class SQLite(Store):
                 self._depth -= 1
 
     @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One transaction."""
+        with self.transaction(), self.translated("writing"):
+            yield self.db
+
+    @contextmanager
     def unguarded(self) -> Iterator[None]:
         """The triggers go, and come back in the same transaction."""
         with self.translated("writing"):
@@ -313,13 +319,23 @@ class SQLite(Store):
                 self._turn.close()
                 self.db.close()
 
-    @contextmanager
-    def translated(self, doing: str) -> Iterator[None]:
+    def translated(self, doing: str) -> _Translated:
         """Turns sqlite3's errors in the block into ``StoreError``."""
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a damaged name is in SQLite's message
-            raise _explained(error, doing, self.path) from error
+        return _Translated(doing, self.path)
+
+
+class _Translated:
+    """A block of ``SQLite.translated``; a class, because every statement comes through one."""
+
+    def __init__(self, doing: str, path: str) -> None:
+        self._doing, self._path = doing, path
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):  # the latter: a damaged name in SQLite's message
+            raise _explained(error, self._doing, self._path) from error
 
 
 def _triggers() -> dict[str, str]:
