@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol
@@ -121,7 +121,11 @@ class Store(ABC):
         """One connection for this thread while the block runs; blocks nest. Nothing is begun or committed."""
 
     @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
+    def write(self) -> AbstractContextManager[Connection]:
+        """One transaction; inside another ``write`` block, a part of it that can be undone by itself."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Any]:
         """``write()`` around code that is not ours: its own errors pass through as they are."""
 
     @abstractmethod
@@ -202,13 +206,6 @@ class Store(ABC):
     def forget_files(self, scope_id: int) -> None:
         """Remove what lies beside the store of a scope, where anything does."""
         return
-
-    # ------------------------------------------------------------------------------------------------ writing
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """One transaction; inside another ``write`` block, a part of it that can be undone by itself."""
-        with self.session() as db, self.transaction(), self.translated("writing"):
-            yield db
 
     # ------------------------------------------------------------------------------------------------ small things
     def meta_get(self, name: str) -> Any:

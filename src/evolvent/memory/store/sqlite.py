@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import time
@@ -18,20 +17,17 @@ from evolvent.memory.index.index import Index
 from evolvent.memory.store import schema, upgrade
 from evolvent.memory.store.engine import (
     BUSY_TIMEOUT_S,
-    GONE,
     Connection,
     NoMemory,
     OneProcess,
     Search,
     Store,
     Sync,
-    damaged,
     marks,
 )
 from evolvent.memory.store.schema import Table
+from evolvent.memory.store.sqlite_errors import ERRORS, explained
 from evolvent.memory.store.turn import Turn
-
-HANDLES = 4  # of the operating system: the file, its log, the log's index, and the turn
 
 
 class SQLite(Store):
@@ -259,38 +255,43 @@ class SQLite(Store):
             path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------ writing
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> _Transaction:
         """``write()`` around code that is not ours: its own errors pass through as they are."""
-        with self.lock:
-            depth = self._depth
-            with self.translated("writing"):
-                if depth == 0:
-                    self._in_place()
-                    self._turn.begin(self.db, BUSY_TIMEOUT_S)
-                else:
-                    self.db.execute(f"SAVEPOINT s{depth}")
-            self._depth += 1
-            try:
-                yield
+        return _Transaction(self, ours=False)
+
+    def write(self) -> _Transaction:
+        """One transaction."""
+        return _Transaction(self, ours=True)
+
+    def begin(self) -> None:
+        """Enter a transaction, or a part of the one that is open."""
+        with self.translated("writing"):
+            if self._depth == 0:
+                self._in_place()
+                self._turn.begin(self.db, BUSY_TIMEOUT_S)
+            else:
+                self.db.execute(f"SAVEPOINT s{self._depth}")
+        self._depth += 1
+
+    def end(self, well: bool) -> None:
+        """Leave it: with what was written, or, where that cannot be kept either, without."""
+        self._depth -= 1
+        depth = self._depth
+        try:
+            if well:
                 with self.translated("committing"):
-                    self.db.execute("COMMIT" if depth == 0 else f"RELEASE s{depth}")
+                    self.db.execute(f"RELEASE s{depth}" if depth else "COMMIT")
                 self.dirty = self.dirty and depth > 0
-            except BaseException:
+        except BaseException:
+            well = False
+            raise
+        finally:
+            if not well:
                 self.undone += self.dirty
                 if self.db.in_transaction:  # SQLite itself undoes everything after some errors (disk full)
-                    self.db.execute("ROLLBACK" if depth == 0 else f"ROLLBACK TO s{depth}")
+                    self.db.execute(f"ROLLBACK TO s{depth}" if depth else "ROLLBACK")
                     if depth:
                         self.db.execute(f"RELEASE s{depth}")
-                raise
-            finally:
-                self._depth -= 1
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """One transaction."""
-        with self.transaction(), self.translated("writing"):
-            yield self.db
 
     @contextmanager
     def unguarded(self) -> Iterator[None]:
@@ -324,6 +325,30 @@ class SQLite(Store):
         return _Translated(doing, self.path)
 
 
+class _Transaction:
+    """A block of ``SQLite.write`` (``ours``) or ``transaction``; a class, because every verb comes through some."""
+
+    def __init__(self, store: SQLite, ours: bool) -> None:
+        self._store, self._ours = store, ours
+
+    def __enter__(self) -> Connection:
+        self._store.lock.__enter__()
+        try:
+            self._store.begin()
+        except BaseException:
+            self._store.lock.__exit__()
+            raise
+        return self._store.db
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            self._store.end(error is None)
+        finally:
+            self._store.lock.__exit__()
+        if self._ours and isinstance(error, ERRORS):
+            raise explained(error, "writing", self._store.path) from error
+
+
 class _Translated:
     """A block of ``SQLite.translated``; a class, because every statement comes through one."""
 
@@ -334,8 +359,8 @@ class _Translated:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):  # the latter: a damaged name in SQLite's message
-            raise _explained(error, self._doing, self._path) from error
+        if isinstance(error, ERRORS):
+            raise explained(error, self._doing, self._path) from error
 
 
 def _triggers() -> dict[str, str]:
@@ -343,69 +368,3 @@ def _triggers() -> dict[str, str]:
         name: f"CREATE TRIGGER {name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{why}'); END"
         for name, event, table, why in schema.TRIGGERS
     }
-
-
-# the operating system refused a write for another reason than a full disk: nothing is wrong with what is there
-_NOT_WRITTEN = tuple(
-    f"SQLITE_IOERR_{what}" for what in ("WRITE", "FSYNC", "DIR_FSYNC", "TRUNCATE", "SHMSIZE", "SHMOPEN", "DELETE")
-)
-# it does not answer: that is no word on what the file holds (where a read ends in EIO, SQLite says "malformed")
-_NOT_READ = tuple(f"SQLITE_IOERR_{what}" for what in ("READ", "FSTAT", "SEEK", "ACCESS", "SHMMAP", "MMAP", "VNODE"))
-_CUT = ("SQLITE_IOERR_SHORT_READ", "SQLITE_IOERR_DATA")
-_DAMAGED = (
-    "not a database", "malformed", "corrupt", "disk i/o", "could not decode", "can't decode", "no such table",
-    "no such column",
-)  # fmt: skip
-
-
-def _no_handles_left() -> bool:
-    """Whether this process could not open the files of one more memory."""
-    opened: list[int] = []
-    try:
-        while len(opened) < HANDLES:
-            opened.append(os.open(os.devnull, os.O_RDONLY))
-    except OSError as error:
-        return error.errno in (errno.EMFILE, errno.ENFILE)
-    finally:
-        for handle in opened:
-            os.close(handle)
-    return False
-
-
-def _explained(error: Exception, doing: str, path: str) -> StoreError:
-    text, name = str(error), getattr(error, "sqlite_errorname", "")
-    lower = text.lower()
-    if "closed database" in lower:
-        return StoreError("the memory is closed", got=text, where=path, code="closed", do="open it again: Memory(path)")
-    if "locked" in lower or "busy" in lower:
-        got, do = f"{text} after {BUSY_TIMEOUT_S:g} s", "look for a process that holds a long transaction() open"
-        return StoreError("another process kept the memory locked", got=got, where=path, do=do, code="locked")
-    if "full" in lower:
-        do = "make room; the transaction was undone, what was acknowledged before is intact"
-        return StoreError("the disk is full", got=text, where=path, do=do, code="disk_full")
-    if "readonly" in lower or "read-only" in lower:
-        do = "check the permissions of the folder"
-        return StoreError("the memory cannot be written", got=text, where=path, do=do, code="read_only")
-    if "unable to open" in lower and _no_handles_left():
-        do = "close memories that are not in use (one a scope stays open), or raise the limit: ulimit -n"
-        expected = f"{HANDLES} free file handles for every open memory"
-        return StoreError(
-            "the process may open no more files", got=text, expected=expected, where=path, do=do, code="too_many_files"
-        )
-    if "unable to open" in lower:
-        do = "check the path and its permissions; SQLite writes its log beside the file, so the folder must be writable"
-        return StoreError("the memory cannot be opened", got=text, where=path, do=do, code="cannot_be_opened")
-    if name in _NOT_WRITTEN:
-        do = "look for a quota, a limit on the size of files or a failing disk; what was acknowledged before is intact"
-        return StoreError(
-            "the disk does not take what is written", got=f"{text} ({name})", where=path, do=do, code="not_written"
-        )
-    if name in _NOT_READ:
-        do = "look for a failing disk or a network share that is away, and open the memory again when it is back"
-        return StoreError("the disk does not answer", got=f"{text} ({name})", where=path, do=do, code="not_read")
-    other = name.startswith("SQLITE_IOERR_") and name not in _CUT  # no memory, no temporary folder, no locks, …
-    if any(word in lower for word in _DAMAGED) and not other:
-        return damaged(text, path)
-    if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
-        return StoreError(GONE, got=text, where=path, code="unknown_scope", do="open the memory again")
-    return StoreError(f"{doing} the memory failed", got=text, where=path, code="failed")
