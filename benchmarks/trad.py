@@ -1,6 +1,6 @@
 """TRAD against whole trajectories and against no examples: the same thoughts, history, tasks and room in the prompt.
 
-    python benchmarks/trad.py --seeds 0 1 2                                  # both worlds; hours on two cores
+    python benchmarks/trad.py --seeds 0 1 2                                  # all worlds; hours on two cores
     python benchmarks/trad.py --worlds cooking --seeds 0 --train 4 --heldout 3
     python benchmarks/trad.py --page                                         # docs/results/trad.md from the result file
 
@@ -34,8 +34,12 @@ from evolvent.formulas.statistics import mcnemar, wilson
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "trad.json", HERE.parent / "docs" / "results" / "trad.md"
 WORLDS = {
-    "alfworld": ("alfworld", "ALFWorld games: six kinds of household task in rooms that the expert was never in"),
-    "cooking": ("twx:game=cookingworld,step_limit=20", "cooking by a recipe in one kitchen, other starts"),
+    "alfworld": ({}, "ALFWorld games: six kinds of household task in rooms that the expert was never in"),
+    "cooking": ({"env": "twx:game=cookingworld,step_limit=20"}, "cooking by a recipe in one kitchen, other starts"),
+    "household": (
+        {"env": "household:food,swap=true", "same_kind": False},
+        "food from its place to where it belongs; the expert carried other things",
+    ),
 }
 ARMS = {
     "trajectory": {"by": "trajectory"}, "thought": {}, "no_marks": {"marks": False},
@@ -92,8 +96,8 @@ def main():
 
 def run(cell, runs, model):
     """One cell, gone on with where it was stopped; what each held-out task came to without and with examples."""
-    config = trad.Config(env=WORLDS[cell["world"]][0], seed=cell["seed"], train=cell["train"], heldout=cell["heldout"],
-                         model=cell["model"], chars=cell.get("chars", trad.Config.chars),
+    config = trad.Config(seed=cell["seed"], train=cell["train"], heldout=cell["heldout"], model=cell["model"],
+                         chars=cell.get("chars", trad.Config.chars), **WORLDS[cell["world"]][0],
                          **ARMS[cell["arm"]])  # fmt: skip
     path = runs / "-".join(
         re.sub(r"[^\w.-]+", "-", str(cell[name]))
