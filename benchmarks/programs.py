@@ -5,8 +5,9 @@
 Six kinds of function, 12 questions in the stream, 12 held out, two passes. Conditions: "tests": after a failure the
 memory is handed calls that went wrong with their right answers; "house": the right program; "told": the rule stands in
 the question, which is what a memory could reach; "repair": generated programs in which one line is wrong, and the right
-program is handed over; "codeio": programs of CodeI/O (the extra ``language``). Arms: "pass@3" tries three times without
-memory, "solved" remembers what was right and nothing else, "rag" recalls by similarity alone.
+program is handed over, "repair-tests": calls that went wrong; "codeio": programs of CodeI/O (the extra ``language``).
+Arms: "pass@3" tries three times without memory, "solved" remembers what was right and nothing else, "rag" recalls by
+similarity alone.
 """
 
 import grid
@@ -20,6 +21,7 @@ GRID = grid.Grid(
         "house": "program:house,kinds=6,reviewer=house",
         "told": "program:told,kinds=6",
         "repair": "program:repair,reviewer=house",
+        "repair-tests": "program:repair",
         "codeio": "program:codeio",
     },
     arms={
