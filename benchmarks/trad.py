@@ -38,7 +38,11 @@ WORLDS = {
     "cooking": ({"env": "twx:game=cookingworld,step_limit=20"}, "cooking by a recipe in one kitchen, other starts"),
     "household": (
         {"env": "household:food,swap=true", "same_kind": False},
-        "food from its place to where it belongs; the expert carried other things",
+        "one thing to heat or wash; the expert heated another. Nothing in it is drawn, so seeds are no samples",
+    ),
+    "chores": (
+        {"env": "household:chores", "same_kind": False},
+        "four things to heat and wash, from any room, some doors open; the expert had other things and another order",
     ),
 }
 ARMS = {
