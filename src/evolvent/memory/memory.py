@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -311,11 +311,13 @@ class Memory(Mending):
         """Recompute all values from their events; returns how many rows were wrong (0 in a healthy store)."""
         return replay.rebuild(self.bank.store, self.bank.scope_id)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Group verbs into one commit: all or none. Other threads and writers wait: no model inside."""
-        with self.bank.store.transaction():
-            yield
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Group verbs into one commit: all or none. Other threads and writers wait: no model inside.
+
+        Enter and leave it in one thread. Where the database itself undoes it (no room), every later verb in the block
+        and its end raise ``StoreError`` (``undone``).
+        """
+        return self.bank.store.transaction()
 
     @property
     def path(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, install
+from evolvent.core.errors import BadInput, EvolventError, install
 from evolvent.memory.index import graph
 from evolvent.memory.index.cache import Cache
 from evolvent.memory.index.graph import Graph
@@ -85,6 +85,7 @@ class Index:
         """What is known, with what was appended."""
         # + before scope_id, here and below: without it SQLite reads the index of all bodies of the scope at every call
         if self._waiting:
+            torn, self._known.torn = self._known.torn, True
             waiting, self._waiting = self._waiting, []
             emb = dict(
                 self._store.rows(
@@ -94,6 +95,7 @@ class Index:
             there = [it for it in waiting if emb.get(it[0]) is not None]  # not erased meanwhile, nor its scope dropped
             if there:
                 self._known.extend([(seq, kind, "active", emb[seq], vec.tobytes()) for seq, kind, vec in there])
+            self._known.torn = torn
         return self._known
 
     @property
@@ -112,6 +114,16 @@ class Index:
 
         Returns whether memories or their status changed.
         """
+        if self._known.torn:
+            self.restart()
+        self._known.torn = True
+        try:
+            return self._followed()
+        except EvolventError:
+            self._known.torn = False
+            raise
+
+    def _followed(self) -> bool:
         if self._undone != self._store.undone:
             self._waiting.clear()  # what of it was not undone is read again
             self._known.rewind()
@@ -124,6 +136,7 @@ class Index:
         self._settle()
         version = self._store.row("PRAGMA data_version")  # changes when another connection has committed; microseconds
         if version == self._data_version:
+            self._known.torn = False
             return False
         before = self.n
         self.model = self._store.same_embedder(self.model)
@@ -141,6 +154,7 @@ class Index:
         self._seen_audit = max([self._seen_audit, last, *(seq for seq, _, _ in changes)])
         self._data_version = version
         self._settle()
+        self._known.torn = False
         return self.n != before or bool(changes)
 
     def restart(self) -> None:

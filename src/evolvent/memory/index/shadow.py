@@ -29,6 +29,7 @@ class Shadow:
         self.active = np.empty(0, bool)
         self.slot = np.empty(0, np.int32)
         self.emb = np.empty(0, np.int64)  # [vectors.n]: their rows in the store
+        self.torn = False  # it is being changed; a signal may end that in the middle
         self.kinds: dict[str, int] = {}
         self.shown: list[int] = []  # active memories by kind
         self._slots: dict[int, int] = {}  # the inverse of emb, behind the first len(_order) vectors

@@ -86,6 +86,11 @@ class OneProcess:
         """Whether this is the process that opened the store."""
         return self._pid == os.getpid()
 
+    @property
+    def mine(self) -> bool:
+        """Whether this thread has it."""
+        return self._lock._is_owned()  # type: ignore[attr-defined]
+
     def check(self) -> None:
         """``StoreError`` in any other process."""
         if not self.here:

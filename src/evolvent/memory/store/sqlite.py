@@ -26,7 +26,7 @@ from evolvent.memory.store.engine import (
     marks,
 )
 from evolvent.memory.store.schema import Table
-from evolvent.memory.store.sqlite_errors import ERRORS, explained
+from evolvent.memory.store.sqlite_blocks import Transaction, Translated
 from evolvent.memory.store.turn import Turn
 
 
@@ -55,7 +55,7 @@ class SQLite(Store):
         if not create and not self._begun():
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
-        self._depth = 0
+        self._blocks: list[Transaction] = []  # that are open, the outermost first
         self._indexes: list[Index] = []
         self._turn = Turn(f"{self.path}-wal")
         self._at, self._file = os.path.abspath(self.path), None
@@ -255,30 +255,38 @@ class SQLite(Store):
             path.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------ writing
-    def transaction(self) -> _Transaction:
+    def transaction(self) -> Transaction:
         """``write()`` around code that is not ours: its own errors pass through as they are."""
-        return _Transaction(self, ours=False)
+        return Transaction(self, ours=False)
 
-    def write(self) -> _Transaction:
+    def write(self) -> Transaction:
         """One transaction."""
-        return _Transaction(self, ours=True)
+        return Transaction(self, ours=True)
 
-    def begin(self) -> None:
+    def begin(self, block: Transaction) -> None:
         """Enter a transaction, or a part of the one that is open."""
+        self._tidy(0)
+        depth = len(self._blocks)
         with self.translated("writing"):
-            if self._depth == 0:
+            if depth == 0:
                 self._in_place()
                 self._turn.begin(self.db, BUSY_TIMEOUT_S)
+            elif self.db.in_transaction:
+                self.db.execute(f"SAVEPOINT s{depth}")
             else:
-                self.db.execute(f"SAVEPOINT s{self._depth}")
-        self._depth += 1
+                raise self._undone()
+        self._blocks.append(block)
 
-    def end(self, well: bool) -> None:
+    def end(self, block: Transaction, well: bool) -> None:
         """Leave it: with what was written, or, where that cannot be kept either, without."""
-        self._depth -= 1
-        depth = self._depth
+        if block not in self._blocks:
+            raise self._undone()
+        depth = self._blocks.index(block)
+        self._tidy(depth + 1)
         try:
             if well:
+                if not self.db.in_transaction:
+                    raise self._undone()
                 with self.translated("committing"):
                     self.db.execute(f"RELEASE s{depth}" if depth else "COMMIT")
                 self.dirty = self.dirty and depth > 0
@@ -287,11 +295,38 @@ class SQLite(Store):
             raise
         finally:
             if not well:
-                self.undone += self.dirty
-                if self.db.in_transaction:  # SQLite itself undoes everything after some errors (disk full)
-                    self.db.execute(f"ROLLBACK TO s{depth}" if depth else "ROLLBACK")
-                    if depth:
-                        self.db.execute(f"RELEASE s{depth}")
+                self._undo(depth)
+            del self._blocks[depth:]
+
+    def _undone(self) -> StoreError:
+        return StoreError(
+            "the database has undone the transaction that this call belongs to", where=self.path, code="undone",
+            do="leave the block, and do all of it again",
+        )  # fmt: skip
+
+    def _undo(self, depth: int) -> None:
+        self.undone += self.dirty
+        if self.db.in_transaction:  # SQLite itself undoes everything after some errors (disk full)
+            try:
+                self.db.execute(f"ROLLBACK TO s{depth}" if depth else "ROLLBACK")
+                if depth:
+                    self.db.execute(f"RELEASE s{depth}")
+            except sqlite3.OperationalError as error:
+                if "no such savepoint" not in str(error):  # a signal came between its release and this
+                    raise
+
+    def _tidy(self, start: int) -> None:
+        """Undo blocks from a depth on that a signal's exception kept from leaving, and what it left of a beginning."""
+        for depth, block in enumerate(self._blocks[start:], start):
+            if block.gone():
+                left = self._blocks[depth:]
+                self._undo(depth)
+                del self._blocks[depth:]
+                for one in left:
+                    one.unlock()
+                break
+        if not self._blocks and self.db.in_transaction:
+            self._undo(0)
 
     @contextmanager
     def unguarded(self) -> Iterator[None]:
@@ -306,7 +341,7 @@ class SQLite(Store):
     def writing(self) -> bool:
         """Whether a transaction is open; other threads would wait for the answer."""
         with self.lock:
-            return self._depth > 0
+            return bool(self._blocks)
 
     def close(self) -> None:
         """Close the file. Closing twice is allowed; in a child of a fork there is nothing to close."""
@@ -320,47 +355,9 @@ class SQLite(Store):
                 self._turn.close()
                 self.db.close()
 
-    def translated(self, doing: str) -> _Translated:
+    def translated(self, doing: str) -> Translated:
         """Turns sqlite3's errors in the block into ``StoreError``."""
-        return _Translated(doing, self.path)
-
-
-class _Transaction:
-    """A block of ``SQLite.write`` (``ours``) or ``transaction``; a class, because every verb comes through some."""
-
-    def __init__(self, store: SQLite, ours: bool) -> None:
-        self._store, self._ours = store, ours
-
-    def __enter__(self) -> Connection:
-        self._store.lock.__enter__()
-        try:
-            self._store.begin()
-        except BaseException:
-            self._store.lock.__exit__()
-            raise
-        return self._store.db
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self._store.end(error is None)
-        finally:
-            self._store.lock.__exit__()
-        if self._ours and isinstance(error, ERRORS):
-            raise explained(error, "writing", self._store.path) from error
-
-
-class _Translated:
-    """A block of ``SQLite.translated``; a class, because every statement comes through one."""
-
-    def __init__(self, doing: str, path: str) -> None:
-        self._doing, self._path = doing, path
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ERRORS):
-            raise explained(error, self._doing, self._path) from error
+        return Translated(doing, self.path)
 
 
 def _triggers() -> dict[str, str]:
