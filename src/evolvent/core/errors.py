@@ -113,5 +113,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def _short(value: object, limit: int = 300) -> str:
-    text = value if isinstance(value, str) and value.strip() else repr(value)
+    try:
+        text = value if isinstance(value, str) and value.strip() else repr(value)
+    except Exception:  # noqa: BLE001  another's ``__repr__``, or nesting without end
+        text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

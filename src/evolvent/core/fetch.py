@@ -52,6 +52,7 @@ def cache_dir() -> Path:
             got=f"{folder}: {error.strerror}",
             where="cache_dir()",
             do="set EVOLVENT_CACHE to a folder you can write to",
+            code="no_folder",
         ) from error
     return folder
 

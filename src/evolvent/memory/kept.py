@@ -47,6 +47,6 @@ def put(bank: Bank, name: str, value: Any) -> None:
     place = _place(bank, name)
     try:
         json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise BadInput("that is no JSON value", got=value, where=f"meta_set({name!r})", code="not_json") from error
     bank.store.meta_set(place, value)

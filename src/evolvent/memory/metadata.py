@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.memory.secrets import mask_field
 from evolvent.memory.store.engine import Store
 from evolvent.memory.text import clean_text, clean_word
 
@@ -74,7 +75,8 @@ def _value(name: str, value: Any, where: str, mask: bool) -> Any:
 
 def _scalar(name: str, value: Any, where: str, mask: bool) -> Scalar:
     if isinstance(value, str):
-        return clean_text(value, what=f"field {name!r}", where=where, limit=MAX_BYTES, empty=True, mask=mask)
+        text = clean_text(value, what=f"field {name!r}", where=where, limit=MAX_BYTES, empty=True, mask=mask)
+        return mask_field(name, text) if mask else text
     if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     if isinstance(value, float) and math.isfinite(value):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.memory import settle
 from evolvent.memory.bank import parse_id
 from evolvent.memory.items import Recall, Recalled, ValueChange
 from evolvent.memory.maintenance.act import Mended
@@ -136,7 +137,8 @@ class Scopes:
         receipts = self._receipts(recalled, "Scopes.settle")
         self._no_child(options, "Scopes.settle")
         for name, one in receipts.items():  # what one of them would refuse is told to none
-            outcome_of(self.memories[name].bank, {"recalled": one, "reward": reward, **options})
+            bank = self.memories[name].bank
+            settle.check(bank, outcome_of(bank, {"recalled": one, "reward": reward, **options}))
         return {name: self.memories[name].settle(one, reward, **options) for name, one in receipts.items()}
 
     def revise(

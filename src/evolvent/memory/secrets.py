@@ -15,7 +15,10 @@ _FORMATS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]{1,64}-){0,6}[A-Za-z0-9_]{16,}\b"),
     re.compile(r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}\b"),
-    re.compile(r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|\bglpat-[A-Za-z0-9_-]{16,}"),
+    re.compile(
+        r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|\bglpat-[A-Za-z0-9_-]{16,}"
+        r"|\bnpm_[A-Za-z0-9]{36}\b"
+    ),
     re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
@@ -45,7 +48,7 @@ _NAMED = re.compile(
 _FLAG = re.compile(rf"(?i)(--{_NAME}[ =])([^\s\"'`$<{{][^\s\"'`]*)")
 # one of these is needed by every pattern above: a text without them is searched once instead of a dozen times
 _HINT = re.compile(
-    r"-----BEGIN|[rsp]k[-_]|gh[pousr]_|github_pat_|glpat-|hf_|A(?:KIA|SIA|Iza)|xox|\bey|://"
+    r"-----BEGIN|[rsp]k[-_]|gh[pousr]_|github_pat_|glpat-|npm_|hf_|A(?:KIA|SIA|Iza)|xox|\bey|://"
     r"|(?i:key|secret|token|passw|passphrase|pwd|bearer|authorization)"
 )
 _PLACEHOLDER = re.compile(
@@ -81,6 +84,11 @@ def mask_secrets(text: str) -> str:
     text = _HEADER.sub(lambda m: m[1] + MASK if _dense(m[2]) else m[0], text)
     text = _FLAG.sub(lambda m: m[1] + MASK if _looks_set(m[2]) else m[0], text)
     return _NAMED.sub(_named, text)
+
+
+def mask_field(name: str, text: str) -> str:
+    """The text of a named field: ``[secret]`` where ``name="text"`` would be masked."""
+    return MASK if mask_secrets(f'{name}="{text}"') == f'{name}="{MASK}"' else text
 
 
 def _named(m: re.Match[str]) -> str:

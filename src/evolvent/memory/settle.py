@@ -152,15 +152,25 @@ def read(
     return receipts, jobs, said, {seq for (seq,) in children}, last_outcome, last_event
 
 
+def check(bank: Bank, o: Outcome) -> None:
+    """``BadInput`` where ``settle`` would refuse the outcome; nothing is written."""
+    with bank.store.session() as db, bank.store.translated("reading"):
+        receipts, jobs, said, *_ = read(db, bank, [o])
+        id_ = _earlier(receipts[o.receipt], jobs, said, o)
+        if id_ is not None:
+            check_same(o, said.get(id_), said.values())
+
+
 def _earlier(receipt: _Receipt, jobs: _Jobs, said: Mapping[int, Outcome], o: Outcome) -> int | None:
     """The outcome of this objective that this one repeats: same idempotency key, or same receipt already settled."""
     for id_, valid in jobs.get((o.objective, o.key), ()) if o.key is not None else ():
         if valid >= o.valid:
             return id_
-    for id_ in receipt.revised:  # a retry that comes after the revision
+    now = receipt.settled.get(o.objective)
+    for id_ in receipt.revised if now is not None else ():  # a retry that comes after the revision
         if said[id_].objective == o.objective and o.repeats(said[id_]):
             return id_
-    return receipt.settled.get(o.objective)
+    return now
 
 
 INSERT = (

@@ -217,7 +217,9 @@ def _check_active(db: Connection, seq: int, where: str) -> None:
     ask = "SELECT status, superseded_by FROM memory WHERE seq=?"
     status, newer = db.execute(ask, (seq,)).fetchone()
     if status == "active":
-        return
+        if not db.execute("SELECT 1 FROM memory WHERE seq=? AND expires_at <= ?", (seq, time.time())).fetchall():
+            return
+        status = "expired"
     last = status
     while last == "superseded":  # to what stands in its place now
         by = newer
@@ -226,7 +228,7 @@ def _check_active(db: Connection, seq: int, where: str) -> None:
             do = f"take {memory_id(by)} instead"
             break
     else:
-        do = "write a new memory" + ("" if status == "erased" else ", or restore this one first")
+        do = "write a new memory" + ("" if status in ("erased", "expired") else ", or restore this one first")
     raise BadInput(
         "only an active memory can be replaced by a newer one", got=f"{memory_id(seq)} is {status}", where=where,
         do=do, code="erased" if status == "erased" else "not_active",

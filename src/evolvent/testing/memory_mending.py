@@ -128,6 +128,9 @@ def only_a_settled_outcome_is_revised(factory: Factory) -> None:
         assert settled != start
         memory.revise(r, None, "the tests were broken", valid=False)
         assert (memory.get(a).value, memory.get(a).n) == (start, 0) and verify(memory) == []
+        memory.settle(r, 1.0)
+        assert (memory.get(a).value, memory.get(a).n) == (settled, 1), "what was taken back could not be said again"
+        memory.revise(r, None, "broken once more", valid=False)
         memory.settle(r, 1.0, source="tests")
         assert (memory.get(a).value, memory.get(a).n) == (settled, 1)
         memory.settle(other, 1.0)

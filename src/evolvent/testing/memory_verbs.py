@@ -194,6 +194,10 @@ def metadata_is_part_of_what_is_said(factory: Factory) -> None:
         assert memory.remember("task one", "body", metadata={"a": (True, "x"), "b": 1}) == a
         assert memory.remember("task one", "body", metadata={"b": 2}) != a != memory.remember("task one", "body")
         assert memory.get(memory.remember("task two", secret, metadata={"n": secret})).metadata == {"n": "[secret]"}
+        named = memory.get(
+            memory.remember("task three", "b", metadata={"password": "hunter2zz", "passed": "hunter2zz"})
+        )
+        assert named.metadata == {"password": "[secret]", "passed": "hunter2zz"} and named.masked == 1
         bad: list[Any] = [[1], "x", {"a": None}, {"a": float("nan")}, {"a": {"b": 1}}, {"": 1}, {1: 2}, {"a": [[1]]},
                           {"a": 1 << 63}, {"a": "x" * 20_000}, {"a": "ü" * 9_000}, {"a": object()}]  # fmt: skip
         for given in bad:
@@ -228,6 +232,8 @@ def what_has_expired_leaves_recall(factory: Factory) -> None:
                 assert [(i.id, i.status, i.n) for i in verb.items("expired")] == [(a, "expired", 1)]
                 assert [i.id for i in verb.items()] == [kept, b] and verb.get(a).status == "expired"
                 assert verb.health()["by_status"] == {"active": 2, "expired": 1}
+                with refused("an update of what has expired", code="not_active"):
+                    verb.update(a, "better words", body="too late")
         with _at(now + 1001.0):
             again = memory.remember("task one", "for a while")
             assert again != a and set(other.recall("task one", k=9).ids) == {kept, b, again}

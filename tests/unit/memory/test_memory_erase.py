@@ -47,7 +47,7 @@ def test_no_byte_is_left_in_file_log_and_caches(tmp_path, monkeypatch):
         assert len(list((tmp_path / "a.db.cache").glob("*.f32"))) == 1
         assert len(held(tmp_path, wanted)) == len(wanted), "the test looks for what was never there"
         assert len(held(tmp_path / "a.db.cache", wanted)) == 2
-        memory.erase(a, "asked for")
+        memory.erase(a, f"asked for by the one of whom it says {SECRET}")
         assert held(tmp_path, wanted) == []
         other.remember("another", "one")
         other.prepare()  # writes its vectors to files

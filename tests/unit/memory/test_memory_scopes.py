@@ -102,3 +102,19 @@ def test_one_store_may_be_named_in_several_ways(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Memory("m.db", scope="a", embedder="hash:16") as a, Memory(tmp_path / "m.db", scope="b") as b:
         assert list(Scopes(a, b).memories) == ["a", "b"]
+
+
+def test_what_one_scope_would_refuse_is_told_to_none(tmp_path):
+    a = Memory(tmp_path / "a.db", scope="a", embedder="hash:16", policy="memrl")
+    b = Memory(tmp_path / "a.db", scope="b", policy="memrl")
+    both = Scopes(a, b)
+    a.remember("q", "in a")
+    b.remember("q", "in b")
+    recalled = both.recall("q", k=2)
+    first, second = recalled.id.split("+")
+    b.settle(second, 1.0)
+    with pytest.raises(BadInput) as caught:
+        both.settle(recalled, 0.0)
+    assert caught.value.code == "settled_already" and not a.explain(first).to_dict()["outcomes"]
+    assert len(both.settle(recalled, 1.0)["a"]) == 1
+    both.close()

@@ -171,6 +171,8 @@ def _quotes_removed(db: Connection, act: Act, said: Iterable[str]) -> set[str]:
     for seq, reason in bank.store.rows("SELECT seq, reason FROM void WHERE scope_id = ?", (bank.scope_id,)):
         if held.search(reason):
             db.execute("UPDATE void SET reason = '' WHERE seq = ?", (seq,))
+    if held.search(act.reason):  # that of this very act
+        act.reason, reasons = "", reasons + 1
     act.emptied["reasons"] = reasons  # a void has that of its line in the log
     return found
 

@@ -9,6 +9,8 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, receipt_id
 from evolvent.memory.replay import Point
 
+_FIRST_S = 1e9  # of 2001: a smaller number is none of a time when there was a memory, but of a receipt
+
 
 def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
     """A moment from a receipt ("r12" or the Recall), a time in ISO format, a ``datetime`` or seconds since 1970.
@@ -35,7 +37,7 @@ def _time(to: object) -> datetime:
     try:
         if isinstance(to, datetime):
             return to.astimezone()
-        if isinstance(to, int | float) and not isinstance(to, bool):
+        if isinstance(to, int | float) and not isinstance(to, bool) and to >= _FIRST_S:
             return datetime.fromtimestamp(to).astimezone()
         if isinstance(to, str):
             return datetime.fromisoformat(to).astimezone()
@@ -45,5 +47,5 @@ def _time(to: object) -> datetime:
 
 
 def _unknown(to: object) -> BadInput:
-    expected = "a receipt, e.g. 'r12', or a time, e.g. '2026-11-20' or '2026-11-20T18:30'"
+    expected = "a receipt, e.g. 'r12', or a time, e.g. '2026-11-20', '2026-11-20T18:30' or 1.79e9 (seconds)"
     return BadInput("not a moment", got=to, expected=expected, where="rollback", code="not_a_moment")
