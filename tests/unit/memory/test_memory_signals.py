@@ -120,6 +120,20 @@ def test_a_transaction_that_is_left_in_another_thread_says_so():
     memory.close()
 
 
+def test_a_snapshot_only_reads(tmp_path):
+    with Memory(tmp_path / "a.db", embedder="hash:16") as memory:
+        memory.remember("a", "a")
+        with memory.bank.store.snapshot():
+            with pytest.raises(BadInput) as caught:
+                memory.remember("b", "b")
+            assert caught.value.code == "inside_transaction" and len(memory.items()) == 1
+        memory.remember("b", "b")
+        with memory.transaction(), memory.bank.store.snapshot():
+            memory.remember("c", "c")
+    with Memory(tmp_path / "a.db", embedder="hash:16") as memory:
+        assert len(memory.items()) == 3
+
+
 def test_a_number_that_is_no_time_is_no_moment():
     with Memory(embedder="hash:16") as memory:
         memory.remember("a", "a")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from evolvent.core.errors import StoreError
+from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.index.cache_files import Files
 from evolvent.memory.index.index import Index
 from evolvent.memory.store import schema, upgrade
@@ -56,6 +56,7 @@ class SQLite(Store):
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
         self._blocks: list[Transaction] = []  # that are open, the outermost first
+        self._reading = False  # a snapshot is open
         self._indexes: list[Index] = []
         self._turn = Turn(f"{self.path}-wal")
         self._at, self._file = os.path.abspath(self.path), None
@@ -189,8 +190,10 @@ class SQLite(Store):
                 return
             self.db.execute("BEGIN")
             try:
+                self._reading = True
                 yield
             finally:
+                self._reading = False
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")  # nothing was written
 
@@ -267,6 +270,8 @@ class SQLite(Store):
         """Enter a transaction, or a part of the one that is open."""
         self._tidy(0)
         depth = len(self._blocks)
+        if self._reading:
+            raise BadInput("a snapshot only reads", got="write() inside it", where=self.path, code="inside_transaction")
         with self.translated("writing"):
             if depth == 0:
                 self._in_place()
@@ -325,7 +330,7 @@ class SQLite(Store):
                 for one in left:
                     one.unlock()
                 break
-        if not self._blocks and self.db.in_transaction:
+        if not self._blocks and not self._reading and self.db.in_transaction:
             self._undo(0)
 
     @contextmanager
