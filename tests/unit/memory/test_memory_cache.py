@@ -47,7 +47,11 @@ def check(memory):
         sims = np.round((stored * query.astype(np.float64)).sum(axis=1), 6)
         order = np.lexsort((np.arange(len(rows)), -sims))[:10]
         seq, sim = index.search(query, limit=10)
-        assert seq.tolist() == [rows[j][0] for j in order] and sim.tolist() == sims[order].tolist()
+        assert sim.tolist() == sims[order].tolist()
+        # of those that are as near as the last one, a graph may propose others (twice in a hundred runs)
+        last = -1.0 if memory.bank.index.about()["search"] == "exact" else sim[-1]
+        wanted = [rows[j][0] for j in order if sims[j] > last]
+        assert seq[: len(wanted)].tolist() == wanted
     return index.about()
 
 

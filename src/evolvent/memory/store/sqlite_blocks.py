@@ -7,13 +7,27 @@ from __future__ import annotations
 
 import weakref
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.store.engine import OneProcess
 from evolvent.memory.store.sqlite_errors import ERRORS, explained
 
-if TYPE_CHECKING:
-    from evolvent.memory.store.sqlite import SQLite
+
+class Blocks(Protocol):
+    """The store that blocks are of."""
+
+    path: str
+    lock: OneProcess
+    db: Any
+
+    def begin(self, block: Transaction) -> None:
+        """Enter a transaction, or a part of the one that is open."""
+        ...
+
+    def end(self, block: Transaction, well: bool) -> None:
+        """Leave it, with what was written or without."""
+        ...
 
 
 class _Exit:
@@ -37,7 +51,7 @@ class Transaction:
 
     __exit__ = _Exit()
 
-    def __init__(self, store: SQLite, ours: bool) -> None:
+    def __init__(self, store: Blocks, ours: bool) -> None:
         self.store, self.ours, self.entered = store, ours, False
         self.held: weakref.ref[MethodType] | None = None  # None: entered without a ``with``, nobody can tell
 
