@@ -36,6 +36,10 @@ EARLIER = {
         ("4fcde38cd7", "64fe0f18c3", "dc1824b8b0", "385a636fbf", "15951e022b", "2bb2bef1b8", "e309288ac4"),
         _RULE,
     ),
+    **dict.fromkeys(
+        ("no answers", "no nearness", "no omission", "no sources", "no use", "nothing withheld"),
+        (("e309288ac4",), _RULE),
+    ),
     "memlift-cosine": (_OLD, "a rule with credit to ancestors, margin .15"),
     "memrl": (_OLD, "gate .37 (now .30), and rounding decided ties"),
     "memq": (_OLD, "gate .37 (now .30), ε .05 (now .1)"),
@@ -70,10 +74,13 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         for condition in dict.fromkeys(r["condition"] for r in rows if r["model"] == model):
             cells = [r for r in rows if r["model"] == model and r["condition"] == condition]
             out += [f"## {condition}, {model}", "", f"`{cells[0]['config']['env']}`", "", *_table(cells), ""]
-    old = [arm for arm in EARLIER if any(_earlier(r) for r in rows if r["arm"] == arm)]
-    for arm in old:
-        n, mine = sum(_earlier(r) for r in rows if r["arm"] == arm), sum(r["arm"] == arm for r in rows)
-        out += [f"† `{arm}`: {n} of its {mine} rows were made by {EARLIER[arm][1]}.", ""]
+    for why in dict.fromkeys(why for _, why in EARLIER.values()):
+        arms = [arm for arm, (_, its) in EARLIER.items() if its == why]
+        told = []
+        for arm in arms:
+            n, mine = sum(_earlier(r) for r in rows if r["arm"] == arm), sum(r["arm"] == arm for r in rows)
+            told += [f"{n} of the {mine} rows of `{arm}`"] if n else []
+        out += [f"† {', '.join(told)} were made by {why}.", ""] if told else []
     commits = sorted({(r["commit"] or {}).get("id", "?")[:10] for r in rows})
     dirty = any((r["commit"] or {}).get("dirty") for r in rows)
     out += [f"Commits: {', '.join(commits)}{' (with uncommitted changes)' if dirty else ''}.", ""]
