@@ -26,9 +26,9 @@ PAGES = {"analyst": "The analyst world", "text_world": "A text world", "programs
 REFERENCE = "rag"
 # rows made by another rule than the one that ships, or with other settings: commits by arm, and what differed
 _RULE = (
-    "the rule until 24 November, in which a measured effect replaced the value (in eleven of the analyst's rows, repeated "
-    "by today's, three of 264 held-out tasks were lost and none won), some of them with relevance losing weight for all of "
-    "the memories of a recall alike"
+    "the rule until 24 November, in which a measured effect replaced the value (in eleven of the analyst's rows, "
+    "repeated by today's, three of 264 held-out tasks were lost and none won), some of them with relevance losing "
+    "weight for all of the memories of a recall alike"
 )
 _OLD = ("0a5869e80b", "ffff4814d6", "60a2413eaf")
 EARLIER = {
