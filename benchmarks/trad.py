@@ -155,7 +155,10 @@ def page(found):
                 before = {(row["seed"], task["task"]): task["success"] for row in mine for task in row["before"]}
                 lines.append(_line(arm, [(row["seed"], task) for row in mine for task in row["after"]], before))
         told = sorted({(row["model"], row["experts"]["solved"], row["experts"]["steps"]) for row in here})
-        lines += ["", *(f"`{model}`, {n} trajectories of {steps} steps." for model, n, steps in told), ""]
+        lines.append("")
+        for model, n, steps in told:
+            lines.append(f"`{model}`, {n} {'trajectory' if n == 1 else 'trajectories'} of {steps} steps.")
+        lines.append("")
     commits = {(row["commit"]["id"][:10], row["commit"]["dirty"]) for row in found}
     told = ", ".join(f"{id_}{' (with uncommitted changes)' if dirty else ''}" for id_, dirty in sorted(commits))
     return "\n".join([*lines, f"Commits {told}.", ""])

@@ -132,7 +132,7 @@ class Scopes:
         """Tell every scope what came of it; what changed, by scope. Arguments: ``Memory.settle``'s, but no ``child``.
 
         ``recalled`` is the recall or its ``id``. The reward lies in the reward range of each scope. One transaction a
-        scope: after a crash between them call it again, nothing counts twice.
+        scope, none of them where one would refuse; after a crash between them call it again, nothing counts twice.
         """
         receipts = self._receipts(recalled, "Scopes.settle")
         self._no_child(options, "Scopes.settle")

@@ -56,7 +56,7 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
         BadInput: not a string, empty, longer than ``limit``, with a zero byte or a lone surrogate.
     """
     ok = isinstance(word, str) and 0 < len(word) <= limit and "\x00" not in word
-    if not ok or not (word.isascii() or not any("\ud800" <= c <= "\udfff" for c in word)):
+    if not ok or (not word.isascii() and any("\ud800" <= c <= "\udfff" for c in word)):
         raise BadInput(
             f"not {what}", got=ascii(word), expected=f"1 to {limit} characters of text", where=where, code="not_a_name"
         )

@@ -21,3 +21,15 @@ def test_what_was_not_said_is_not_told():
 
 def test_a_package_that_is_missing_has_a_code():
     assert missing_extra("psycopg", "postgres", "a memory").code == "missing_extra"
+
+
+def test_what_cannot_be_told_does_not_hide_what_was_wrong():
+    class Silent:
+        def __repr__(self):
+            raise ZeroDivisionError
+
+    nested: list = []
+    for _ in range(5000):
+        nested = [nested]
+    for got, told in ((Silent(), "<Silent>"), (nested, "<list>")):
+        assert f"got: {told}" in str(BadInput("not a name", got=got))

@@ -19,6 +19,7 @@ SECRETS = [
     "AIza" + "Sy_x-9" * 6,
     "xoxb-" + "123456-abc",
     "hf_" + "aBcD" * 8,
+    "npm_" + "aB3x" * 9,
     "eyJhbGciOiJIUzI1NiJ9xx.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
 ]

@@ -133,8 +133,9 @@ def test_cache_dir_follows_the_environment(tmp_path, monkeypatch):
     assert cache_dir() == tmp_path / "own" and cache_dir().is_dir()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EVOLVENT_CACHE", str(tmp_path / "file" / "below"))
-    with pytest.raises(EvolventError, match="EVOLVENT_CACHE"):
+    with pytest.raises(EvolventError, match="EVOLVENT_CACHE") as caught:
         cache_dir()
+    assert caught.value.code == "no_folder"
 
 
 def test_parts_are_joined_in_order_checked_and_cleared_away(index, no_pip):

@@ -149,6 +149,7 @@ class Index:
         )
         if any(verb == "erase" for _, _, verb in changes):
             self.restart()  # what was erased must not reach the files again
+            self._known.torn = True
         self._read_new()
         self._follow(sorted({int(target[1:]) for _, target, _ in changes}))
         self._seen_audit = max([self._seen_audit, last, *(seq for seq, _, _ in changes)])
