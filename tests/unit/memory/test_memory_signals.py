@@ -1,18 +1,20 @@
 """A signal (Ctrl-C) may end a verb on entering any function; the database may undo a transaction by itself."""
 
+import os
 import sqlite3
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import evolvent
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.memory import Memory
 
-HERE = str(Path(evolvent.__file__).parent)
+HERE = str(Path(evolvent.__file__).parent) + os.sep
 VERBS = {
     "settle": lambda memory, receipt: memory.settle(receipt, 0.0),
     "remember": lambda memory, receipt: memory.remember("a second task", "another body"),
@@ -27,13 +29,13 @@ def grouped(memory):
         memory.meta_set("b", 1)
 
 
-def interrupted(verb, at):
-    """Whether the verb got as far as the ``at``-th function of the package, and was ended on entering it."""
+def interrupted(verb, at, places=(HERE,)):
+    """Whether the verb got as far as the ``at``-th function of the packages, and was ended on entering it."""
     left = at
 
     def trace(frame, event, _):
         nonlocal left
-        if event == "call" and frame.f_code.co_filename.startswith(HERE):
+        if event == "call" and frame.f_code.co_filename.startswith(places):
             left -= 1
             if left < 0:
                 sys.settrace(None)
@@ -60,6 +62,7 @@ def test_what_is_acknowledged_after_an_interrupt_anywhere_is_kept(tmp_path, name
             ended = interrupted(lambda m=memory, r=one: VERBS[name](m, r), at)
         except KeyboardInterrupt:
             ended = True
+            recalled_elsewhere(memory)
             memory.settle(other, 1.0)  # while the traceback still holds every frame of the verb
         if not ended:
             break
@@ -73,6 +76,42 @@ def test_what_is_acknowledged_after_an_interrupt_anywhere_is_kept(tmp_path, name
         places, at = places + 1, at + (1 if name in ("settle", "transaction") else 7)
     assert places > 20
     memory.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("name", VERBS)
+def test_an_interrupt_loses_nothing_in_a_server_either(postgres_store, name):
+    url = postgres_store(connections=2)  # one that is lost would soon be missed
+    drivers = tuple(str(Path(package.__file__).parent) + os.sep for package in (evolvent, psycopg))
+    at, later, settled = 0, [], 0
+    with Memory(url, embedder="hash:16", policy="memrl", sync="normal") as memory:
+        first = memory.remember("first task", "body")
+        while True:
+            one, other = memory.recall("first task"), memory.recall("first task")
+            try:
+                ended = interrupted(lambda r=one: VERBS[name](memory, r), at, drivers)
+            except KeyboardInterrupt:
+                ended = True
+                recalled_elsewhere(memory)
+                memory.settle(other, 1.0)
+                settled += 1
+                later.append(memory.remember(f"task {at}", f"body {at}"))
+            if not ended:
+                break
+            at += 7
+    assert len(later) > 20
+    with Memory(url, embedder="hash:16", policy="memrl") as again:
+        assert set(later) <= {item.id for item in again.items()}
+        assert again.get(first).n >= settled and again.rebuild_values() == 0
+        assert again.meta_get("a") == again.meta_get("b")
+
+
+def recalled_elsewhere(memory):
+    """Another thread is not kept waiting by what was ended."""
+    thread = threading.Thread(target=lambda: memory.recall("first task"), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_where_the_database_undoes_a_transaction_nothing_of_it_is_kept(tmp_path):

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.store.blocks import Block
 from evolvent.memory.store.schema import Table
 
 BUSY_TIMEOUT_S = 60.0
@@ -80,6 +81,7 @@ class OneProcess:
 
     def __init__(self, where: str) -> None:
         self._lock, self._pid, self._where = threading.RLock(), os.getpid(), where
+        self._by = Block()  # the outermost block of the thread that has it
 
     @property
     def here(self) -> bool:
@@ -99,12 +101,25 @@ class OneProcess:
                 expected=f"process {self._pid}", where=self._where, do="open it in this process: Memory(path)",
             )  # fmt: skip
 
-    def __enter__(self) -> None:
+    def acquire(self, block: Block) -> None:
+        """Keep other threads out until ``release``, unless this one has a block that does; a signal may end this."""
         self.check()
-        self._lock.acquire()
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            if not self._by.gone():
+                return
+            self._by.drop()
+        try:
+            self._lock.acquire()
+            self._by = block
+        except BaseException:
+            self._by = block
+            self.release(block)
+            raise
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    def release(self, block: Block) -> None:
+        """Let other threads in, if it is this block that keeps them out."""
+        if self.mine and self._by is block:
+            self._lock.release()
 
 
 class Store(ABC):

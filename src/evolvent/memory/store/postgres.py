@@ -14,8 +14,10 @@ import psycopg_pool
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.store import postgres_schema, schema, upgrade
-from evolvent.memory.store.engine import BUSY_TIMEOUT_S, Connection, NoMemory, OneProcess, Search, Store, Sync
+from evolvent.memory.store.blocks import Translated
+from evolvent.memory.store.engine import BUSY_TIMEOUT_S, NoMemory, OneProcess, Search, Store, Sync
 from evolvent.memory.store.pgvector import LARGE, PgVector, register
+from evolvent.memory.store.postgres_blocks import ERRORS, Session, Snapshot, Transaction
 from evolvent.memory.store.postgres_errors import explained
 from evolvent.memory.store.postgres_link import Link, portable
 from evolvent.memory.store.schema import Table
@@ -52,8 +54,9 @@ class Postgres(Store):
         self.schema, self.hnsw = own["schema"], own["index"] == "hnsw"
         self.where = f"{_without_password(self.conninfo)}, schema {self.schema!r}"
         self._sync = sync
-        self._local = threading.local()
-        self._process = OneProcess(self.where)
+        self.write_lock = f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))"
+        self.links = threading.local()
+        self.process = OneProcess(self.where)
         self._vector_oids: tuple[int, str] = (0, "public")
         self._pool: psycopg_pool.ConnectionPool | None = None
         with self.translated("opening"):
@@ -138,46 +141,18 @@ class Postgres(Store):
         conn.prepared_max = 400
 
     # ------------------------------------------------------------------------------------------------ reading
-    @contextmanager
-    def session(self) -> Iterator[Link]:
+    def session(self) -> Session:
         """One connection of the pool for this thread while the block runs."""
-        self._process.check()
-        link = self._link()
-        if link is not None:
-            yield link
-            return
-        with self.translated("connecting to"):
-            link = Link(self._open_pool())
-        self._local.link = link
-        try:
-            yield link
-            with self.translated("reading"):
-                link.flush()
-        finally:
-            self._local.link = None
-            link.give_back()
+        return Session(self)
 
-    def _open_pool(self) -> psycopg_pool.ConnectionPool:
+    def pool(self) -> psycopg_pool.ConnectionPool:
+        """Where connections come from."""
         assert self._pool is not None
         return self._pool
 
-    def _link(self) -> Link | None:
-        return getattr(self._local, "link", None)
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> Snapshot:
         """One read-only transaction, unless one is open already."""
-        with self.session() as link, self.translated("reading"):
-            if link.depth or link.reading:
-                yield
-                return
-            link.command("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            link.reading = True
-            try:
-                yield
-            finally:
-                link.reading = False
-                link.undo()
+        return Snapshot(self)
 
     def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
         """The rows of a query in pieces, of one state of the store."""
@@ -229,39 +204,13 @@ class Postgres(Store):
                     db.command(f"VACUUM ({'FULL, ' if whole else ''}ANALYZE) {name}")
 
     # ------------------------------------------------------------------------------------------------ writing
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Transaction:
         """``write()`` around code that is not ours: its own errors pass through as they are."""
-        with self._block() as link:
-            with self.translated("writing"):
-                link.flush()  # the lock first, whatever the code does beside the store
-            yield
+        return Transaction(self, ours=False)
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
+    def write(self) -> Transaction:
         """One transaction; its lock is asked for together with its first statement."""
-        with self._block() as link, self.translated("writing"):
-            yield link
-
-    @contextmanager
-    def _block(self) -> Iterator[Link]:
-        with self.session() as link:
-            if link.reading:
-                raise BadInput(
-                    "a snapshot only reads", got="write() inside it", where=self.where, code="inside_transaction"
-                )
-            with self.translated("writing"):
-                # freed by the server at the end of the transaction, however the client ends
-                link.begin(f"pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext('{self.schema}'))")
-            try:
-                yield link
-                with self.translated("committing"):
-                    link.commit()
-            except BaseException:
-                link.undo()
-                raise
-            finally:
-                link.depth -= 1
+        return Transaction(self, ours=True)
 
     @contextmanager
     def unguarded(self) -> Iterator[None]:
@@ -273,21 +222,17 @@ class Postgres(Store):
 
     def writing(self) -> bool:
         """Whether this thread is inside a transaction."""
-        link = self._link()
-        return link is not None and link.depth > 0
+        link: Link | None = getattr(self.links, "link", None)
+        return link is not None and bool(link.blocks)
 
     def close(self) -> None:
         """Close all connections. Closing twice is allowed; in a child of a fork they are the parent's."""
-        if self._pool is not None and self._process.here:
+        if self._pool is not None and self.process.here:
             self._pool.close()
 
-    @contextmanager
-    def translated(self, doing: str) -> Iterator[None]:
+    def translated(self, doing: str) -> Translated:
         """Turns psycopg's errors in the block into ``StoreError``."""
-        try:
-            yield
-        except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as error:
-            raise explained(error, doing, self.where) from error
+        return Translated(ERRORS, explained, doing, self.where)
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import psycopg_pool
 from psycopg.pq import TransactionStatus
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.store.blocks import Block
 
 
 class Answer:
@@ -60,13 +61,17 @@ class Link:
     so that its error is raised inside the block.
     """
 
-    def __init__(self, pool: psycopg_pool.ConnectionPool) -> None:
+    def __init__(self, pool: psycopg_pool.ConnectionPool, block: Block) -> None:
+        self._returned = True
+        self.block = block  # whose it is; it ends with it
         self._pool = pool
         self._conn: psycopg.Connection = pool.getconn()
+        self._returned = False
         self._waiting: list[Answer] = []
         self._streams = 0
-        self.depth = 0
-        self.reading = False
+        self._sound = True  # the server has what was sent; not so where a signal's exception came between
+        self.blocks: list[Block] = []  # transactions that are open, the outermost first
+        self.reading = False  # a snapshot is open
 
     # ------------------------------------------------------------------------------------------------ statements
     def execute(self, sql: str, args: Sequence[Any] = (), /) -> Answer:
@@ -87,12 +92,17 @@ class Link:
 
     def flush(self) -> None:
         """Send what waits."""
-        waiting, self._waiting = self._waiting, []
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            with self._whole():
+                self._deliver(waiting)
+
+    def _deliver(self, waiting: Sequence[Answer]) -> None:
         for _ in range(self._pool.max_size):  # those that wait in the pool may be lost as well
             try:
                 return self._send(waiting)
             except psycopg.OperationalError:
-                inside = self.depth and waiting[0].sql != b"BEGIN"
+                inside = self.blocks and waiting[0].sql != b"BEGIN"
                 if not self._conn.closed or inside or self.reading:
                     raise
                 self._pool.putconn(self._conn)  # which discards it
@@ -100,9 +110,17 @@ class Link:
         return self._send(waiting)
 
     def _send(self, waiting: Sequence[Answer]) -> None:
-        with self._conn.pipeline() if len(waiting) > 1 else nullcontext():
-            for answer in waiting:
-                answer.send(self._conn)
+        try:
+            with self._conn.pipeline() if len(waiting) > 1 else nullcontext():
+                for answer in waiting:
+                    answer.send(self._conn)
+        except psycopg.Error as error:
+            first = error.__context__
+            while first is not None and isinstance(first, Exception):
+                first = first.__context__
+            if first is not None:
+                raise first from None  # Ctrl-C, in the middle of which psycopg could not end the pipeline
+            raise
 
     def stream(self) -> psycopg.ServerCursor:
         """A cursor that keeps its rows in the server."""
@@ -114,52 +132,88 @@ class Link:
     def copy(self, sql: str) -> Iterator[psycopg.Copy]:
         """Rows into a table, without a statement for each."""
         self.flush()
-        with self._conn.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+        with self._whole(), self._conn.cursor() as cursor, cursor.copy(sql.encode()) as copy:
             yield copy
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What a signal's exception may cut off: nobody knows then what the server has heard, libpq does not either."""
+        sound, self._sound = self._sound, False
+        try:
+            yield
+        except Exception:
+            self._sound = sound
+            raise
+        self._sound = sound
+
     # ------------------------------------------------------------------------------------------------ transactions
-    def begin(self, lock: str) -> None:
-        """Begin a block: a transaction with the writers' lock, or inside one a part that can be undone by itself."""
+    def begin(self, block: Block, lock: str) -> None:
+        """Begin a transaction with the writers' lock, or inside one a part that can be undone by itself."""
         self.flush()  # an error in what came before is not one of this block
-        if self.depth:
+        if self.blocks:
             self._must_be_sound()
-            self.execute(f"SAVEPOINT s{self.depth}")
+            self.execute(f"SAVEPOINT s{len(self.blocks)}")
         else:
+            self._sound = True
             self.execute("BEGIN")
             self.execute(f"SELECT {lock}")
-        self.depth += 1
+        self.blocks.append(block)
 
-    def commit(self) -> None:
-        """End the block; PostgreSQL would answer a commit after an error with a silent rollback."""
+    def commit(self, block: Block) -> None:
+        """Keep what a block wrote; PostgreSQL would answer a commit after an error with a silent rollback."""
         if self._waiting and self._waiting[0].sql == b"BEGIN":
             self.flush()  # a connection that was lost long ago is noticed now, and not while committing
-        self._must_be_sound()
-        self.execute("COMMIT" if self.depth == 1 else f"RELEASE s{self.depth - 1}")
+        depth = self.blocks.index(block)
+        self._must_be_sound(depth)
+        self.execute(f"RELEASE s{depth}" if depth else "COMMIT")
         self.flush()
+        del self.blocks[depth:]
 
-    def undo(self) -> None:
-        """Roll the block back, unless it never reached the server or the server did so when the connection broke."""
+    def end(self, block: Block) -> None:
+        """Undo what a block wrote, unless it was committed."""
+        if block in self.blocks:
+            depth = self.blocks.index(block)
+            self.undo(depth)
+            del self.blocks[depth:]
+
+    def undo(self, depth: int = 0) -> None:
+        """Roll back, unless the beginning never reached the server or the server did so when the connection broke."""
         waiting, self._waiting = self._waiting, []
-        if waiting and waiting[0].sql.startswith((b"BEGIN", b"SAVEPOINT")):
+        if waiting and waiting[0].sql == (f"SAVEPOINT s{depth}".encode() if depth else b"BEGIN"):
             return
-        if self._conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-            name = f"s{self.depth - 1}"
-            sql = f"ROLLBACK TO {name}; RELEASE {name}" if self.depth > 1 else "ROLLBACK"
-            try:
-                self._conn.execute(sql.encode())
-            except psycopg.OperationalError:
-                if not self._conn.closed:  # else the server did it, and what went wrong first is the error to see
-                    raise
+        status = self._conn.info.transaction_status
+        if not self._sound or status == TransactionStatus.IDLE:
+            return
+        self._sound = False
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            with suppress(psycopg.Error):  # the server did it, or will when the connection ends; what was first is told
+                self._conn.execute((f"ROLLBACK TO s{depth}; RELEASE s{depth}" if depth else "ROLLBACK").encode())
+                self._sound = True
 
-    def _must_be_sound(self) -> None:
-        if self._conn.info.transaction_status == TransactionStatus.INERROR:
+    def _must_be_sound(self, depth: int | None = None) -> None:
+        status = self._conn.info.transaction_status
+        if status == TransactionStatus.INERROR:
             raise StoreError(
                 "an earlier statement of this transaction failed", do="let its error leave the block", code="failed"
             )
+        left = depth is not None and depth + 1 < len(self.blocks)  # a part without a word
+        if not self._conn.closed and (left or not self._sound):
+            raise StoreError(
+                "a part of this transaction was cut off in the middle", code="undone",
+                do="leave the block, and do all of it again",
+            )  # fmt: skip
 
     def give_back(self) -> None:
-        """Return the connection to the pool."""
-        self._pool.putconn(self._conn)
+        """Return the connection to the pool; in the middle of something it is closed first."""
+        if not self._returned:
+            if not self._sound or self._conn.info.transaction_status != TransactionStatus.IDLE:
+                self._conn.close()
+            self._pool.putconn(self._conn)
+            self._returned = True
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self.give_back()
 
 
 @lru_cache(maxsize=2048)

@@ -15,9 +15,9 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.index.cache_files import Files
 from evolvent.memory.index.index import Index
 from evolvent.memory.store import schema, upgrade
+from evolvent.memory.store.blocks import Translated
 from evolvent.memory.store.engine import (
     BUSY_TIMEOUT_S,
-    Connection,
     NoMemory,
     OneProcess,
     Search,
@@ -26,7 +26,8 @@ from evolvent.memory.store.engine import (
     marks,
 )
 from evolvent.memory.store.schema import Table
-from evolvent.memory.store.sqlite_blocks import Transaction, Translated
+from evolvent.memory.store.sqlite_blocks import Session, Snapshot, Transaction
+from evolvent.memory.store.sqlite_errors import ERRORS, explained
 from evolvent.memory.store.turn import Turn
 
 
@@ -56,7 +57,7 @@ class SQLite(Store):
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
         self._blocks: list[Transaction] = []  # that are open, the outermost first
-        self._reading = False  # a snapshot is open
+        self.reading = False  # a snapshot is open
         self._indexes: list[Index] = []
         self._turn = Turn(f"{self.path}-wal")
         self._at, self._file = os.path.abspath(self.path), None
@@ -175,32 +176,18 @@ class SQLite(Store):
             )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ reading
-    @contextmanager
-    def session(self) -> Iterator[Connection]:
+    def session(self) -> Session:
         """The one connection; other threads wait."""
-        with self.lock:
-            yield self.db
+        return Session(self)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> Snapshot:
         """One read transaction, unless one is open already."""
-        with self.lock, self.translated("reading"):
-            if self.db.in_transaction:
-                yield
-                return
-            self.db.execute("BEGIN")
-            try:
-                self._reading = True
-                yield
-            finally:
-                self._reading = False
-                if self.db.in_transaction:
-                    self.db.execute("ROLLBACK")  # nothing was written
+        return Snapshot(self)
 
     def chunks(self, sql: str, args: Sequence[Any] = (), size: int = 2048) -> Iterator[list[tuple]]:
         """The rows of a query in pieces; the connection is held until the last one."""
-        with self.lock, self.translated("reading"):
-            cursor = self.db.execute(sql, args)
+        with self.session() as db, self.translated("reading"):
+            cursor = db.execute(sql, args)
             while piece := cursor.fetchmany(size):
                 yield piece
 
@@ -241,11 +228,11 @@ class SQLite(Store):
 
     def shrink(self, *, whole: bool = False) -> None:
         """Rewrite the file without its free pages, and empty its log."""
-        with self.lock, self.translated("compacting"):
-            if self.db.in_transaction:
+        with self.session() as db, self.translated("compacting"):
+            if db.in_transaction:
                 return
-            self.db.execute("VACUUM")
-            busy, *_ = self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            db.execute("VACUUM")
+            busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy and whole:
                 raise StoreError(
                     "what was erased is gone from the memory, but still in its log", got=f"{self.path}-wal in use",
@@ -270,7 +257,7 @@ class SQLite(Store):
         """Enter a transaction, or a part of the one that is open."""
         self._tidy(0)
         depth = len(self._blocks)
-        if self._reading:
+        if self.reading:
             raise BadInput("a snapshot only reads", got="write() inside it", where=self.path, code="inside_transaction")
         with self.translated("writing"):
             if depth == 0:
@@ -303,6 +290,10 @@ class SQLite(Store):
                 self._undo(depth)
             del self._blocks[depth:]
 
+    def is_open(self, block: Transaction) -> bool:
+        """Whether it was entered and not left."""
+        return block in self._blocks
+
     def _undone(self) -> StoreError:
         return StoreError(
             "the database has undone the transaction that this call belongs to", where=self.path, code="undone",
@@ -328,9 +319,9 @@ class SQLite(Store):
                 self._undo(depth)
                 del self._blocks[depth:]
                 for one in left:
-                    one.unlock()
+                    one.drop()
                 break
-        if not self._blocks and not self._reading and self.db.in_transaction:
+        if not self._blocks and not self.reading and self.db.in_transaction:
             self._undo(0)
 
     @contextmanager
@@ -345,14 +336,14 @@ class SQLite(Store):
 
     def writing(self) -> bool:
         """Whether a transaction is open; other threads would wait for the answer."""
-        with self.lock:
+        with self.session():
             return bool(self._blocks)
 
     def close(self) -> None:
         """Close the file. Closing twice is allowed; in a child of a fork there is nothing to close."""
         if not self.lock.here:
             return
-        with self.lock:
+        with self.session():
             try:
                 while self._indexes:
                     self._indexes.pop().close()
@@ -362,7 +353,7 @@ class SQLite(Store):
 
     def translated(self, doing: str) -> Translated:
         """Turns sqlite3's errors in the block into ``StoreError``."""
-        return Translated(doing, self.path)
+        return Translated(ERRORS, explained, doing, self.path)
 
 
 def _triggers() -> dict[str, str]:

@@ -1,15 +1,11 @@
-"""Blocks of code around an SQLite store: transactions, and errors in our words.
-
-Classes, not generators: every verb comes through some of them, and a signal can end a program's verb anywhere.
-"""
+"""Blocks of code around an SQLite store: its connection for one thread, a state to read, a transaction."""
 
 from __future__ import annotations
 
-import weakref
-from types import MethodType
 from typing import Any, Protocol
 
 from evolvent.core.errors import StoreError
+from evolvent.memory.store.blocks import Block
 from evolvent.memory.store.engine import OneProcess
 from evolvent.memory.store.sqlite_errors import ERRORS, explained
 
@@ -19,6 +15,7 @@ class Blocks(Protocol):
 
     path: str
     lock: OneProcess
+    reading: bool
     db: Any
 
     def begin(self, block: Transaction) -> None:
@@ -29,80 +26,98 @@ class Blocks(Protocol):
         """Leave it, with what was written or without."""
         ...
 
-
-class _Exit:
-    """``__exit__`` of a block, made anew for each ``with``, which holds it until it leaves the block.
-
-    Python handles a signal (Ctrl-C) on entering a function, ``__exit__`` too, which then has done nothing: the block is
-    left and the transaction open. Whether the ``with`` still holds this tells.
-    """
-
-    def __get__(self, block: Transaction | None, kind: object = None) -> Any:
-        if block is None:
-            return _leave
-        bound = MethodType(_leave, block)
-        if not block.entered:
-            block.held = weakref.ref(bound)
-        return bound
+    def is_open(self, block: Transaction) -> bool:
+        """Whether it was entered and not left."""
+        ...
 
 
-class Transaction:
-    """A block of ``SQLite.write`` (``ours``) or ``transaction``."""
+class Session(Block):
+    """A block of ``SQLite.session``: other threads wait."""
 
-    __exit__ = _Exit()
-
-    def __init__(self, store: Blocks, ours: bool) -> None:
-        self.store, self.ours, self.entered = store, ours, False
-        self.held: weakref.ref[MethodType] | None = None  # None: entered without a ``with``, nobody can tell
+    def __init__(self, store: Blocks) -> None:
+        self.store = store
 
     def __enter__(self) -> Any:
-        store = self.store
-        if self.held is not None and self.held() is None:
-            self.held = None
-        store.lock.__enter__()
+        self.store.lock.acquire(self)
         self.entered = True
-        try:
-            store.begin(self)
-        except BaseException:
-            self.unlock()
-            raise
-        return store.db if self.ours else None
+        return self.store.db
 
-    def gone(self) -> bool:
-        """Whether the block was left without a word."""
-        return self.held is not None and self.held() is None
+    def leave(self, error: BaseException | None) -> None:
+        """Let other threads in."""
+        if not self.store.lock.mine:
+            raise StoreError(
+                "a block of this memory was left in another thread than it was entered in", where=self.store.path,
+                do="enter and leave it in one thread; until then it keeps all others waiting", code="other_thread",
+            )  # fmt: skip
+        self.drop()
 
-    def unlock(self) -> None:
-        """Let other threads in, once."""
-        if self.entered:
-            self.entered = False
-            self.store.lock.__exit__()
-
-
-def _leave(block: Transaction, kind: object, error: BaseException | None, trace: object) -> None:
-    store = block.store
-    if not store.lock.mine:
-        raise StoreError(
-            "a transaction was left in another thread than it was entered in", where=store.path, code="other_thread",
-            do="enter and leave it in one thread; until then it keeps all others waiting",
-        )  # fmt: skip
-    try:
-        store.end(block, error is None)
-    finally:
-        block.unlock()
-    if block.ours and isinstance(error, ERRORS):
-        raise explained(error, "writing", store.path) from error
+    def drop(self) -> None:
+        """The same."""
+        self.store.lock.release(self)
+        self.entered = False
 
 
-class Translated:
-    """A block of ``SQLite.translated``."""
+class Snapshot(Session):
+    """A block of ``SQLite.snapshot``."""
 
-    def __init__(self, doing: str, path: str) -> None:
-        self._doing, self._path = doing, path
+    began = False
 
     def __enter__(self) -> None:
-        return
+        db = super().__enter__()
+        try:
+            if not db.in_transaction:
+                self.began = self.store.reading = True
+                db.execute("BEGIN")
+        except BaseException as error:
+            self.leave(error)
+            raise
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def leave(self, error: BaseException | None) -> None:
+        """End the reading, in which nothing was written."""
+        super().leave(error)
         if isinstance(error, ERRORS):
-            raise explained(error, self._doing, self._path) from error
+            raise explained(error, "reading", self.store.path) from error
+
+    def drop(self) -> None:
+        """The same."""
+        try:
+            if self.began and self.store.lock.mine:
+                if self.store.db.in_transaction:
+                    self.store.db.execute("ROLLBACK")
+                self.began = self.store.reading = False
+        finally:
+            super().drop()
+
+
+class Transaction(Session):
+    """A block of ``SQLite.write`` (``ours``) or ``transaction``."""
+
+    def __init__(self, store: Blocks, ours: bool) -> None:
+        self.store, self.ours = store, ours
+
+    def __enter__(self) -> Any:
+        db = super().__enter__()
+        try:
+            self.store.begin(self)
+        except BaseException:
+            self.drop()
+            raise
+        return db if self.ours else None
+
+    def leave(self, error: BaseException | None) -> None:
+        """Commit, or undo what was written."""
+        try:
+            if self.store.lock.mine:
+                self.store.end(self, error is None)
+        finally:
+            super().leave(error)
+        if self.ours and isinstance(error, ERRORS):
+            raise explained(error, "writing", self.store.path) from error
+
+    def drop(self) -> None:
+        """Undo what is left of it, and let other threads in."""
+        try:
+            if self.store.lock.mine and self.store.is_open(self):
+                self.store.end(self, well=False)
+        finally:
+            super().drop()
