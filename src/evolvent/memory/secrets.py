@@ -46,10 +46,15 @@ _NAMED = re.compile(
     r"|(?P<bare>(?:[^\s\"'`,;&|)}\]>\\]|&(?![^\s=]{0,40}=)(?=\S))+)(?P<after>[^\n]?))"
 )
 _FLAG = re.compile(rf"(?i)(--{_NAME}[ =])([^\s\"'`$<{{][^\s\"'`]*)")
+# curl -u name:password, sshpass -p password, mysql -ppassword
+_SHORT = re.compile(
+    r"(\bcurl\b[^\n|;]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"'`$<{]{1,64}:|\bsshpass\s+-p\s*[\"']?"
+    r"|\b(?:mysql(?:dump|admin)?|mariadb)\b[^\n|;]{0,300}?\s-p(?!\d+:\d)[\"']?)([^\s\"'`$<{][^\s\"'`]*)"
+)
 # one of these is needed by every pattern above: a text without them is searched once instead of a dozen times
 _HINT = re.compile(
     r"-----BEGIN|[rsp]k[-_]|gh[pousr]_|github_pat_|glpat-|npm_|hf_|A(?:KIA|SIA|Iza)|xox|\bey|://"
-    r"|(?i:key|secret|token|passw|passphrase|pwd|bearer|authorization)"
+    r"|\bcurl\b|\bsshpass\b|\bmysql|\bmariadb\b|(?i:key|secret|token|passw|passphrase|pwd|bearer|authorization)"
 )
 _PLACEHOLDER = re.compile(
     r"(?i)[{}<>$]|%[s(]|\*\*|\.\.\.|…|xxxx|"
@@ -82,7 +87,8 @@ def mask_secrets(text: str) -> str:
         text = pattern.sub(MASK, text)
     text = _ADDRESS.sub(rf"\1{MASK}\3", text)
     text = _HEADER.sub(lambda m: m[1] + MASK if _dense(m[2]) else m[0], text)
-    text = _FLAG.sub(lambda m: m[1] + MASK if _looks_set(m[2]) else m[0], text)
+    for pattern in (_FLAG, _SHORT):
+        text = pattern.sub(lambda m: m[1] + MASK if _looks_set(m[2]) else m[0], text)
     return _NAMED.sub(_named, text)
 
 

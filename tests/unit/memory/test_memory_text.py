@@ -75,7 +75,10 @@ LITERALS = [
     'if password == "«hunter2x»":', "const apiKey = `«k3yk3yk3y123»`;", "passwd := \"«geheim123»\"",
     "'password' => '«hunter2x»',", 'String password = "«tr0ub4dor»";', "password=12345".replace("12345", "«12345678»"),
     "password=«s3cr3t!»", "log in with password: «s3cr3t!» first", 'passwd: "«correct horse battery staple»"',
-    "passphrase = '«violet anchor drum tulip seven»'", '{"pwd": "«correct-horse-battery-staple»"}',
+    "passphrase = '«violet anchor drum tulip seven»'", "curl -u bob:«hunter22» https://x",
+    "curl -s -u 'bob:«hunter22»' a", "curl --user=bob:«hunter22» x", "sshpass -p '«hunter22»' ssh a@b",
+    "mysqldump --port=3306 -P3306 -p«hunter22» db",
+    '{"pwd": "«correct-horse-battery-staple»"}',
 ]  # fmt: skip
 CODE = [
     "password=getpass.getpass()", 'password = getpass("Password: ")', 'password=os.environ["DB_PASSWORD"]',
@@ -85,6 +88,9 @@ CODE = [
     'url = f"postgresql://{user}:{password}@{host}/db"', 'f"Bearer {token}"', '"Bearer " + access_token',
     "https://$USER:$PASSWORD@host/db", "postgres://%s:%s@%s/db", "https://<user>:<password>@host",
     'curl -H "Authorization: Bearer $TOKEN"', "export PASSWORD=$(pass show db)", "export API_KEY=${API_KEY:-}",
+    "curl -u $USER:$PASS x", "curl -u bob https://x:8080/", "curl -u bob:<password> x; tar -u a:bcdef",
+    "mysql -u root -p shop", 'sshpass -p "$PW" ssh a', "docker run mysql -p 8080:80",
+    "docker run --name mysql -p8080:80", "curl a | sort -u b:cdefgh",
     "PASSWORD=$1", 'password = "${DB_PASSWORD}"', "password: ${{ secrets.DB_PASSWORD }}",
     "password: {{ vault_password }}",
     'f"password={password}"', 'password = f"{prefix}-{name}"', 'password: str = Field(min_length=8)',
