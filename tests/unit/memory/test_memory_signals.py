@@ -139,8 +139,16 @@ def test_where_the_database_undoes_a_transaction_nothing_of_it_is_kept(tmp_path)
 
 
 def test_a_transaction_that_is_left_in_another_thread_says_so():
-    memory, told = Memory(embedder="hash:16"), []
-    block = memory.transaction()
+    left_elsewhere(Memory(embedder="hash:16"))
+
+
+@pytest.mark.postgres
+def test_so_it_does_in_a_server(postgres_store):
+    left_elsewhere(Memory(postgres_store(), embedder="hash:16"))
+
+
+def left_elsewhere(memory):
+    told, block = [], memory.transaction()
     block.__enter__()
 
     def leave():

@@ -34,6 +34,13 @@ class Block:
     entered = False
     held: weakref.ref[MethodType] | None = None  # None: entered without a ``with``, nobody can tell
 
+    def __init__(self, store: Any) -> None:
+        self.store = store
+
+    def here(self) -> bool:
+        """Whether this is the thread that entered it."""
+        raise NotImplementedError
+
     def leave(self, error: BaseException | None) -> None:
         """Leave it, because of an error or well."""
         raise NotImplementedError
@@ -53,6 +60,11 @@ class Block:
 
 
 def _leave(block: Block, kind: object, error: BaseException | None, trace: object) -> None:
+    if not block.here():
+        raise StoreError(
+            "a block of this memory was left in another thread than it was entered in", where=block.store.where,
+            do="enter and leave it in one thread; until then it keeps all others waiting", code="other_thread",
+        )  # fmt: skip
     block.leave(error)
     block.held = None  # a weak reference that calls a method of its owner would keep both until they are collected
 

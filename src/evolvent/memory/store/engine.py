@@ -81,7 +81,7 @@ class OneProcess:
 
     def __init__(self, where: str) -> None:
         self._lock, self._pid, self._where = threading.RLock(), os.getpid(), where
-        self._by = Block()  # the outermost block of the thread that has it
+        self._by = Block(None)  # the outermost block of the thread that has it
 
     @property
     def here(self) -> bool:

@@ -37,8 +37,7 @@ class Blocks(Protocol):
 class Session(Block):
     """A block of ``Postgres.session``: a connection of the pool for this thread, the same in all blocks inside."""
 
-    def __init__(self, store: Blocks) -> None:
-        self.store = store
+    store: Blocks
 
     def __enter__(self) -> Link:
         self.store.process.check()
@@ -54,6 +53,10 @@ class Session(Block):
         self.entered = True
         return link
 
+    def here(self) -> bool:
+        """Whether this is the thread that entered it."""
+        return getattr(self.store.links, "link", None) is self.link
+
     def leave(self, error: BaseException | None) -> None:
         """Send what still waits, and give the connection back."""
         try:
@@ -67,7 +70,7 @@ class Session(Block):
         """Give the connection back."""
         link = self.link
         if link.block is self:
-            if getattr(self.store.links, "link", None) is link:
+            if self.here():
                 self.store.links.link = None
             link.give_back()
         self.entered = False
@@ -109,7 +112,8 @@ class Transaction(Session):
     """A block of ``Postgres.write`` (``ours``) or ``transaction``."""
 
     def __init__(self, store: Blocks, ours: bool) -> None:
-        self.store, self.ours = store, ours
+        super().__init__(store)
+        self.ours = ours
 
     def __enter__(self) -> Link | None:  # type: ignore[override]
         link = super().__enter__()

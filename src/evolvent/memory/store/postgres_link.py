@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
@@ -93,6 +94,7 @@ class Link:
     def flush(self) -> None:
         """Send what waits."""
         if self._waiting:
+            self._renew_unsound()
             waiting, self._waiting = self._waiting, []
             with self._whole():
                 self._deliver(waiting)
@@ -105,20 +107,31 @@ class Link:
                 inside = self.blocks and waiting[0].sql != b"BEGIN"
                 if not self._conn.closed or inside or self.reading:
                     raise
-                self._pool.putconn(self._conn)  # which discards it
-                self._conn = self._pool.getconn()
+                self._renew()
         return self._send(waiting)
 
+    def _renew(self) -> None:
+        """Another connection: what was begun on this one the server undoes."""
+        self._conn.close()
+        self._pool.putconn(self._conn)  # which discards it
+        self._conn = self._pool.getconn()
+
+    def _renew_unsound(self) -> None:
+        if not self._sound and not self.blocks and not self.reading:
+            self._renew()
+            self._sound = True
+
     def _send(self, waiting: Sequence[Answer]) -> None:
+        before = sys.exc_info()[1]
         try:
             with self._conn.pipeline() if len(waiting) > 1 else nullcontext():
                 for answer in waiting:
                     answer.send(self._conn)
         except psycopg.Error as error:
             first = error.__context__
-            while first is not None and isinstance(first, Exception):
+            while first is not before and isinstance(first, Exception):
                 first = first.__context__
-            if first is not None:
+            if first is not before and first is not None:
                 raise first from None  # Ctrl-C, in the middle of which psycopg could not end the pipeline
             raise
 
@@ -154,7 +167,7 @@ class Link:
             self._must_be_sound()
             self.execute(f"SAVEPOINT s{len(self.blocks)}")
         else:
-            self._sound = True
+            self._renew_unsound()
             self.execute("BEGIN")
             self.execute(f"SELECT {lock}")
         self.blocks.append(block)

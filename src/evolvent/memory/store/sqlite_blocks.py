@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from evolvent.core.errors import StoreError
 from evolvent.memory.store.blocks import Block
 from evolvent.memory.store.engine import OneProcess
 from evolvent.memory.store.sqlite_errors import ERRORS, explained
@@ -13,7 +12,7 @@ from evolvent.memory.store.sqlite_errors import ERRORS, explained
 class Blocks(Protocol):
     """The store that blocks are of."""
 
-    path: str
+    where: str
     lock: OneProcess
     reading: bool
     db: Any
@@ -34,21 +33,19 @@ class Blocks(Protocol):
 class Session(Block):
     """A block of ``SQLite.session``: other threads wait."""
 
-    def __init__(self, store: Blocks) -> None:
-        self.store = store
+    store: Blocks
 
     def __enter__(self) -> Any:
         self.store.lock.acquire(self)
         self.entered = True
         return self.store.db
 
+    def here(self) -> bool:
+        """Whether this is the thread that entered it."""
+        return self.store.lock.mine
+
     def leave(self, error: BaseException | None) -> None:
         """Let other threads in."""
-        if not self.store.lock.mine:
-            raise StoreError(
-                "a block of this memory was left in another thread than it was entered in", where=self.store.path,
-                do="enter and leave it in one thread; until then it keeps all others waiting", code="other_thread",
-            )  # fmt: skip
         self.drop()
 
     def drop(self) -> None:
@@ -76,7 +73,7 @@ class Snapshot(Session):
         """End the reading, in which nothing was written."""
         super().leave(error)
         if isinstance(error, ERRORS):
-            raise explained(error, "reading", self.store.path) from error
+            raise explained(error, "reading", self.store.where) from error
 
     def drop(self) -> None:
         """The same."""
@@ -93,7 +90,8 @@ class Transaction(Session):
     """A block of ``SQLite.write`` (``ours``) or ``transaction``."""
 
     def __init__(self, store: Blocks, ours: bool) -> None:
-        self.store, self.ours = store, ours
+        super().__init__(store)
+        self.ours = ours
 
     def __enter__(self) -> Any:
         db = super().__enter__()
@@ -107,12 +105,11 @@ class Transaction(Session):
     def leave(self, error: BaseException | None) -> None:
         """Commit, or undo what was written."""
         try:
-            if self.store.lock.mine:
-                self.store.end(self, error is None)
+            self.store.end(self, error is None)
         finally:
-            super().leave(error)
+            self.drop()
         if self.ours and isinstance(error, ERRORS):
-            raise explained(error, "writing", self.store.path) from error
+            raise explained(error, "writing", self.store.where) from error
 
     def drop(self) -> None:
         """Undo what is left of it, and let other threads in."""
