@@ -139,8 +139,10 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
             do="ask for more questions (--questions), or take a policy that is sometimes right",
         )  # fmt: skip
     prm = SearchValue(run.model, "process", adapter="prm", seed=seed)
-    run.live.status(f"the process reward model learns from {len(rows)} states")
-    told |= prm.fit([ids for ids, _ in rows], [label for _, label in rows], Fit(lr=config.prm_lr), seed=seed)
+    on = run.live.advancing(f"the process reward model learns from {len(rows):,} states")
+    told |= prm.fit(
+        [ids for ids, _ in rows], [label for _, label in rows], Fit(lr=config.prm_lr), seed=seed, progress=on
+    )
     run.live.note(f"process reward model: {told['states']} states, AUC {told['value_auc']:.2f} on them")
     prm.save(place)
     write_atomic(folder.path / "prm_labels.json", json.dumps(told, indent=1) + "\n")

@@ -178,6 +178,6 @@ def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[s
 def _fit(run: LanguageRun, value: SearchValue, rows: ValueRows) -> dict[str, float]:
     """Train the value on the rows there are."""
     config: Any = run.config
-    run.live.status(f"the value learns from {len(rows)} states")
     how = None if value.frozen else Fit(lr=config.value_lr)
-    return value.fit(*rows.columns(), how, seed=seed_tree(config.seed, "fit", run.update) % 2**31)
+    told = run.live.advancing(f"the value learns from {len(rows):,} states")
+    return value.fit(*rows.columns(), how, seed=seed_tree(config.seed, "fit", run.update) % 2**31, progress=told)

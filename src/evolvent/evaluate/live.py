@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 if TYPE_CHECKING:
@@ -100,6 +101,25 @@ class Live:
             spinner.start()
         else:
             self._status.update(shown)
+
+    def advancing(self, text: str, every: float = 10.0) -> Callable[[float], None]:
+        """``status(text)`` now, and, called with the share that is done, how far it is and how long it will take.
+
+        Args:
+            text: what is being waited for.
+            every: seconds between two lines; what comes sooner is not shown.
+        """
+        self.status(text)
+        began = last = time.monotonic()
+
+        def said(share: float) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if 0.0 < share < 1.0 and now - last >= every:
+                last = now
+                self.status(f"{text}, {percent(share)}, {duration((now - began) * (1.0 - share) / share)} left")
+
+        return said
 
     def progress(self, done: float, facts: Sequence[str]) -> None:
         """How far a long run is, and what it does; replaced by the next call.

@@ -1,4 +1,4 @@
-"""Searches that end before their budget is spent: at one budget in name only."""
+"""Searches that end before their budget is spent, or whose judge goes beyond it: at one budget in name only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ EARLY = 0.25
 """A search that leaves more than this share of its budget is told of."""
 
 
-def early(arms: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence on each search that left much of its budget, and what lets it spend more; older runs do not say."""
-    return [
+OVER = -0.05
+"""And one that is so far beyond it."""
+
+
+def uneven(arms: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence on each search that left much of its budget, or spent more; older runs do not say."""
+    over = [
+        f"{arm['name']} spent {percent(1 - arm['left'])} of its budget: what was made is judged even beyond it; give a "
+        "larger budget or larger moves, or compare it with searches at what it spent"
+        for arm in arms if (arm.get("left") or 0.0) < OVER
+    ]  # fmt: skip
+    return over + [
         f"{arm['name']} left {percent(arm['left'])} of its budget, for it had tried all that it may: "
         f"set {arm['wider']}, or compare it with searches at what it spent"
         for arm in arms if arm.get("wider") and (arm.get("left") or 0.0) > EARLY

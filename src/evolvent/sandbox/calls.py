@@ -24,9 +24,11 @@ class GuestError(EvolventError, RuntimeError):
     the other names of ``Result.status``: it was ended; ``exited``: it ended by itself; ``harness``: our fault.
     """
 
-    def __init__(self, kind: str, what: str, **more: object) -> None:
+    def __init__(self, kind: str, what: str, *, unread: bool = False, **more: object) -> None:
         super().__init__(what, **more)  # type: ignore[arg-type]
         self.kind = kind
+        self.unread = unread
+        """Whether nothing of the program ran, because it could not be compiled."""
 
 
 class Guest:
@@ -154,7 +156,8 @@ class Guest:
             raise self._end("forged", "an answer without a value")
         name, text = told
         if ticket == "import":
-            raise self._end("raised", f"the module could not be imported: {name[:100]}", got=text[:2000])
+            why = name[:100] or "it does not compile"
+            raise self._end("raised", f"the module could not be imported: {why}", got=text[:2000], unread=not name)
         kind = "value" if name == "BadValue" else "raised"
         raise GuestError(kind, f"the call raised {name[:100]}", got=text[:2000], where="Guest.call")
 
@@ -179,7 +182,7 @@ class Guest:
             return self._end("exited", "the program ended by itself", got=f"exit code {code}")
         return self._end(status, f"the program was ended: {status}")
 
-    def _end(self, kind: str, what: str, **more: object) -> GuestError:
+    def _end(self, kind: str, what: str, **more: Any) -> GuestError:
         self.over = kind
         self.close()
         return GuestError(kind, what, where="Guest.call", **more)

@@ -46,6 +46,8 @@ class Outcome:
     """The answer; its text is the program's word."""
     detail: str = ""
     """What the program or the sandbox said of an error."""
+    unread: bool = False
+    """Whether the program could not be compiled, so that nothing of it ran (of calls; of whole programs not known)."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def judge(
         BadInput: inputs or expected values that are not plain.
         NoSandbox: nothing here confines a program.
     """
-    files = {f"{module}.py": program} if isinstance(program, str) else dict(program)
+    if not isinstance(program, str | bytes | Mapping):
+        raise BadInput("no program", got=type(program).__name__, expected="source, or files by name", where="judge")
+    files = dict(program) if isinstance(program, Mapping) else {f"{module}.py": program}
     if f"{module}.py" not in files:
         raise BadInput("no such module", got=sorted(files), expected=f"{module}.py", where="judge")
     checked = [_case(case, function) for case in cases]
@@ -196,7 +200,7 @@ def _case(given: Case | tuple[Any, Any], function: str | None) -> Case:
 
 
 def _failed(case: Case, error: GuestError) -> Outcome:
-    return Outcome(case, False, error.kind, detail=str(error.got))
+    return Outcome(case, False, error.kind, detail=str(error.got), unread=error.unread)
 
 
 def _compared(case: Case, got: Any, equal: Callable[[Any, Any], bool]) -> Outcome:
@@ -204,9 +208,13 @@ def _compared(case: Case, got: Any, equal: Callable[[Any, Any], bool]) -> Outcom
         right, detail = equal(got, case.expected), ""
     else:
         try:
-            right, detail = bool(case.expected(got)), ""
+            said, detail = case.expected(got), ""
         except Exception as error:  # noqa: BLE001 - a checker that cannot read an answer: the answer is wrong
-            right, detail = False, f"the checker raised {type(error).__name__}: {error}"
+            said, detail = False, f"the checker raised {type(error).__name__}: {error}"
+        if type(said).__name__ not in ("bool", "bool_"):  # NaN and a distance are true as well; numpy has its own
+            raise BadInput("a checker says whether an answer is right", got=repr(said)[:100], expected="True or False",
+                           where="judge", do="compare in it: lambda got: abs(got - 2) < .1")  # fmt: skip
+        right = bool(said)
     return Outcome(case, right, "right" if right else "wrong", got, detail)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -66,6 +67,11 @@ class Sandbox:
         chosen = choose(UNSAFE if unsafe_no_sandbox else mechanism, profile, landlock_abi)
         self.mechanism: Mechanism = chosen
         self.profile, self.warm = profile, max(0, warm)
+        for name in preload:
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names and top not in packages:
+                raise BadInput("not to be imported here", got=name, expected="the standard library, or one of packages",
+                               where="preload=", do=f'name it there, too: packages=("{top}",)')  # fmt: skip
         self._given: dict[str, Any] = {"packages": packages, "preload": preload, "read": read}
         self._lock = threading.Lock()
         self._ready: deque[Slot] = deque()
@@ -292,13 +298,21 @@ def _command(words: list[str], profile: str, *, unsafe: bool) -> tuple[str, list
     return "exec", words, ""
 
 
+def _fits(part: str) -> bool:
+    """Whether a file system takes it as a name: bytes count there, and what is no text has none."""
+    try:
+        return len(part.encode()) <= 200
+    except UnicodeEncodeError:
+        return False
+
+
 def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, bytes]:
     content: dict[str, bytes] = {}
     for name, value in files.items():
         parts = name.split("/") if isinstance(name, str) else []
         if (
             not parts
-            or any(part in ("", ".", "..") or "\0" in part or len(part) > 200 for part in parts)
+            or any(part in ("", ".", "..") or "\0" in part or not _fits(part) for part in parts)
             or len(parts) > 16
         ):
             raise BadInput("no usable file name", got=name, expected="relative, without ..", where="files")
@@ -307,6 +321,11 @@ def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, byte
                 "no usable content", got=type(value).__name__, expected="text or bytes", where=f"files[{name!r}]"
             )
         content[name] = _bytes(value)
+    for name in content:
+        folders = name.split("/")[:-1]
+        for n in range(1, len(folders) + 1):
+            if (above := "/".join(folders[:n])) in content:
+                raise BadInput("a name is that of a file and of a folder", got=(above, name), where="files")
     total = sum(len(value) for value in content.values())
     if total > limits.disk or len(content) > limits.inodes:
         raise BadInput(

@@ -37,9 +37,15 @@ def draw(search: Search, paths: int, parallel: int) -> None:
         begin = [task for task, left in missing.items() for _ in range(_fits(search, task, min(left, parallel)))]
         for task in begin:
             missing[task] -= 1
-        for end in chains(search, begin):
+        called, ended = search.meter.calls.copy(), set[int]()
+        for task, end in zip(begin, chains(search, begin), strict=True):
             if end >= 0:
                 search.reach(end)
+                ended.add(task)
+        idle = search.meter.calls == called  # no move fits the rest of the budget
+        for task in set(begin) - ended:
+            if idle[search.tree.task[task]]:
+                missing[task] = 0
 
 
 def chains(search: Search, nodes: Sequence[int], *, judge: bool = True) -> list[int]:

@@ -155,7 +155,7 @@ class Search:
                 self.tree.terminal[node], self.tree.reward[node] = True, reward
         ended = [n for n in new if self.tree.terminal[n] and not self.tree.dead[n]]
         if ended and self.verifier:
-            self._judge(np.array(ended), self.verifier)
+            self._judge(np.array(ended), self.verifier, "verifier")
         for node in new:
             self._compare(node)
 
@@ -237,12 +237,12 @@ class Search:
         return [Path(task, best, float(tree.q(best)), int(self.meter.tokens[task]), ended=bool(len(ends)))]
 
     # ------------------------------------------------------------------------------------------------ inside
-    def _judge(self, nodes: np.ndarray, value: Value) -> None:
+    def _judge(self, nodes: np.ndarray, value: Value, what: str = "value") -> None:
         if not len(nodes):
             return
         started = self.meter.elapsed
         states = [self.space.state(int(node)) for node in nodes]
-        worth = judged(value, states)
+        worth = judged(value, states, what)
         self.meter.value_s += self.meter.elapsed - started
         np.add.at(self.meter.judged, self.tree.task[nodes], 1)
         self.tree.value[nodes] = worth
@@ -259,7 +259,7 @@ class Search:
             self.tree.join(node, other)
 
 
-def judged(value: Value, states: Sequence[State]) -> np.ndarray:
+def judged(value: Value, states: Sequence[State], what: str = "value") -> np.ndarray:
     """What ``value`` says of states, float64 ``[N]``, checked.
 
     Raises:
@@ -272,7 +272,7 @@ def judged(value: Value, states: Sequence[State]) -> np.ndarray:
         raise
     except Exception as error:
         raise BadInput(
-            "the value of a search failed", got=f"{type(error).__name__}: {error}", where=f"value {name}",
+            f"the {what} of a search failed", got=f"{type(error).__name__}: {error}", where=f"{what} {name}",
             do="it is called with a list of search.State and returns one number each",
         ) from error  # fmt: skip
     if worth.shape != (len(states),):

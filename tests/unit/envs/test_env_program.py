@@ -133,6 +133,19 @@ OUTCOMES = {
     "shown calls by heart": ("def square_plus(x):\n    return {shown}[x]", 1, 0, "KeyError"),
     "what may be told by heart": ("def square_plus(x):\n    return {told}.get(x, 0)", 1, 1, "a hidden one is not"),
     "right": ("def square_plus(x):\n    return x * x + {n}", 1, 1, "right"),
+    "a long line that cannot be read": (
+        "def square_plus(x): return " + "(" * 201 + "0" + ")" * 201 + "#" + "y" * 6000,
+        0,
+        0,
+        "nested",
+    ),
+    "a syntax error of a call": ("def square_plus(x):\n    return eval('1 1')", 1, 0, "SyntaxError"),
+    "a syntax error that it makes up": (
+        "import math\nraise SyntaxError('x')\ndef square_plus(x): return 1",
+        1,
+        0,
+        "SyntaxError",
+    ),
 }
 
 

@@ -101,3 +101,18 @@ def test_intervals_in_words():
     assert interval(12345.6, (11000.0, 13000.0), rate=False) == "12,346 [11,000, 13,000]"
     assert interval(None, None) == "–"
     assert one_line("a\t\n b\x00c") == "a b c"
+
+
+def test_how_far_long_work_is_and_how_long_it_takes_is_told_now_and_then(monkeypatch):
+    now, out = [0.0], io.StringIO()
+    monkeypatch.setattr("evolvent.evaluate.live.time.monotonic", lambda: now[0])
+    with Live(plain=True, stream=out) as live:
+        told = live.advancing("the value learns", every=10.0)
+        for second in range(1, 41):
+            now[0] = float(second)
+            told(second / 40)
+    lines = [line for line in out.getvalue().splitlines() if "learns" in line]
+    assert lines == [
+        "… the value learns",
+        *(f"… the value learns, {p} %, {s} s left" for p, s in ((25, 30), (50, 20), (75, 10))),
+    ]

@@ -12,7 +12,7 @@ import torch
 import tiny_language
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.formulas.statistics import auc
-from evolvent.learn.critics.search_value import FROZEN, Fit, SearchValue
+from evolvent.learn.critics.search_value import FROZEN, Fit, SearchValue, _paths
 from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
 from evolvent.search.search import State
@@ -150,3 +150,12 @@ def test_the_area_under_the_curve():
     assert auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]) == 0.75
     assert auc([1, 1, 1], [0, 1, 1]) == 0.5
     assert auc([1, 2], [1, 1]) == 0.5
+
+
+def test_rows_of_one_path_are_learned_together_and_how_far_it_is_is_told(folder):
+    one, two, other = (np.array(ids) for ids in ([5], [5, 300], [5, 301, 7]))
+    assert sorted(map(sorted, _paths([two, other, one, two]))) == [[0, 2, 3], [1]]
+    model, shares = load(folder), list[float]()
+    contexts, targets = rows(model, 40)
+    SearchValue(model).fit(contexts, targets, Fit(epochs=2, steps=1), progress=shares.append)
+    assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) == 2 * -(-len(_paths(contexts)) // 16)

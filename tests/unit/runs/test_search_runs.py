@@ -79,6 +79,17 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
     assert write_report(out).exists()
 
 
+@pytest.mark.parametrize("search", ["best_of_n", "cot_sc"])
+def test_samples_end_where_no_command_fits_the_rest_of_the_budget(tmp_path, search):
+    out = tmp_path / "run"
+    command.main([
+        "search", "--model", "none", "--env", "microwave", "--search", search, "--tasks", "1", "--value", "flat",
+        "--paths", "200000", "--budget-tokens", "100", "--out", str(out), "--plain",
+    ])  # fmt: skip
+    (row,) = lines(out)
+    assert row["calls"] > 0 and row["nodes"] < 400 and row["tokens"] <= 100
+
+
 @pytest.mark.parametrize(("value", "ranks"), [((), 0.5), (("--verifier",), 1.0)])
 def test_how_well_the_value_ranks_is_said(tmp_path, value, ranks):
     command.main([
@@ -172,6 +183,7 @@ def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
     assert "read by the judge" in capsys.readouterr().out and "read by the judge" in (out / "report.html").read_text()
     (arm,) = json.loads((out / "summary.json").read_text())["arms"]
     assert arm["judge_tokens"] == pytest.approx(sum(row["judge_tokens"] for row in rows) / len(rows))
+    assert arm["left"] < -0.05 and "beam spent" in (out / "report.html").read_text()  # what was made is judged
     freely = tmp_path / "freely"
     command.main([*words(folder, freely, *more), "--budget-tokens", "4000"])
     assert sum(row["tokens"] for row in rows) < sum(row["tokens"] for row in lines(freely)) < 400 * len(rows)

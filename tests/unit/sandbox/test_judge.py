@@ -84,6 +84,11 @@ def test_checkers_tolerance_and_types(sandbox):
             judge("", wrong, function="f", sandbox=sandbox)
     with pytest.raises(BadInput):
         judge({"other.py": ""}, [("", "")], sandbox=sandbox)
+    with pytest.raises(BadInput, match="no program"):
+        judge(None, [], sandbox=sandbox)
+    for distance in (math.nan, 0.5, None):
+        with pytest.raises(BadInput, match="True or False"):
+            near(lambda got, said=distance: said, "1")
 
 
 def test_no_finite_number_is_near_an_infinite_one(sandbox):

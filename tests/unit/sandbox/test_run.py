@@ -153,6 +153,9 @@ def test_commands_and_files_that_cannot_be_are_refused(sandbox, tools):
         ({"../x": ""}, "python x.py", {}),
         ({"/x": ""}, "python x.py", {}),
         ({"a": 1}, "python x.py", {}),
+        ({"ü" * 150: ""}, "python x.py", {}),
+        ({"\ud800": ""}, "python x.py", {}),
+        ({"a": "", "a/b": ""}, "python a", {}),
         ({"a": b"1" * (65 * MB)}, "python a", {}),
         ({}, "", {}),
         ({}, "sh -c ls", {}),
@@ -167,6 +170,8 @@ def test_commands_and_files_that_cannot_be_are_refused(sandbox, tools):
     assert tools.run({}, "no-such-program").exit_code == 127
     with pytest.raises(BadInput):
         Sandbox("no-such-profile")
+    with pytest.raises(BadInput, match="packages="):
+        Sandbox(preload=("numpy",))
     with pytest.raises(BadInput):
         Sandbox(mechanism="no-such")
     with pytest.raises(BadInput):

@@ -24,7 +24,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
@@ -95,7 +94,6 @@ WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
 _FENCE = re.compile(r"```[^`\n]*\n(.*?)(?:```|\Z)", re.S)
-_BROKEN = ("SyntaxError", "IndentationError", "TabError")
 _MOST_CHARS = 8000
 
 
@@ -356,9 +354,8 @@ def _examples(name: str) -> str:
 
 
 def _broken(verdict: Verdict) -> bool:
-    """Whether the program could not be read: the error of its import, as its process tells it."""
-    first: Any = verdict.outcomes[0]
-    return first.status == "raised" and first.detail.strip().rpartition("\n")[2].startswith(_BROKEN)
+    """Whether the program could not be read."""
+    return verdict.outcomes[0].unread
 
 
 def _told(verdict: Verdict, name: str) -> str:

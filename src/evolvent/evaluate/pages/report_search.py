@@ -20,7 +20,7 @@ from evolvent.evaluate.live import count, interval, percent
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import configuration, figure, foot, head, title
 from evolvent.evaluate.pages.svg import Bar, bars
-from evolvent.evaluate.spent import early
+from evolvent.evaluate.spent import uneven
 
 FEW, NEAR, FAR = 4, 6, 24
 """States of an only way that are shown in full; levels that are indented on a narrow screen, and on any."""
@@ -69,7 +69,7 @@ def _said(arms: Sequence[Mapping[str, Any]]) -> str:
         f"{interval(a['right_after_80_rounds'], None)}."
         for a in arms if a.get("mends") is not None
     ]  # fmt: skip
-    return "".join(f'<p class="soft">{text(one)}</p>' for one in [*early(arms), *told])
+    return "".join(f'<p class="soft">{text(one)}</p>' for one in [*uneven(arms), *told])
 
 
 def drawn(trees: Sequence[Mapping[str, Any]]) -> str:

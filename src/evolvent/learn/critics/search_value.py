@@ -51,7 +51,7 @@ class Fit:
     steps: int = 150
     """Steps at least: few rows are passed over more often (ours; the released data are 100,000 rows and more)."""
     batch: int = 16
-    """Rows of a step: 4 with 4 accumulated, as released."""
+    """Paths of a step, with all of their rows: 4 with 4 accumulated, as released; of a frozen model rows."""
     tokens: int = 2048
     """Tokens of one forward and backward pass (shared beginnings count once)."""
     weight_decay: float = 0.0
@@ -134,7 +134,8 @@ class SearchValue:
             with torch.no_grad():
                 features = self._states(contexts)
             self.head.standardise(features)
-        a_pass = -(-len(z) // how.batch)
+        together = [[i] for i in range(len(z))] if self.frozen else _paths(contexts)
+        a_pass = -(-len(together) // how.batch)
         epochs = max(how.epochs, -(-how.steps // a_pass))
         steps = epochs * a_pass
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: _cosine(n, steps))
@@ -144,7 +145,8 @@ class SearchValue:
             self.head.train()
             for epoch in range(epochs):
                 losses = []
-                for rows in torch.randperm(len(z), generator=generator).split(how.batch):
+                for some in torch.randperm(len(together), generator=generator).split(how.batch):
+                    rows = torch.tensor([i for path in some.tolist() for i in together[path]])
                     losses.append(self._step(rows, contexts, z, features, optimizer, parameters, how.tokens))
                     schedule.step()
                     if progress and not self.frozen:
@@ -322,6 +324,18 @@ def context_of(state: State) -> np.ndarray:
 def _row(context: np.ndarray) -> Row:
     """The state behind a context is that which predicts the next token, whichever."""
     return Row(context, np.zeros(1, np.int32))
+
+
+def _paths(contexts: Sequence[np.ndarray]) -> list[list[int]]:
+    """Rows of which each goes on where the one before ended: they pass through the model once."""
+    as_bytes = [ids.astype(">i4").tobytes() for ids in contexts]
+    found: list[list[int]] = []
+    for i in sorted(range(len(contexts)), key=as_bytes.__getitem__):
+        if found and as_bytes[i].startswith(as_bytes[found[-1][-1]]):
+            found[-1].append(i)
+        else:
+            found.append([i])
+    return found
 
 
 def _loss(out: Tensor, z: Tensor, kind: Kind) -> Tensor:

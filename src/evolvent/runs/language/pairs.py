@@ -79,6 +79,10 @@ def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
     groups = () if in_words else _groups(path)
     telling = siblings(groups) if compare == "siblings" else (g for g in groups if _differ(g))
     found = Pairs(path, words=_words(path) if in_words else (), groups=tuple(telling))
+    if not found.words and not groups and load_episodes(path):
+        raise BadInput(
+            "no attempt with tokens", got=str(path), expected="attempts of a model in torch (train:…)", where="--pairs"
+        )
     if not found.words and not found.groups:
         expected = {
             "attempts": "groups of two attempts or more whose returns differ",

@@ -17,7 +17,7 @@ from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, count, interval, percent
-from evolvent.evaluate.spent import early
+from evolvent.evaluate.spent import uneven
 from evolvent.formulas.statistics import auc, mcnemar, wilson
 from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
@@ -119,7 +119,7 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
             mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
             later = percent(arm["right_after_80_rounds"])
             live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
-    for text in early(summary["arms"]):
+    for text in uneven(summary["arms"]):
         live.note(f"! {text}")
     live.table(
         "searches at one budget", columns,
@@ -263,7 +263,7 @@ def _spent(config: SearchConfig, name: str, rows: Sequence[Mapping[str, Any]]) -
                            ("tokens", "calls", "judge_tokens"))  # fmt: skip
     limits = ((tokens + read, config.budget_tokens), (calls, config.budget_calls))
     shares = [spent / limit for spent, limit in limits if limit]
-    left = max(0.0, 1.0 - max(shares)) if shares else None
+    left = 1.0 - max(shares) if shares else None  # below 0 where a judge read beyond it
     return {"judge_tokens": read, "left": left, "wider": None if config.budget_seconds else WIDER.get(name)}
 
 

@@ -104,6 +104,14 @@ def _show(error: BaseException) -> None:
     sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
+def _ran(error: BaseException, name: str) -> bool:
+    """Whether an error of an import comes from code of the module, and not from reading it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") != name:
+        trace = trace.tb_next
+    return trace is not None
+
+
 def _serve(name: str) -> None:
     """Import the module, say so, and answer calls until the channel is closed."""
     write, read = os.write, os.read
@@ -114,14 +122,16 @@ def _serve(name: str) -> None:
         while view:
             view = view[write(CHANNEL, view) :]
 
-    def failure(ticket: str, error: BaseException) -> bytes:
-        text = "".join(format_exception(type(error), error))[:2000]
-        return dumps({"id": ticket, "error": [type(error).__name__, text]})
+    def failure(ticket: str, error: BaseException, unread: bool = False) -> bytes:
+        text = "".join(format_exception(type(error), error))
+        if len(text) > 2000:  # a line of source may be as long as it likes, and what is wrong stands behind it
+            text = f"{text[:1000]}\n…\n{text[-900:]}"
+        return dumps({"id": ticket, "error": ["" if unread else type(error).__name__, text]})
 
     try:
         module = importlib.import_module(name)
     except BaseException as error:
-        send(failure("import", error))
+        send(failure("import", error, not _ran(error, name)))
         raise
     send(dumps({"id": "import", "value": None}))
     buffer = b""
