@@ -26,6 +26,7 @@ from evolvent.sandbox.settings import ENVIRONMENT, command
 _START_S, _READY_S, _GRACE_S = 60.0, 60.0, 20.0
 _SEALS = 0x000F  # no write, no growth, no shrinking, no other seals
 _F_ADD_SEALS = 1033
+_NO_MEMORY = ("std::bad_alloc", "Cannot allocate memory")
 _STATUS = {"wall": "time", "cpu": "time", "threads": "processes", "inodes": "disk", "file": "disk"}
 
 
@@ -270,7 +271,7 @@ def verdict(program: Program, code: int | None, number: int | None, err: str, fu
         last = err.rstrip().rpartition("\n")[2]
         if full:
             limit = "disk"
-        elif last.startswith("MemoryError") or "std::bad_alloc" in last:
+        elif last.startswith("MemoryError") or any(word in last for word in _NO_MEMORY):
             limit = "memory"
         elif "File too large" in last:
             limit = "file"

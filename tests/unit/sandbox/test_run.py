@@ -82,6 +82,7 @@ def test_ends_are_told_as_they_were(sandbox, text, status, exit_code, number, sa
         ("import time; time.sleep(60)", Limits(wall=0.3), "time", "wall"),
         ("while True: pass", Limits(wall=300.0, cpu=1.0), "time", "cpu"),
         ("x = 'a' * (1 << 30)", Limits(), "memory", "memory"),
+        ("import mmap; m = [mmap.mmap(-1, 50_000_000) for _ in range(40)]", Limits(), "memory", "memory"),
         ("print('a' * 10**7)", Limits(), "output", "output"),
         ("open('x', 'wb').write(b'1' * (40 << 20))", Limits(), "disk", "file"),
         ("for i in range(9): open(str(i), 'wb').write(b'1' * (15 << 20))\nwhile True: pass", Limits(), "disk", "disk"),
