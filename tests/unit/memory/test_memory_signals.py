@@ -147,6 +147,35 @@ def test_so_it_does_in_a_server(postgres_store):
     left_elsewhere(Memory(postgres_store(), embedder="hash:16"))
 
 
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_a_block_that_a_generator_left_in_another_thread_holds_nothing_of_what_follows(request, tmp_path, engine):
+    place = tmp_path / "a.db" if engine == "sqlite" else request.getfixturevalue("postgres_store")()
+    told = []
+
+    def within(memory):
+        with memory.transaction():
+            memory.remember("inside", "inside")
+            yield
+
+    with Memory(place, embedder="hash:16") as memory:
+        going = within(memory)
+        next(going)
+
+        def close():
+            try:
+                going.close()
+            except StoreError as error:
+                told.append(error.code)
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        thread.join()
+        later = memory.remember("later", "later")
+        recalled_elsewhere(memory)
+    with Memory(place, embedder="hash:16") as memory:
+        assert told == ["other_thread"] and [item.id for item in memory.items()] == [later]
+
+
 def left_elsewhere(memory):
     told, block = [], memory.transaction()
     block.__enter__()

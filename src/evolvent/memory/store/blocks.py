@@ -46,15 +46,15 @@ class Block:
         raise NotImplementedError
 
     def drop(self) -> None:
-        """Undo what ``__enter__`` did, as far as ``leave`` has not; in the thread that entered or in another."""
+        """Undo what ``__enter__`` did, as far as ``leave`` has not."""
         raise NotImplementedError
 
     def gone(self) -> bool:
-        """Whether it was left without a word, and could not be undone then (by another signal)."""
+        """Whether it was left without a word and not undone then: by another signal, or in another thread."""
         return self.entered and self.held is not None and self.held() is None
 
     def _let_go(self, _: object) -> None:
-        if self.entered:
+        if self.entered and self.here():
             with suppress(Exception):  # nobody is there to hear of it; ``gone`` tells the next to come
                 self.drop()
 
