@@ -17,12 +17,12 @@ OVER = -0.05
 
 def uneven(arms: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence on each search that left much of its budget, or spent more; older runs do not say."""
-    over = [
-        f"{arm['name']} spent {percent(1 - arm['left'])} of its budget: what was made is judged even beyond it; give a "
-        "larger budget or larger moves, or compare it with searches at what it spent"
-        for arm in arms if (arm.get("left") or 0.0) < OVER
-    ]  # fmt: skip
-    return over + [
+    over = [f"{a['name']} {percent(1 - a['left'])}" for a in arms if (a.get("left") or 0.0) < OVER]
+    told = [
+        f"spent of the budget: {', '.join(over)}; what was made is judged even beyond it: give a larger budget or "
+        "larger moves, or compare searches at what they spent"
+    ]
+    return (told if over else []) + [
         f"{arm['name']} left {percent(arm['left'])} of its budget, for it had tried all that it may: "
         f"set {arm['wider']}, or compare it with searches at what it spent"
         for arm in arms if arm.get("wider") and (arm.get("left") or 0.0) > EARLY

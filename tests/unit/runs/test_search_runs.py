@@ -183,7 +183,7 @@ def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
     assert "read by the judge" in capsys.readouterr().out and "read by the judge" in (out / "report.html").read_text()
     (arm,) = json.loads((out / "summary.json").read_text())["arms"]
     assert arm["judge_tokens"] == pytest.approx(sum(row["judge_tokens"] for row in rows) / len(rows))
-    assert arm["left"] < -0.05 and "beam spent" in (out / "report.html").read_text()  # what was made is judged
+    assert arm["left"] < -0.05 and "spent of the budget: beam" in (out / "report.html").read_text()
     freely = tmp_path / "freely"
     command.main([*words(folder, freely, *more), "--budget-tokens", "4000"])
     assert sum(row["tokens"] for row in rows) < sum(row["tokens"] for row in lines(freely)) < 400 * len(rows)
