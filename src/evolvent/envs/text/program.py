@@ -227,7 +227,7 @@ class Predict(Program):
         try:
             value = ast.literal_eval(source[:_MOST_CHARS])
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            return Verdict((Outcome(case, False, "raised", detail="SyntaxError"),), "not run")
+            return Verdict((Outcome(case, False, "raised", detail="SyntaxError", unread=True),), "not run")
         right = same(value, case.expected, problem.tolerance)
         return Verdict((Outcome(case, right, "right" if right else "wrong", value),), "not run")
 

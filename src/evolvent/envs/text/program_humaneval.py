@@ -168,13 +168,13 @@ def _parses(source: str) -> bool:
 def checked(source: str, problem: Problem, place: Sandbox, limits: Limits) -> Verdict:
     """The verdict of the check of a problem on a program."""
     (case,) = problem.cases
-    status, detail = "wrong", ""
+    status, detail, unread = "wrong", "", False
     try:
         with place.open({"solution.py": source}, "solution", limits) as program:
             status = _ends(program.call, problem, case, place)
     except GuestError as error:
-        status, detail = error.kind, str(error.got)
-    return Verdict((Outcome(case, status == "right", status, detail=detail),), place.mechanism.name)
+        status, detail, unread = error.kind, str(error.got), error.unread
+    return Verdict((Outcome(case, status == "right", status, detail=detail, unread=unread),), place.mechanism.name)
 
 
 def _ends(call: Any, problem: Problem, case: Case, place: Sandbox) -> str:
