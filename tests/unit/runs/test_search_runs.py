@@ -14,6 +14,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate.pages import report_search
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.report_search import read_trees
+from evolvent.runs.language import pairs
 from evolvent.runs.search.config import SEARCHES, WIDER, Plan, SearchConfig, check_value
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.run import REVISED, summarise
@@ -77,6 +78,16 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
     (row,) = lines(out)
     assert row["paths"] == 6
     assert write_report(out).exists()
+
+
+def test_pairs_of_attempts_without_tokens_are_refused_with_the_reason(tmp_path):
+    out = tmp_path / "run"
+    command.main([
+        "search", "--model", "none", "--env", "microwave:step_limit=8", "--search", "best_of_n", "--tasks", "4",
+        "--value", "flat", "--paths", "10", "--budget-tokens", "0", "--out", str(out), "--plain",
+    ])  # fmt: skip
+    with pytest.raises(BadInput, match=r"(?s)no attempt with tokens.*train:"):
+        pairs.find_pairs(str(out))
 
 
 @pytest.mark.parametrize("search", ["best_of_n", "cot_sc"])
