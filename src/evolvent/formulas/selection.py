@@ -92,11 +92,23 @@ def two_phase(
         edge = np.partition(sim_N[passed], passed.size - pool)[passed.size - pool]
         passed = passed[sim_N[passed] >= edge]
     pool_rows = np.array(sorted(passed.tolist(), key=lambda i: (-float(sim_N[i]), ids[i]))[:pool], dtype=np.int64)  # type: ignore[arg-type,return-value]
-    scores = (1.0 - weight) * zscores(sim_N[pool_rows]) + weight * zscores(q_N[pool_rows])
-    # the pool is already in (similarity, id) order: a stable sort by score keeps that as the tie-break. Rounded, since
-    # z-scores of two that disagree are always a tie at weight .5, and their last bits would decide
-    best = np.argsort(-np.round(scores, 9), kind="stable")[:k]
+    # places in the pool are in (similarity, id) order already
+    best, scores, _, _ = blended(range(len(pool_rows)), sim_N[pool_rows], q_N[pool_rows], k=k, weight=weight)
     return pool_rows[best], pool_rows, scores
+
+
+def blended(
+    ids: Sequence[int], sim_N: np.ndarray, q_N: np.ndarray, *, k: int, weight: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Phase B of ``two_phase``, for a pool of N numbered items.
+
+    Returns:
+        Row numbers int64 ``[<=k]``, best first; scores, z-scores of similarity and of value, float64 ``[N]``.
+    """
+    z_sim, z_q = zscores(sim_N), zscores(q_N)
+    scores = (1.0 - weight) * z_sim + weight * z_q
+    # rounded, since z-scores of two that disagree are always a tie at weight .5, and their last bits would decide
+    return np.lexsort((ids, -sim_N, -np.round(scores, 9)))[:k], scores, z_sim, z_q
 
 
 def puct(

@@ -18,6 +18,7 @@ from evolvent.memory.items import Recall
 from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import GONE, Connection, Search, Store, among, put_text
+from evolvent.memory.text import counted
 
 if TYPE_CHECKING:
     from evolvent.memory.store.pgvector import PgVector
@@ -153,7 +154,12 @@ class Bank:
 def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     """Vectors of texts, scaled to unit length: float32 ``[N, D]``; ``BadInput`` where there are none."""
     where = f"embedder {embedder.id!r}"
-    vec_ND = as_vectors(embedder.embed(texts), where)
+    try:
+        given = embedder.embed(texts)
+    except Exception as error:
+        error.add_note(f"where: {where}, asked for the vectors of {counted(len(texts), 'text')}")
+        raise
+    vec_ND = as_vectors(given, where)
     if vec_ND.ndim != 2 or len(vec_ND) != len(texts):
         raise BadInput(
             "the embedder gave the wrong shape",
@@ -168,7 +174,7 @@ def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
         )
     with np.errstate(over="ignore"):
         norm_N1 = np.linalg.norm(vec_ND, axis=1, keepdims=True)
-    if not (np.isfinite(vec_ND).all() and np.isfinite(norm_N1).all()):
+    if not np.isfinite(norm_N1).all():
         raise BadInput(
             "the embedder gave NaN, infinite or enormous numbers",
             where=where,

@@ -76,6 +76,7 @@ class Found(NamedTuple):
     relevance: np.ndarray
     cosine: np.ndarray
     vec: np.ndarray | None = None  # of the task
+    known: Candidates | None = None  # what a rule was shown of them, where one had to be asked
 
     @classmethod
     def of(cls, seqs: list[int]) -> Found:
@@ -88,7 +89,10 @@ class Found(NamedTuple):
             return self
         rows = np.flatnonzero(keep)
         return self._replace(
-            seqs=[self.seqs[i] for i in rows.tolist()], relevance=self.relevance[rows], cosine=self.cosine[rows]
+            seqs=[self.seqs[i] for i in rows.tolist()],
+            relevance=self.relevance[rows],
+            cosine=self.cosine[rows],
+            known=None,
         )
 
 
@@ -110,7 +114,8 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
         harm = np.zeros(n, np.bool_)
         if bars is not None and n:
             with bank.store.session() as db, bank.store.translated("reading"):
-                harm = bars(policy, Records(db, bank, request, found.seqs).pool(found))
+                found = found._replace(known=Records(db, bank, request, found.seqs).pool(found))
+            harm = bars(policy, found.known)
         places = np.cumsum(~harm)
         if n < limit or limit >= CROWD * wanted or places[-1] >= wanted:
             break

@@ -104,7 +104,7 @@ def gate_of(embedder: Embedder) -> float:
 
     Endpoints, functions and sentence-transformers are measured at the first call, and then have one.
     """
-    if isinstance(embedder, Function | SentenceTransformer) and embedder.gate is None:
+    if getattr(embedder, "gate", GATE) is None and isinstance(embedder, Function | SentenceTransformer):
         embedder.gate = measured_gate(cast(Embedder, embedder))
     return finite(getattr(embedder, "gate", GATE), what="the gate", where=f"embedder {embedder.id!r}")
 

@@ -32,7 +32,7 @@ class Recalled:
     score: float
     propensity: float
     why: str
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Item:
     content_version: int
     merged: int
     created_at: float
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
     expires_at: float | None = None
     stage: str = ""
 

@@ -143,12 +143,13 @@ class Judgement(NamedTuple):
     """What is known of the harm of showing a memory.
 
     ``harmful``: known to hurt. ``leans``: outcomes speak against it, without being sure. ``look``: how often to leave
-    it out to find out, where it seems to fail always.
+    it out to find out, where it seems to fail always. ``effect``: what showing it adds, as far as that was measured.
     """
 
     harmful: bool
     leans: bool
     look: float
+    effect: Effect
 
 
 def judge(
@@ -169,14 +170,17 @@ def judge(
         value: its value now, in units of reward.
         span: the reward range.
     """
-    a, b = (arm_outcomes(arm, span) for arm in arms)
+    shown, omitted = arms
+    if record.n <= 0.0 >= max(shown.weight, omitted.weight):
+        return Judgement(False, False, 0.0, marginal(*arms, span))  # nothing is known: most memories, of most stores
+    a, b = arm_outcomes(shown, span), arm_outcomes(omitted, span)
     better = a.n > 0.0 and b.n > 0.0 and a.total / a.n > b.total / b.n
     effect = marginal(*arms, span)
     failing = fails(value, record.n, span)
     beaten = failing and worse(record, best, max(1, among))
     chance = 0.5 * math.erfc(effect.shrunk / effect.spread / math.sqrt(2.0))  # that it hurts, after all that was seen
     look = 1.0 if beaten else DOUBT * min(1.0, 2.0 * chance) if failing else 0.0
-    return Judgement(not better and (beaten or worse(a, b)), effect.shrunk + 0.5 * effect.spread < 0.0, look)
+    return Judgement(not better and (beaten or worse(a, b)), effect.shrunk + 0.5 * effect.spread < 0.0, look, effect)
 
 
 def rank(

@@ -116,18 +116,33 @@ class Memory(Mending):
         Raises:
             BadInput: task empty or not storable, k negative, unknown policy.
         """
-        asked = recall.requests_of(
-            self.bank, [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+        return self.recall_many(
+            [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
             is_test=is_test,
-        )  # fmt: skip
-        return recall.recall(self.bank, asked)[0]
+        )[0]  # fmt: skip
 
-    def recall_many(self, tasks: Sequence[str], **options: Any) -> list[Recall]:
+    def recall_many(
+        self,
+        tasks: Sequence[str],
+        *,
+        k: int | None = None,
+        stage: str = "solve",
+        policy: str | Policy | None = None,
+        kinds: Sequence[str] | None = None,
+        filter: Filter | None = None,
+        seed: int | None = None,
+        frozen: bool = False,
+        is_test: bool = False,
+    ) -> list[Recall]:
         """``recall`` for many tasks, with its options for all of them: the results of one call after the other.
 
         New tasks are embedded together, and all receipts are one transaction.
         """
-        return recall.recall(self.bank, recall.requests_of(self.bank, tasks, **options))
+        asked = recall.requests_of(
+            self.bank, tasks, k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+            is_test=is_test,
+        )  # fmt: skip
+        return recall.recall(self.bank, asked)
 
     def search(
         self,

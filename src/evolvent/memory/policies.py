@@ -89,8 +89,9 @@ class Policy:
             object.__setattr__(self, name, value)
 
 
+@lru_cache(maxsize=256)
 def with_gate(policy: Policy, gate: float) -> Policy:
-    """The policy with the gate of an embedder; nothing is checked again, for every recall comes here."""
+    """The policy with the gate of an embedder: made once, for every recall comes here."""
     made = copy(policy)
     object.__setattr__(made, "gate", gate)
     return made

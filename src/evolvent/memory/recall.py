@@ -12,7 +12,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
 from evolvent.memory import events
-from evolvent.memory.bank import EMB_ID, Bank
+from evolvent.memory.bank import EMB_ID, Bank, put_vector
 from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn, unheard
 from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
@@ -32,6 +32,9 @@ from evolvent.memory.text import (
     listed,
     whole,
 )
+
+# SQL: the newest change of a value, and the newest act on memories
+_MOMENT = f"{events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
 
 
 @dataclass
@@ -85,6 +88,7 @@ class _Asked:
     task: str
     digest: str
     vec: np.ndarray | None  # of the task; None under a rule that compares nothing
+    moment: tuple | None  # newest event and act when it was asked; None under a rule that bars nothing
 
     def found(self, bank: Bank) -> Found:
         """The candidates."""
@@ -108,11 +112,14 @@ def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     with bank.store.session() as db, bank.store.translated("reading"):
         stored = bank.stored(db, near)
         expired = ask_expired(db, bank)
+        bars = any(rule_of(request.policy).bars for request in requests)
+        last = db.execute(f"SELECT {_MOMENT}") if bars else None
         bank.index.catch_up()
         stored, requests = list(stored), _within(bank, requests, expired)
+        moment = None if last is None else last.fetchone()
     vectors = bank.vectors(near, stored)
     vecs = [vectors[digest] if yes else None for digest, yes in zip(digests, compared, strict=True)]
-    return [_Asked(*each) for each in zip(requests, tasks, digests, vecs, strict=True)]
+    return [_Asked(*each, moment) for each in zip(requests, tasks, digests, vecs, strict=True)]
 
 
 def _within(bank: Bank, requests: Sequence[Request], expired: Iterable[tuple]) -> list[Request]:
@@ -133,8 +140,8 @@ def search(bank: Bank, request: Request) -> list[Recalled]:
     seed = seed_tree(bank.seed, "search", asked.digest) if request.seed is None else request.seed
     with bank.store.session() as db, bank.store.snapshot(), bank.store.translated("reading"):
         found = asked.drawn(bank, asked.found(bank), seed)
-        records, texts = Records(db, bank, request, found.seqs), _texts(db, found.seqs)
-        pool = _rank(request, records.pool(found), found.cosine, seed)
+        seen, texts = found.known or Records(db, bank, request, found.seqs).pool(found), _texts(db, found.seqs)
+        pool = _rank(request, seen, found.cosine, seed)
         about = {row[0]: row for row in texts}
     return [_item(bank, request, pool, about, i) for i in pool.selected if i not in pool.omitted]
 
@@ -146,9 +153,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         found = [each.found(bank) for each in asked]
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
-            last_numbers = db.execute(
-                f"SELECT {newest('recall')}, {events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
-            )
+            last_numbers = db.execute(f"SELECT {newest('recall')}, {_MOMENT}")
             told = _told(db, bank, asked, found)
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
@@ -157,42 +162,48 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
                 told = _told(db, bank, asked, found)
             last, *moment = last_numbers.fetchone()
             return [
-                _written(db, bank, last + place, each, one, *moment, *about)
+                _written(db, bank, last + place, each, one, tuple(moment), *about)
                 for place, (each, one, about) in enumerate(zip(asked, found, told, strict=True), start=1)
             ]
 
 
-def _told(db: Connection, bank: Bank, asked: Sequence[_Asked], found: Sequence[Found]) -> list[tuple]:
-    """Ask for the records and texts of candidates."""
+def _told(
+    db: Connection, bank: Bank, asked: Sequence[_Asked], found: Sequence[Found]
+) -> list[tuple[Records | None, Iterable[tuple]]]:
+    """Ask for the texts of candidates, and for their records unless a rule was shown them."""
     return [
-        (Records(db, bank, each.request, one.seqs), _texts(db, one.seqs))
+        (None if one.known else Records(db, bank, each.request, one.seqs), _texts(db, one.seqs))
         for each, one in zip(asked, found, strict=True)
     ]
 
 
 def _written(
-    db: Connection, bank: Bank, number: int, asked: _Asked, found: Found, event_seq: int, audit_seq: int,
-    records: Records, texts: Iterable[tuple],
+    db: Connection, bank: Bank, number: int, asked: _Asked, found: Found, moment: tuple, records: Records | None,
+    texts: Iterable[tuple],
 ) -> Recall:  # fmt: skip
     """Rank the candidates of one recall, and write its receipt."""
     request, policy = asked.request, asked.request.policy
     seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
     lots = asked.drawn(bank, found, seed)
     if lots is not found:
-        found, records, texts = lots, Records(db, bank, request, lots.seqs), _texts(db, lots.seqs)
-    pool = _rank(request, records.pool(found), found.cosine, seed, db)
+        found, records, texts = lots, None, _texts(db, lots.seqs)
+    # what a rule was shown holds unless something happened since
+    seen = found.known if moment == asked.moment else None
+    if seen is None:
+        seen = (records or Records(db, bank, request, found.seqs)).pool(found)
+    pool = _rank(request, seen, found.cosine, seed, db)
     about = {row[0]: row for row in texts}
     if asked.vec is None:
         put_text(db, asked.digest, asked.task)
     else:
-        bank.put_embedding(db, asked.digest, asked.task, asked.vec)
+        put_vector(db, bank.embedder.id, asked.digest, asked.task, asked.vec)
     db.execute(
         "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
         "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
         f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
         (number, bank.scope_id, request.stage, asked.digest, None if asked.vec is None else bank.embedder.id,
          asked.digest, policy.name, to_params(policy), seed, request.frozen, request.is_test, pool.explored,
-         bank.index.newest, event_seq, audit_seq, bank.index.count(request.subset), len(pool.seen.ids), time.time()),
+         bank.index.newest, *moment, bank.index.count(request.subset), len(pool.seen.ids), time.time()),
     )  # fmt: skip
     _write_items(db, number, pool, about)
     return Recall(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ class ScopedRecall:
     """One receipt a scope, and the ``items`` to show of all of them, best first; also the sequence of these items."""
 
     items: tuple[Recalled, ...]
-    receipts: Mapping[str, Recall]
+    receipts: Mapping[str, Recall] = field(hash=False)
 
     @property
     def id(self) -> str:
@@ -116,7 +116,10 @@ class Scopes:
         return list(self._best(found, k))
 
     def shown(self, recalled: ScopedRecall, ids: Sequence[str] | None = None) -> None:
-        """Say which items are really in the prompt (default: all of them); see ``Memory.shown``."""
+        """Say which items are really in the prompt (default: all of them); see ``Memory.shown``.
+
+        Takes the recall itself: its id does not say which items of which scope were among the best.
+        """
         needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.shown")
         self._receipts(recalled, "Scopes.shown")
         every = recalled.ids if ids is None else ids

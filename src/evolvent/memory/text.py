@@ -53,9 +53,9 @@ def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:
     """A short name (kind, source, stage, objective, scope, idempotency key) that can be stored as it is.
 
     Raises:
-        BadInput: not a string, empty, longer than ``limit``, with a zero byte or a lone surrogate.
+        BadInput: not a string, blank, longer than ``limit``, with a zero byte or a lone surrogate.
     """
-    ok = isinstance(word, str) and 0 < len(word) <= limit and "\x00" not in word
+    ok = isinstance(word, str) and len(word) <= limit and "\x00" not in word and not word.isspace() and word != ""
     if not ok or (not word.isascii() and any("\ud800" <= c <= "\udfff" for c in word)):
         raise BadInput(
             f"not {what}", got=ascii(word), expected=f"1 to {limit} characters of text", where=where, code="not_a_name"

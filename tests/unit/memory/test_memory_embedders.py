@@ -211,6 +211,20 @@ def test_what_is_no_array_of_numbers_is_told_with_a_code(gives):
         assert refused.value.code == "bad_vectors"
 
 
+def test_an_embedder_that_fails_is_named_beside_its_own_error():
+    class Own:
+        id, dim = "mine", 8
+
+        def embed(self, texts):
+            raise ConnectionError("no route")
+
+    with Memory(embedder=Own()) as memory:
+        with pytest.raises(ConnectionError, match="no route") as told:
+            memory.remember("a key", "a body")
+        assert told.value.__notes__ == ["where: embedder 'mine', asked for the vectors of 1 text"]
+        assert not memory.items()
+
+
 @pytest.mark.parametrize("gate", [None, "x", float("nan")])
 def test_a_gate_that_is_no_number_is_told(gate):
     embedder = embedders.Hashing(16)

@@ -45,6 +45,24 @@ def test_known_harm_gives_its_place_to_the_next():
         assert last.pool_size > POLICY.pool, "harmful candidates are still looked at, beside the pool"
 
 
+def test_what_another_handle_settles_between_the_search_and_the_receipt_is_in_it(tmp_path, monkeypatch):
+    """What the rule was shown while searching is used again for ranking, unless something happened since."""
+    path, task = tmp_path / "a.db", "close the drawer"
+    with Memory(path, embedder="hash:64") as memory, Memory(path, embedder="hash:64") as other:
+        memory.remember(task, "push it")
+        before = memory.recall(task)
+        write, late = memory.bank.store.write, [before]
+
+        def after_the_other():
+            while late:
+                other.settle(late.pop(), 0.0)
+            return write()
+
+        monkeypatch.setattr(memory.bank.store, "write", after_the_other)
+        after = memory.recall(task)
+        assert not late and before[0].n == 0 and after[0].n == 1 and after[0].value < before[0].value
+
+
 def test_a_pool_without_harm_is_as_large_as_asked_and_keeps_its_margin():
     memory, honest, _ = _flooded()
     with memory:

@@ -142,10 +142,10 @@ class _Judged(NamedTuple):
     """What is made of one candidate's record."""
 
     value: float  # with the prior of its source
-    effect: lift.Effect
     harmful: bool
     leans: bool
     look: float
+    effect: lift.Effect
 
 
 def _judge(config: Config, pool: Candidates, rows: Sequence[Loaded]) -> list[_Judged]:
@@ -162,8 +162,7 @@ def _judge(config: Config, pool: Candidates, rows: Sequence[Loaded]) -> list[_Ju
         value = v.q if q_given else lift.with_prior(v.q, v.carry, q_init, prior)
         beside = [records[j] for j in best if j != i]
         other = beside[0] if beside else lift.NO_OUTCOMES
-        told = lift.judge(v.arms, records[i], other, len(rows) - 1, value, span)
-        judged.append(_Judged(value, lift.marginal(*v.arms, span), *told))
+        judged.append(_Judged(value, *lift.judge(v.arms, records[i], other, len(rows) - 1, value, span)))
     return judged
 
 

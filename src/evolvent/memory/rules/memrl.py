@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.formulas.selection import two_phase, zscores
+from evolvent.formulas.selection import blended
 from evolvent.formulas.values import ema
 from evolvent.memory.ledger import Known, ledger_of
 from evolvent.memory.policies import Policy, within
@@ -54,11 +52,8 @@ def rank(config: Config, pool: Candidates) -> Ranking:
 
 def blend(pool: Candidates, weight: float) -> Ranking:
     """Scores ``(1 - weight) z(similarity) + weight z(value)``."""
-    sim_N, q_N, n = pool.relevance, pool.share_N, len(pool.ids)
-    chosen, order, score = two_phase(pool.ids, sim_N, q_N, gate=-np.inf, pool=n, k=pool.k, weight=weight)
-    score_N = np.empty(n)
-    score_N[order] = score
-    return Ranking(score_N, zscores(sim_N), zscores(q_N), best=chosen.tolist())
+    chosen, score, z_sim, z_q = blended(pool.ids, pool.relevance, pool.share_N, k=pool.k, weight=weight)
+    return Ranking(score, z_sim, z_q, best=chosen.tolist())
 
 
 def credit(config: Config, settled: Settled) -> list[Change]:

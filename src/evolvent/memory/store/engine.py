@@ -93,6 +93,11 @@ class OneProcess:
         """Whether this thread has it."""
         return self._lock._is_owned()  # type: ignore[attr-defined]
 
+    @property
+    def entered(self) -> bool:
+        """Whether a block of this thread has it, in the process that opened the store."""
+        return self._lock._is_owned() and self.here and not self._by.gone()  # type: ignore[attr-defined]
+
     def check(self) -> None:
         """``StoreError`` in any other process."""
         if not self.here:

@@ -26,7 +26,7 @@ from evolvent.memory.store.engine import (
     marks,
 )
 from evolvent.memory.store.schema import Table
-from evolvent.memory.store.sqlite_blocks import Session, Snapshot, Transaction
+from evolvent.memory.store.sqlite_blocks import Inside, Session, Snapshot, Transaction
 from evolvent.memory.store.sqlite_errors import ERRORS, explained
 from evolvent.memory.store.turn import Turn
 
@@ -57,6 +57,7 @@ class SQLite(Store):
             raise NoMemory("there is no memory", got=self.path, expected="a file that holds one")
         self.lock = OneProcess(self.where)
         self._blocks: list[Transaction] = []  # that are open, the outermost first
+        self._inside = Inside(self)
         self.reading = False  # a snapshot is open
         self._indexes: list[Index] = []
         self._turn = Turn(f"{self.path}-wal")
@@ -176,9 +177,9 @@ class SQLite(Store):
             )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ reading
-    def session(self) -> Session:
+    def session(self) -> Session | Inside:
         """The one connection; other threads wait."""
-        return Session(self)
+        return self._inside if self.lock.entered else Session(self)
 
     def snapshot(self) -> Snapshot:
         """One read transaction, unless one is open already."""

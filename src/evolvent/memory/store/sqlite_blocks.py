@@ -54,6 +54,19 @@ class Session(Block):
         self.entered = False
 
 
+class Inside:
+    """A block of ``SQLite.session`` inside another block of the same thread: there is nothing to enter or to leave."""
+
+    def __init__(self, store: Blocks) -> None:
+        self.store = store
+
+    def __enter__(self) -> Any:
+        return self.store.db
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+
 class Snapshot(Session):
     """A block of ``SQLite.snapshot``."""
 
