@@ -28,8 +28,10 @@ def to_json(cfg: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", escape(_to_plain(cfg)))
 
 
-def from_json(cls: type[T], d: Mapping[str, Any]) -> T:
+def from_json(cls: type[T], d: Mapping[str, Any], where: str = "") -> T:
     """Build ``cls`` from what ``to_json`` gave; fields that are missing take their defaults.
+
+    ``where`` is what errors say of its place; default: the name of ``cls``.
 
     Handles nested dataclasses, tuples, lists, string-keyed dicts, ``Literal``, ``None`` and unions of primitives.
     An int is accepted for a float and stored as one; a bool is never a number.
@@ -37,7 +39,7 @@ def from_json(cls: type[T], d: Mapping[str, Any]) -> T:
     Raises:
         BadInput: an unknown field (with the closest known name), a missing one without default, or a wrong type.
     """
-    return _build(cls, unescape(dict(d)), cls.__name__)
+    return _build(cls, unescape(dict(d)), where or cls.__name__)
 
 
 def typed(config: Any, where: str) -> dict[str, Any]:

@@ -14,13 +14,13 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.search.bfs_v import best
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2410.09671"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of beam search."""
 
     keep: tuple[int, ...] = (2,)

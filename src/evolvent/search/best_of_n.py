@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2110.14168"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of best of n."""
 
     paths: int = 8

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2309.17179"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of BFS-V."""
 
     paths: int = 1

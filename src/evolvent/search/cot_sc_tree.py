@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from evolvent.core.seeding import rng
 from evolvent.search.rap import descend
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import ByPrior, Growing
 
 PAPER = "arXiv 2309.17179"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of CoT-SC-Tree."""
 
     paths: int = 8

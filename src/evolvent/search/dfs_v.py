@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2309.17179"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of DFS-V."""
 
     paths: int = 1

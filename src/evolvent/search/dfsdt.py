@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2307.16789"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of DFSDT."""
 
     paths: int = 1

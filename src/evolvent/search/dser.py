@@ -21,7 +21,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Env, Task, Turn
 from evolvent.search.best_of_n import draw
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2510.17498"
 RIGHT = "right"
@@ -32,7 +32,7 @@ REWRITE = (
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of DSER."""
 
     paths: int = 8

@@ -16,14 +16,14 @@ import numpy as np
 
 from evolvent.core.seeding import rng
 from evolvent.formulas.selection import visit_policy
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Puct, simulate
 
 PAPER = "arXiv 2309.17179"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of MCTS-alpha."""
 
     paths: int = 1

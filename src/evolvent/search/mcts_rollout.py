@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Growing, Puct, simulate
 
 PAPER = "arXiv 2309.17179"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of MCTS-Rollout."""
 
     paths: int = 4

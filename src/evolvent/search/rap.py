@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Growing, Puct, Score, simulate
 
 PAPER = "arXiv 2305.14992"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of RAP's MCTS."""
 
     paths: int = 4

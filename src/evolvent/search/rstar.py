@@ -19,7 +19,7 @@ import numpy as np
 from evolvent.core.seeding import rng
 from evolvent.formulas.selection import annealed, uct
 from evolvent.search.rap import descend
-from evolvent.search.search import Search
+from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Growing
 from evolvent.search.tree import Tree
 
@@ -27,7 +27,7 @@ PAPER = "arXiv 2408.06195"
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of rStar."""
 
     paths: int = 16

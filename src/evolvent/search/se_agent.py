@@ -29,7 +29,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.search.attempts import Attempts
 from evolvent.search.best_of_n import draw, onward
-from evolvent.search.search import Path, Search
+from evolvent.search.search import Path, Search, Settings
 
 PAPER = "arXiv 2508.02085"
 QUESTION, ATTEMPT = 400, 800  # characters of a plan's prompt, at most
@@ -40,7 +40,7 @@ REFINE = "{question}\nAttempts so far, the best first:\n{attempts}\nSay what the
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of SE-Agent."""
 
     paths: int = 16
@@ -96,13 +96,11 @@ def run(search: Search, config: Config = Config()) -> None:
     """Evolve a pool of attempts at every task until there are ``paths``, or no budget for another.
 
     Raises:
-        BadInput: a space without attempts, or nothing to keep.
+        BadInput: a space without attempts.
     """
     space, tasks = search.space, search.tree.roots.tolist()
     if not isinstance(space, Attempts):
         raise BadInput("SE-Agent plans attempts", got=type(space).__name__, expected="Attempts", where="se_agent")
-    if config.population < 1:
-        raise BadInput("nothing is kept", got=config.population, expected="at least 1", where="se_agent, population")
     pools = {task: _Pool(config.population) for task in tasks}
     draw(search, min(config.population, config.paths), config.parallel)
     for path in search.paths:

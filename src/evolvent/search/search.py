@@ -10,10 +10,25 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evolvent.core.config import at_least
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.protocols import Prompt
 from evolvent.search.budget import Budget, Meter
 from evolvent.search.tree import Tree
+
+# counts and weights of searches, with the least that can be searched with
+LEAST = {
+    **dict.fromkeys(("paths", "parallel", "simulations", "keep", "depth", "searches", "rollouts", "population"), 1),
+    **dict.fromkeys(("c", "weight", "temperature"), 0),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the settings of every search are: numbers that could not be searched with are refused."""
+
+    def __post_init__(self) -> None:
+        at_least(self, LEAST)
 
 
 @dataclass(frozen=True)
@@ -267,7 +282,10 @@ def judged(value: Value, states: Sequence[State], what: str = "value") -> np.nda
     """
     name = getattr(value, "__name__", type(value).__name__)
     try:
-        worth = np.asarray(value(states), np.float64)
+        given = np.asarray(value(states))
+        if np.iscomplexobj(given):  # numpy would drop a part of each with a mere warning
+            raise TypeError("complex numbers")
+        worth = given.astype(np.float64)
     except EvolventError:
         raise
     except Exception as error:

@@ -258,7 +258,7 @@ def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
     for wrong, told in (("rollouts:n=0", "samples of a state"), ("rollouts:n=1000000000000", "samples of a state"),
                         ("rollouts:m=3", "unknown field"),
                         ("rollouts:bounds=1", "unknown field"),
-                        ("rollouts:n", "without a value"), ("rollouts:n=x", "wrong type")):  # fmt: skip
+                        ("rollouts:n", "without a value"), ("rollouts:n=x", "where: --value rollouts.n")):  # fmt: skip
         with pytest.raises(BadInput, match=told):
             check_value(SearchConfig(model="none", value=wrong))
 

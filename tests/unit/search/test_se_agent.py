@@ -142,8 +142,6 @@ def test_worlds_of_several_actions_keep_the_plan_in_every_prompt():
     assert str(first.answer) in asked[first.n_steps].prompt  # what was done stands in the plan's question
 
 
-def test_nothing_to_plan_or_to_keep_is_said():
+def test_nothing_to_plan_is_said():
     with pytest.raises(BadInput, match="plans attempts"):
         se_agent.run(search_of(Written({"root": {"a": (1.0, 0.0)}})))
-    with pytest.raises(BadInput, match="nothing is kept"):
-        grown(se_agent, se_agent.Config(population=0), TASKS[:1])

@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.search import aggregate, beam, bfs_v, cot_sc_tree, mcts_alpha, mcts_rollout, rap, rstar, values
+from evolvent.search import (
+    aggregate,
+    beam,
+    best_of_n,
+    bfs_v,
+    cot_sc_tree,
+    dfsdt,
+    mcts_alpha,
+    mcts_rollout,
+    rap,
+    rstar,
+    values,
+)
 from evolvent.search.budget import Budget, Meter
 from evolvent.search.search import judged
 from evolvent.search.simulate import Puct, simulate
@@ -93,11 +105,24 @@ def test_time_is_a_budget_too():
         (lambda states: [0.0] * (len(states) + 1), "another number of states"),
         (lambda states: 1 / 0, "the value of a search failed"),
         (lambda states: "much", "the value of a search failed"),
+        (lambda states: [0.5 + 1j] * len(states), "complex numbers"),
     ],
 )
 def test_values_that_are_none(value, error):
     with pytest.raises(BadInput, match=error):
         search_of(Written(DEEP), value=value).expand([0])
+
+
+@pytest.mark.parametrize(
+    ("search", "wrong"),
+    [
+        (beam, {"keep": (2, 0)}), (best_of_n, {"parallel": 0}), (bfs_v, {"depth": 0}), (dfsdt, {"paths": 0}),
+        (mcts_alpha, {"simulations": -1}), (mcts_rollout, {"parallel": -2}), (rap, {"c": -1.0}), (rstar, {"paths": -1}),
+    ],
+)  # fmt: skip
+def test_numbers_that_could_not_be_searched_with_are_refused(search, wrong):
+    with pytest.raises(BadInput, match="out of bounds"):
+        search.Config(**wrong)
 
 
 def test_judged_says_which_state():

@@ -66,7 +66,7 @@ def rollouts(part: str) -> Rollouts:
     told = values_of(pairs, "--value rollouts")
     if unknown := sorted(told.keys() - {"n", "least"}):
         raise BadInput("unknown field", got=unknown[0], expected="n or least", where="--value rollouts")
-    return from_json(Rollouts, told)
+    return from_json(Rollouts, told, "--value rollouts")
 
 
 @dataclass(frozen=True)

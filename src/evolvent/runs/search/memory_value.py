@@ -64,7 +64,7 @@ def parsed(spec: str) -> tuple[str, Options]:
     for name in given:
         if name not in known:
             raise BadInput("unknown option", got=name, expected=closest(name, known), where=WHERE)
-    return store.strip(), from_json(Options, given)
+    return store.strip(), from_json(Options, given, WHERE)
 
 
 class MemoryValue:
