@@ -4,12 +4,16 @@
     $WARM --examples 20480; $WARM --examples 2560 --seed 1    # then it is right in about two of five, greedily
     python benchmarks/search_learning.py --runs runs/search_learning    # rows that are there are not run again
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
+    python benchmarks/search_warm.py runs/search_135m                   # SmolLM2-135M and the Game of 24
+    python benchmarks/search_learning.py --tasks game24 && python benchmarks/search_learning.py --learned game24
 
 0.3M parameters, trained from scratch on the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers,
 a line a step. "samples" is expert iteration without a search: as many independent samples as the search's tokens pay
-for. All arms begin with the same policy; the seed changes tasks and draws.
+for. All arms of a task begin with the same policy; the seed changes tasks and draws. Of the Game of 24, 1,600 solved
+puzzles were shown to SmolLM2-135M.
 """
 
+import argparse
 import shutil
 import sys
 import time
@@ -22,6 +26,8 @@ from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
 ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
+GAME = {"env": "game24", "model": "runs/search_135m", "eval_tasks": 96, "threads": 1, "updates": 2, "prompts": 48,
+        "rollouts": 16, "keep": 16, "eval_every": 1}  # fmt: skip
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
 COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 192, "threads": 1, "dtype": "float32", "lr": 2e-3}
@@ -36,15 +42,23 @@ CELLS = [
     team_grid.Cell("iterations", "samples", "ts_llm", COMMON | ITERATIONS | {"value": "none", "group": 7}),
     team_grid.Cell("rl", "process", "openr", COMMON | RL | LABELS | {"process": 1.0, "outcome": 1.0}),
     team_grid.Cell("rl", "outcome", "openr", COMMON | RL | LABELS | {"process": 0.0, "outcome": 1.0}),
+    team_grid.Cell("game24", "ts_llm", "ts_llm", GAME | {"value": "probe"}),
+    team_grid.Cell("game24", "samples", "ts_llm", GAME | {"value": "none", "group": 48}),
 ]
 WAYS = (
     ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
     ("rollouts", ("beam",)),
 )  # fmt: skip
 SEARCH = {"env": ENV, "tasks": 96, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
+GAME_WAYS = (("learned", ("greedy", "beam", "best_of_n", "cot_sc")),)
+# by task: where its rows stand, which searches, and what they share
+SEARCHES = {
+    "iterations": ("searches", WAYS, SEARCH),
+    "game24": ("game24 searches", GAME_WAYS, {"env": "game24", "tasks": 48, "batch": 24, "budget_tokens": 400}),
+}
 
 
-def learned(seed: int) -> None:
+def learned(seed: int, task: str) -> None:
     """Searches by the policy and the value that TS-LLM of this seed has left, at one budget; a row a value."""
     import torch
 
@@ -52,17 +66,17 @@ def learned(seed: int) -> None:
     from evolvent.core.folder import RunFolder
 
     torch.set_num_threads(1)
-    policy = RUNS / "iterations" / f"ts_llm-{seed}"
-    for value, ways in WAYS:
-        key = {"task": "searches", "arm": value, "seed": seed}
+    policy, (place, by_value, shared) = RUNS / task / f"ts_llm-{seed}", SEARCHES[task]
+    for value, ways in by_value:
+        key = {"task": place, "arm": value, "seed": seed}
         if any(key.items() <= row.items() for row in team_grid.rows(RESULT)):
             continue
-        told = {**SEARCH, "model": f"train:{policy}/model", "value": f"{policy}/value" if value == "learned" else value}
+        told = {**shared, "model": f"train:{policy}/model", "value": f"{policy}/value" if value == "learned" else value}
         config = with_fields(search.Config(), **told, seed=seed, search=ways)
-        command = f"{COMMAND} --learned --seeds {seed}"
-        began, path = time.process_time(), RUNS / "searches" / f"{value}-{seed}"
+        command = f"{COMMAND} --learned {task} --seeds {seed}"
+        began, path = time.process_time(), RUNS / place / f"{value}-{seed}"
         shutil.rmtree(path, ignore_errors=True)
-        with RunFolder.create(path, algo="search", config=to_json(config), env=ENV, seed=seed, command=command,
+        with RunFolder.create(path, algo="search", config=to_json(config), env=config.env, seed=seed, command=command,
                               kind="search") as folder, Live(plain=True) as live:  # fmt: skip
             summary = search.run(config, folder, live)
             folder.write_summary(summary)
@@ -72,7 +86,11 @@ def learned(seed: int) -> None:
 
 if __name__ == "__main__":
     if "--learned" in sys.argv:
-        for one in sys.argv[sys.argv.index("--seeds") + 1 :] if "--seeds" in sys.argv else (0, 1, 2):
-            learned(int(one))
+        p = argparse.ArgumentParser()
+        p.add_argument("--learned", nargs="?", const="iterations", choices=SEARCHES)
+        p.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+        a = p.parse_args()
+        for one in a.seeds:
+            learned(one, a.learned)
     else:
         team_grid.main("search_learning", CELLS, __doc__ or "", seeds=(0, 1, 2))

@@ -32,6 +32,11 @@ def test_the_pages_of_searches_are_those_of_their_result_files():
         assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
 
 
+def test_the_page_of_systems_that_learn_to_search_is_that_of_its_result_file():
+    module = importlib.import_module("search_learning_page")
+    assert module.PAGE.read_text("utf-8") == module.page(json.loads(module.SOURCE.read_text("utf-8")))
+
+
 def test_the_page_of_deep_tasks_is_that_of_its_result_files():
     module = importlib.import_module("search_deep_page")
     found = (json.loads(path.read_text("utf-8")) for path in (module.DEPTH, module.CHORES, module.LABELS))
