@@ -77,7 +77,8 @@ class Result:
     mechanism: str
     """What confined it, or ``none (unsafe)``."""
     limit: str = ""
-    """The field of ``Limits`` that was passed. ``memory`` and ``file`` may be the program's own account of it."""
+    """The field of ``Limits`` that was passed. Of ``memory``, ``file`` and ``threads`` the last line of its errors may
+    be all that tells: the kernel refuses more, and the program ends by itself."""
     refused: Mapping[str, int] | None = None
     """System calls that were refused, with their counts; ``None`` where the kernel does not tell. Files: see stderr."""
     left: tuple[str, ...] = ()

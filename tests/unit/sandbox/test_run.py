@@ -76,6 +76,13 @@ def test_ends_are_told_as_they_were(sandbox, text, status, exit_code, number, sa
     assert result.stdout == ("bye\n" if "atexit" in text else "")
 
 
+THREADS = """
+import threading, time
+for _ in range(99):
+    threading.Thread(target=time.sleep, args=(9,), daemon=True).start()
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "limits", "status", "limit"),
     [
@@ -83,6 +90,7 @@ def test_ends_are_told_as_they_were(sandbox, text, status, exit_code, number, sa
         ("while True: pass", Limits(wall=300.0, cpu=1.0), "time", "cpu"),
         ("x = 'a' * (1 << 30)", Limits(), "memory", "memory"),
         ("import mmap; m = [mmap.mmap(-1, 50_000_000) for _ in range(40)]", Limits(), "memory", "memory"),
+        (THREADS, Limits(), "processes", "threads"),
         ("print('a' * 10**7)", Limits(), "output", "output"),
         ("open('x', 'wb').write(b'1' * (40 << 20))", Limits(), "disk", "file"),
         ("for i in range(9): open(str(i), 'wb').write(b'1' * (15 << 20))\nwhile True: pass", Limits(), "disk", "disk"),
