@@ -50,7 +50,10 @@ WAYS = (
     ("rollouts", ("beam",)),
 )  # fmt: skip
 SEARCH = {"env": ENV, "tasks": 96, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
-GAME_WAYS = (("learned", ("greedy", "beam", "best_of_n", "cot_sc")),)
+GAME_WAYS = (
+    ("learned", ("greedy", "beam", "best_of_n", "cot_sc")), ("judge", ("beam", "best_of_n")),
+    ("likelihood", ("beam", "best_of_n")),
+)  # fmt: skip
 # by task: where its rows stand, which searches, and what they share
 SEARCHES = {
     "iterations": ("searches", WAYS, SEARCH),
