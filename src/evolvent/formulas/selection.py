@@ -108,7 +108,7 @@ def blended(
     z_sim, z_q = zscores(sim_N), zscores(q_N)
     scores = (1.0 - weight) * z_sim + weight * z_q
     # rounded, since z-scores of two that disagree are always a tie at weight .5, and their last bits would decide
-    return np.lexsort((ids, -sim_N, -np.round(scores, 9)))[:k], scores, z_sim, z_q
+    return np.lexsort((np.asarray(ids), -sim_N, -np.round(scores, 9)))[:k], scores, z_sim, z_q
 
 
 def puct(

@@ -145,7 +145,7 @@ class Bank:
         id_ = recalled.id if isinstance(recalled, Recall) else recalled
         seq = parse_id(id_, "r", "receipt", where)
         if self.question_of(seq) is None:
-            do = "settle with the Recall that recall() returned, on the same store and scope"
+            do = "take the Recall that recall() returned, or its id, on the same store and scope"
             expected = f"a recall of scope {self.scope!r}"
             raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")
         return seq

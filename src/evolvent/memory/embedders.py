@@ -80,7 +80,7 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
     if "-" not in name and "/" not in name and not os.path.isdir(name):
         raise BadInput(
             "no such embedder", got=name, expected=closest(name, ["hash", minilm.NAME, "openai:MODEL@URL"]),
-            where="--embedder", code="unknown_embedder",
+            where="embedder", code="unknown_embedder",
             do="or give the name or folder of a sentence-transformers model",
         )  # fmt: skip
     return cast(Embedder, SentenceTransformer(name))

@@ -135,13 +135,17 @@ def source_change(before: Value, after: Value, q_init: float) -> tuple[int, floa
     return (has is not None) - (had is not None), (has or 0.0) - (had or 0.0)
 
 
-def uncertainty(v: Value, reward_range: tuple[float, float]) -> float:
-    """Standard error of a value: that of the mean outcome with one pseudo-outcome at each end of the range."""
+def uncertainty(v: Value, reward_range: tuple[float, float], step: float = 0.0) -> float:
+    """Standard error of a value: the spread of its outcomes, over the root of how many it rests on.
+
+    A running mean with steps of ``step`` or more rests on the newest ``(2 - step) / step`` outcomes, however many there
+    were; 0: a plain mean. One pseudo-outcome at each end of the range keeps the spread above zero.
+    """
     lo, hi = reward_range
     n = v.n + 2
     mean = (v.sum_r + lo + hi) / n
     spread = max(0.0, (v.sum_r2 + lo * lo + hi * hi) / n - mean * mean)
-    return math.sqrt(spread / n)
+    return math.sqrt(spread / (min(n, (2.0 - step) / step) if step > 0.0 else n))
 
 
 class Loaded(NamedTuple):

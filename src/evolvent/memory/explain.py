@@ -20,6 +20,7 @@ from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_
 from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
+from evolvent.memory.policies import least_step
 from evolvent.memory.store.engine import Store, marks
 from evolvent.memory.text import among_words, clean_word, counted, in_units, short, whole
 
@@ -110,7 +111,7 @@ def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
         id=memory_id(seq), key=key, body=body, kind=kind, polarity=polarity, source=source, status=status, value=v.q,
-        start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range),
+        start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range, least_step(bank.policy)),
         lift=effect.shrunk if effect.confidence > 0 else None, n_omitted=v.n_omitted, parents=parents,
         superseded_by=memory_id(newer) if newer else None, content_version=version, merged=merged, created_at=at,
         metadata=json.loads(meta or "{}"), expires_at=expires_at, stage=stage,
@@ -178,7 +179,7 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
     ):
         v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
-        spread = events.uncertainty(v, bank.reward_range)
+        spread = events.uncertainty(v, bank.reward_range, least_step(bank.policy))
         told.append(
             {"objective": objective, "stage": stage, **v._asdict(), "uncertainty": spread, "effect": effect._asdict()}
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome, outcome_of
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import Progress, Search
-from evolvent.memory.text import callback, listed
+from evolvent.memory.text import callback, each_row, listed
 
 
 class Memory(Mending):
@@ -219,7 +220,7 @@ class Memory(Mending):
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
         every = listed(rows, what="rows", expected="a sequence of mappings", where="settle_many")
-        return settle.settle(self.bank, [outcome_of(self.bank, row) for row in every])
+        return settle.settle(self.bank, each_row(every, partial(outcome_of, self.bank), "rows"))
 
     def credit(self, episodes: Sequence[Episode], objective: str = "success") -> Ledger:
         """What the memories shown in recorded episodes earned when their receipts were settled (level "memory").
@@ -287,6 +288,7 @@ class Memory(Mending):
         What is left out stays; the value and its statistics, further keys, kind, source, parents and expiry are those
         of the old version, which leaves recall (superseded). The value is kept under the number of the first version:
         receipts that showed an older one settle as ever. ``remember(…, supersedes=id)`` instead begins with no value.
+        Told once more, it changes nothing.
         """
         return write.update(self.bank, id, key=key, body=body, metadata=metadata, reason=reason)
 

@@ -16,24 +16,32 @@ from evolvent.memory.store.engine import Search, Store, Sync, damaged
 from evolvent.memory.store.opening import open_store
 from evolvent.memory.text import among_words, clean_word, flag
 
+_RANGE = (0.0, 1.0)  # of rewards, where none is given
+
 
 def open_bank(
     path: str | Path, *, policy: str | Policy, embedder: str | Embedder | None, scope: str, seed: int,
     reward_range: tuple[float, float] | None, sync: Sync, search: Search, mask: bool,
 ) -> Bank:  # fmt: skip
     """The scope, made when new; see ``Memory`` for arguments and errors."""
-    if reward_range is not None:
-        policies.check(policy, reward_range)  # before a file is made
+    # before a file is made; under which range a policy may start is known when the store is open
+    policy = policies.named(policy) if reward_range is None else policies.check(policy, reward_range)
+    clean_word(scope, what="a scope", where="Memory(scope=…)", limit=200)
     _check(seed, search)
     mask = flag(mask, what="mask", where="Memory(mask=…)")
+    chosen = None if embedder is None else as_embedder(embedder)
     store = open_store(path, sync=sync)
     try:
-        scope_id = open_scope(store, scope)
+        # and before anything is fixed in a new store: what cannot be opened like this may be opened otherwise
+        if chosen is None:
+            chosen = as_embedder(store.meta_get("embedder") or DEFAULT)
+        if reward_range is None and store.meta_get(f"reward_range:{scope}") is None:
+            policies.check(policy, _RANGE)
+        _pin_embedder(store, chosen)
         bounds = _range(store, scope, reward_range)
         return Bank(
-            store=store, scope=scope, scope_id=scope_id, embedder=_embedder(store, embedder),
-            policy=policies.check(policy, bounds), reward_range=bounds, seed=seed, search=search,
-            mask=mask,
+            store=store, scope=scope, scope_id=open_scope(store, scope), embedder=chosen,
+            policy=policies.check(policy, bounds), reward_range=bounds, seed=seed, search=search, mask=mask,
         )  # fmt: skip
     except BaseException:
         store.close()
@@ -70,9 +78,8 @@ def open_scope(store: Store, name: str) -> int:
     return row[0]
 
 
-def _embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
+def _pin_embedder(store: Store, chosen: Embedder) -> None:
     """The embedder of a store: fixed when it is made, refused when another comes later."""
-    chosen = as_embedder(store.meta_get("embedder") or DEFAULT if embedder is None else embedder)
     pinned = store.meta_pin("embedder", chosen.id)
     if pinned != chosen.id:
         raise StoreError(
@@ -83,7 +90,6 @@ def _embedder(store: Store, embedder: str | Embedder | None) -> Embedder:
             where=store.where,
             do="leave embedder out, or change it: evolvent memory reembed STORE --embedder NAME",
         )
-    return chosen
 
 
 def as_embedder(chosen: str | Embedder) -> Embedder:
@@ -106,7 +112,7 @@ def _no_embedder(got: str, do: str) -> BadInput:
 
 def _range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
     """The reward range of a scope: fixed when it is made, refused when another comes later."""
-    given = (0.0, 1.0) if wanted is None else (float(wanted[0]), float(wanted[1]))
+    given = _RANGE if wanted is None else (float(wanted[0]), float(wanted[1]))
     pinned = store.meta_pin(f"reward_range:{scope}", list(given))
     if not (isinstance(pinned, list) and len(pinned) == 2 and all(isinstance(x, int | float) for x in pinned)):
         raise damaged(f"reward range {pinned}", store.where)

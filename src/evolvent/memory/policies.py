@@ -298,6 +298,11 @@ def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
     return float(policy.q_init)
 
 
+def least_step(policy: Policy) -> float:
+    """No outcome of weight 1 moves a value by a smaller step; 0: values are plain means, or are not learned."""
+    return float(getattr(policy, "alpha", 0.0))
+
+
 def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:
     """Where a starting value may lie: the reward range, or what the rule makes of it."""
     wider = rule_of(policy).bounds
@@ -325,6 +330,16 @@ def reward_bounds(given: Any) -> tuple[float, float]:
     )
 
 
+def named(policy: str | Policy) -> Policy:
+    """The policy, or that of a name; ``BadInput`` for anything else."""
+    if isinstance(policy, str):
+        policy = preset(policy)
+    if not isinstance(policy, Policy):
+        do = f"give an instance: policy={policy.__name__}(…)" if isinstance(policy, type) else ""
+        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", do=do, code="bad_policy")
+    return policy
+
+
 def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
     """The policy, or that of a name, when it can learn from rewards in this range.
 
@@ -334,11 +349,7 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
             stays ahead of all that were not (10 arms, rewards 0 and 1, start 0: the best is picked 9 % of the time;
             start 1: 94 %).
     """
-    if isinstance(policy, str):
-        policy = preset(policy)
-    if not isinstance(policy, Policy):
-        do = f"give an instance: policy={policy.__name__}(…)" if isinstance(policy, type) else ""
-        raise BadInput("not a policy", got=policy, expected="the name of a rule, or a Policy", do=do, code="bad_policy")
+    policy = named(policy)
     rule = rule_of(policy)
     if not rule.module.__name__.startswith(f"{_OWN}."):
         _lasting(policy, rule.module)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
-from evolvent.memory.policies import Policy, check, rule_of, to_params, with_gate
+from evolvent.memory.policies import Policy, check, least_step, rule_of, to_params, with_gate
 from evolvent.memory.rule import Candidates, Ranking, checked_ranking
 from evolvent.memory.store.engine import ALL, Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import (
@@ -27,6 +28,7 @@ from evolvent.memory.text import (
     clean_word,
     content_hash,
     counted,
+    each_row,
     flag,
     in_units,
     listed,
@@ -101,10 +103,8 @@ class _Asked:
 
 def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     """Vectors of tasks: new texts are embedded together, and no lock is held meanwhile."""
-    tasks = [
-        clean_text(request.task, what="the task", where="recall", limit=MAX_KEY_CHARS, mask=bank.mask)
-        for request in requests
-    ]
+    clean = partial(clean_text, what="the task", where="recall", limit=MAX_KEY_CHARS, mask=bank.mask)
+    tasks = each_row([request.task for request in requests], clean, "tasks")
     digests = [content_hash(task) for task in tasks]
     compared = [rule_of(request.policy).candidates == "near" for request in requests]
     near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}
@@ -305,7 +305,7 @@ def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], 
     seen, value = pool.seen, float(pool.value[i])
     _, _, kind, polarity, key, body, meta = about[seen.ids[i]]
     v = seen.rows[i].value
-    spread = events.uncertainty(v, bank.reward_range)
+    spread = events.uncertainty(v, bank.reward_range, least_step(request.policy))
     return Recalled(
         id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=value, n=v.n,
         uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),

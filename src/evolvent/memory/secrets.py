@@ -22,7 +22,10 @@ _FORMATS = (
     re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
-    re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}"),
+    re.compile(r"(?<=hooks\.slack\.com/)(?:services|workflows)/[\w/-]{20,}|(?<=/api/webhooks/)\d{5,}/[\w-]{20,}"),
+    re.compile(r"\bSG\.[\w-]{16,}\.[\w-]{16,}|\bya29\.[\w-]{20,}|\bpypi-[\w-]{20,}|\bdo[opr]_v1_[a-f0-9]{32,}"),
+    re.compile(r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}|(?<=AccountKey=)[\w+/]{16,}={0,2}|(?<=AccessKey=)[\w+/]{16,}={0,2}"),
     re.compile(r"\bey[A-Za-z0-9_-]{15,}\.ey[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}"),
 )
 # user:password@ of an address; {password}, $PASSWORD, %s and <password> are no passwords
@@ -30,31 +33,36 @@ _ADDRESS = re.compile(
     r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://[^\s:/@\"'`]*:)((?:[^\s@/\"'`{}$<>%]|%[0-9a-f]{2}){3,})(@)",
 )
 _HEADER = re.compile(
-    r"(?i)(\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+)([\w\-./+=~]{8,})",
+    r"(?i)(\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+|\bcookie:\s*[\w.-]{1,40}=)"
+    r"([\w\-./+=~]{8,})",
 )
 _NAME = (
     r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?(?:access[_-]?)?key)?|client[_-]?secret|private[_-]?key|"
-    r"(?:auth|access|refresh|bearer)[_-]?token|token|password|passwd|passphrase|pwd)"
+    r"(?:auth|access|refresh|bearer)[_-]?token|token|password|passwd|passphrase|pwd|passwort|kennwort|mot de passe|"
+    r"mot_de_passe|contraseña|пароль|パスワード|密码|密碼)"
 )
 # the name, its closing quote or bracket, a type, the sign; of .get("password", "…") the comma is the sign
 _NAMED = re.compile(
     rf"(?i)(?P<name>{_NAME})"
-    r"(?P<sign>\\?[\"'`]?\]?\s*(?::\s*[\w.\[\] |]{1,40}?\s*=(?!=)|:=|=>|={1,3}|:|(?<=[\"'])\s*,)\s*)"
+    r"(?P<sign>\\?[\"'`]?\]?\s*(?::\s*[\w.\[\] |]{1,40}?\s*=(?!=)|:=|=>|={1,3}|[:：]|(?<=[\"'])\s*,)\s*)"
     r"(?:(?P<open>[a-z]{0,2}(?P<esc>\\)?(?P<quote>[\"'`]))(?P<literal>(?:(?!(?P=quote))[^\\\n]|(?(esc)\\[^\n\"'`]|\\.))*)"
     r"(?P<close>(?(esc)\\)(?P=quote))"
     # & ends a value of a query, where another name follows
     r"|(?P<bare>(?:[^\s\"'`,;&|)}\]>\\]|&(?![^\s=]{0,40}=)(?=\S))+)(?P<after>[^\n]?))"
 )
 _FLAG = re.compile(rf"(?i)(--{_NAME}[ =])([^\s\"'`$<{{][^\s\"'`]*)")
-# curl -u name:password, sshpass -p password, mysql -ppassword
+# curl -u name:password, sshpass -p password, mysql -ppassword, docker login -p password
 _SHORT = re.compile(
     r"(\bcurl\b[^\n|;]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"'`$<{]{1,64}:|\bsshpass\s+-p\s*[\"']?"
+    r"|\b(?:docker|podman|oc)\s+login\b[^\n|;]{0,300}?\s-p[ =]?[\"']?"
     r"|\b(?:mysql(?:dump|admin)?|mariadb)\b[^\n|;]{0,300}?\s-p(?!\d+:\d)[\"']?)([^\s\"'`$<{][^\s\"'`]*)"
 )
 # one of these is needed by every pattern above: a text without them is searched once instead of a dozen times
 _HINT = re.compile(
     r"-----BEGIN|[rsp]k[-_]|gh[pousr]_|github_pat_|glpat-|npm_|hf_|A(?:KIA|SIA|Iza)|xox|\bey|://"
-    r"|\bcurl\b|\bsshpass\b|\bmysql|\bmariadb\b|(?i:key|secret|token|passw|passphrase|pwd|bearer|authorization)"
+    r"|\bcurl\b|\bsshpass\b|\bmysql|\bmariadb\b|\blogin\b|\bxapp-|\bSG\.|\bya29\.|\bpypi-|\bdo[opr]_v1_"
+    r"|(?i:key|secret|token|passw|passphrase|passe|pwd|bearer|authorization|cookie|kennwort|contraseña|пароль)"
+    r"|パスワード|密[码碼]"
 )
 _PLACEHOLDER = re.compile(
     r"(?i)[{}<>$]|%[s(]|\*\*|\.\.\.|…|xxxx|"
@@ -102,7 +110,7 @@ def _named(m: re.Match[str]) -> str:
     head = m["name"] + m["sign"]
     if m["literal"] is not None:
         prefix = m["open"].rstrip("\"'`\\").lower()
-        if ("f" in prefix and "{" in m["literal"]) or not _quoted(m["literal"], vague):
+        if ("f" in prefix and "{" in m["literal"]) or not _quoted(m["literal"], vague, m["sign"].strip() == "="):
             return m[0]
         return f"{head}{m['open']}{MASK}{m['close']}"
     if m["sign"].rstrip().endswith(",") or not _bare(m, vague):
@@ -110,15 +118,19 @@ def _named(m: re.Match[str]) -> str:
     return f"{head}{MASK}{m['after']}"
 
 
-def _quoted(value: str, vague: bool) -> bool:
-    """Whether a string in quotes is a secret: no placeholder, no sentence, long enough for what it is made of."""
+def _quoted(value: str, vague: bool, assigned: bool) -> bool:
+    """Whether a string in quotes is a secret: no placeholder, no sentence, long enough for what it is made of.
+
+    ``assigned``: it stands behind ``name=``, where ``errors["password"] = "wrong"`` does not.
+    """
     if not vague and _PHRASE.fullmatch(value):
         return not _TALK.search(value)
     if value == MASK or _PLACEHOLDER.search(value) or " " in value.strip() or _PATH.match(value):
         return False
     if vague:
         return _dense(value) and len(value) >= 8
-    return len(value) >= (8 if value.replace("_", "").isalpha() else 5)
+    word = value.replace("_", "").isalpha() and (not assigned or _TALK.search(value.lower()) is not None)
+    return len(value) >= (8 if word else 5)
 
 
 def _bare(m: re.Match[str], vague: bool) -> bool:

@@ -35,7 +35,7 @@ class _Receipt:
     used: list[int] = field(default_factory=list)  # those that were shown
     version: dict[int, int] = field(default_factory=dict)  # the one that it handed out
     serial: int = 0  # outcomes of any kind so far
-    settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome
+    settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome, or what voided that
     revised: list[int] = field(default_factory=list)  # outcomes that others replaced
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ def read(
     before = among(
         db,
         "SELECT o.recall_id, o.objective, o.valid, o.outcome_id, o.reward, o.source, t.body, o.child, o.weight, "
-        "o.replaced_by IS NOT NULL, o.parts FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash "
+        "o.replaced_by, o.parts FROM outcome o LEFT JOIN text_blob t ON t.hash = o.action_hash "
         "WHERE o.recall_id IN ({}) ORDER BY o.outcome_id",
         numbers,
     )
@@ -137,14 +137,15 @@ def read(
             receipt.version[seq] = version
             if shown:
                 receipt.used.append(seq)
-    said: dict[int, Outcome] = {}
+    said, later = dict[int, Outcome](), set[int]()
     for number, objective, valid, id_, reward, source, action, child, weight, replaced, kept in before:
         parts = parts_of(action, kept)
         said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight, parts)
         receipts[number].serial += 1
-        if replaced:
+        if replaced is not None:
             receipts[number].revised.append(id_)
-        elif valid:
+            later.add(replaced)
+        elif valid or id_ in later:
             receipts[number].settled[objective] = id_
     jobs: _Jobs = {}
     for objective, key, id_, valid in chain.from_iterable(reported):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.secrets import mask_secrets
 
 T = TypeVar("T")
+R = TypeVar("R")
 MAX_KEY_CHARS = 100_000
 MAX_BODY_CHARS = 2_000_000
 
@@ -93,6 +94,22 @@ def listed(values: Iterable[T], *, what: str, expected: str, where: str) -> list
     return list(values)
 
 
+def each_row(rows: Sequence[R], check: Callable[[R], T], name: str) -> list[T]:
+    """``check`` of every row; where there are several, ``BadInput`` says which one it is about: ``rows[7]``."""
+    made: list[T] = []
+    for i, row in enumerate(rows):
+        try:
+            made.append(check(row))
+        except BadInput as error:
+            if len(rows) == 1:
+                raise
+            where = f"{name}[{i}], {error.where}" if error.where else f"{name}[{i}]"
+            raise BadInput(
+                error.what, got=error.got, expected=error.expected, where=where, do=error.do, code=error.code
+            ) from error.__cause__
+    return made
+
+
 def in_units(value: float, span: float, digits: int, sign: str = "") -> str:
     """A value as people read it: ``digits`` decimals where rewards span 1 or more, so many places of it where less."""
     more = 0 if span >= 1.0 else math.floor(-math.log10(span))
@@ -101,11 +118,11 @@ def in_units(value: float, span: float, digits: int, sign: str = "") -> str:
 
 def whole(n: int, *, what: str, where: str, least: int = 0) -> int:
     """``n``; ``BadInput`` unless it is an integer (no truth value) of at least ``least``."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < least:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
         raise BadInput(
-            f"{what} is not a count", got=repr(n), expected=f"an integer >= {least}", where=where, code="not_a_count"
+            f"{what} is not a count", got=_repr(n), expected=f"an integer >= {least}", where=where, code="not_a_count"
         )
-    return n
+    return int(n)
 
 
 def callback(progress: object, where: str) -> None:
@@ -136,15 +153,24 @@ def content_hash(text: str) -> str:
 def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: float = math.inf) -> float:
     """``value`` as a float; ``BadInput`` unless it is a number (no text, no truth value) in ``lo..hi``."""
     do = "an outcome that could not be measured is settled with valid=False" if what == "reward" else ""
+    if isinstance(value, bool | np.bool_):
+        do = "float(…) of a truth value is 1.0 or 0.0"
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)):
             raise TypeError("float() would take it")
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _no_number(f"{what} is not a number", repr(value), where, lo, hi, do) from error
+        raise _no_number(f"{what} is not a number", _repr(value), where, lo, hi, do) from error
     if not math.isfinite(number) or not lo <= number <= hi:
         raise _no_number(f"{what} is out of range", number, where, lo, hi, do)
     return number
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no integer of thousands of digits
+        return f"{type(value).__name__} that is too long to write"
 
 
 def _no_number(problem: str, got: object, where: str, lo: float, hi: float, do: str) -> BadInput:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from evolvent.memory.text import (
     clean_word,
     content_hash,
     counted,
+    each_row,
     finite,
     listed,
 )
@@ -106,7 +108,7 @@ def remember(bank: Bank, rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Check, embed and write rows of ``remember_many`` (one transaction)."""
     rows = listed(rows, what="rows", expected="a sequence of mappings", where="remember_many")
     with bank.store.session():
-        drafts = [_draft_of(bank, row) for row in rows]
+        drafts = each_row(rows, partial(_draft_of, bank), "rows")
     vectors = bank.vectors({d.key_hash: d.key for d in drafts})
     with bank.store.session():
         bank.index.catch_up()
@@ -274,6 +276,10 @@ def update(
     text = old_body if body is None else clean_text(body, what="the body", where=where, mask=bank.mask)
     given, meta = meta, meta if metadata is None else stored(metadata, "update(metadata=…)", mask=bank.mask)
     reason = clean_text(reason, what="the reason", where=where, limit=10_000, mask=bank.mask)
+    if (said, text, meta) == (old_key, old_body, given):  # told once more
+        with bank.store.session() as db, bank.store.translated("reading"):
+            _check_active(db, old, where)
+        return memory_id(old)
     draft = Draft(
         said, text, content_hash(said), content_hash(text), kind, polarity, source, None, None, old, (), made_in, meta,
         expires_at, (q_init, bool(given)),

@@ -128,16 +128,46 @@ def only_a_settled_outcome_is_revised(factory: Factory) -> None:
         assert settled != start
         memory.revise(r, None, "the tests were broken", valid=False)
         assert (memory.get(a).value, memory.get(a).n) == (start, 0) and verify(memory) == []
-        memory.settle(r, 1.0)
+        memory.settle(r, 1.0)  # the report of then, once more from a queue
+        assert (memory.get(a).value, memory.get(a).n) == (start, 0), "a retry brought back what was voided"
+        for reward, source in ((0.0, "env"), (1.0, "tests")):
+            with refused("another outcome for a receipt whose outcome was voided", code="settled_already"):
+                memory.settle(r, reward, source=source)
+        assert memory.revise(r, None, "once more", valid=False).nothing
+        memory.revise(r, 1.0, "they were right after all")
         assert (memory.get(a).value, memory.get(a).n) == (settled, 1), "what was taken back could not be said again"
-        memory.revise(r, None, "broken once more", valid=False)
-        memory.settle(r, 1.0, source="tests")
-        assert (memory.get(a).value, memory.get(a).n) == (settled, 1)
         memory.settle(other, 1.0)
         memory.shown(other, other.ids)
         with refused("showing less of a settled receipt"):
             memory.shown(other, [])
         assert verify(memory) == []
+
+
+def what_was_voided_comes_back_where_it_stood(factory: Factory) -> None:
+    """A revision of a voided outcome takes its place, with its action, parts and weight, whatever came meanwhile.
+
+    Of memlift, whose steps depend on how many outcomes there were, what came before the outcome was voided.
+    """
+    parts = [("do one thing then stop", 1.0), ("call the office twice", 0.0)]
+    for name in ("memlift", "memrl"):
+        fields = {"gate": -1.0, "margin": 2.0, "omit": 0.0} if name == "memlift" else OPEN
+        with make(factory, preset(name, **fields), name=f"{name}-a") as right, \
+                make(factory, preset(name, **fields), name=f"{name}-b") as wrong:  # fmt: skip
+            for memory in (right, wrong):
+                memory.remember_many([{"key": "task one", "body": text} for text, _ in parts])
+            (told, late), (other, later) = (m.recall_many(["task one"] * 2, k=2) for m in (right, wrong))
+            right.settle(told, None, parts=parts, weight=0.5)
+            right.settle(late, 1.0)
+            wrong.settle(other, None, parts=parts, weight=0.5)
+            if name == "memlift":
+                wrong.settle(later, 1.0)
+            wrong.revise(other, None, "the judge had crashed", valid=False)
+            if name == "memrl":
+                wrong.settle(later, 1.0)
+            assert _stood(wrong) != _stood(right)
+            wrong.revise(other, None, "it had not", parts=parts)
+            assert _stood(wrong) == _stood(right), f"{name}: not what it would have been"
+            assert verify(wrong) == [] and wrong.rebuild_values() == 0
 
 
 def an_outcome_may_count_less(factory: Factory) -> None:

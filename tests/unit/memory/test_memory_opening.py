@@ -39,12 +39,29 @@ def test_nonsense_is_refused_in_words(options, tmp_path, monkeypatch):
     with pytest.raises(BadInput) as caught:
         Memory(path, **rest)
     assert ("expected" in str(caught.value) and caught.value.got is not None) or list(options.values()) == [None]
-    if set(options) <= {"reward_range", "seed", "search", "sync", "path"}:
-        assert not os.listdir(tmp_path), "no file is left behind"
+    assert not os.listdir(tmp_path), "no file is left behind"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_what_could_not_be_opened_fixes_nothing(tmp_path):
+    """A mistyped name left a store behind that refused the right embedder and range from then on."""
+    for wrong in (
+        {"policy": "memlfit"},
+        {"embedder": "nope:1"},
+        {"scope": " "},
+        {"policy": preset("memrl", q_init=7.0)},
+    ):
+        with pytest.raises(BadInput):
+            Memory(tmp_path / "a.db", **wrong)
+    with Memory(tmp_path / "a.db", embedder="hash:64", reward_range=(0, 10), policy=preset("memrl", q_init=7.0)):
+        pass
+    with pytest.raises(StoreError, match="another embedder"):
+        Memory(tmp_path / "a.db", scope="new", embedder="hash:32")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db:
+        assert db.execute("SELECT name FROM scope").fetchall() == [("default",)]
+
+
 def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
     with Memory(tmp_path / "m.db", embedder="hash:16") as memory:
         memory.remember("task", "body")

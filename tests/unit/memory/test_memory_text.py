@@ -78,7 +78,14 @@ LITERALS = [
     "passphrase = '«violet anchor drum tulip seven»'", "curl -u bob:«hunter22» https://x",
     "curl -s -u 'bob:«hunter22»' a", "curl --user=bob:«hunter22» x", "sshpass -p '«hunter22»' ssh a@b",
     "mysqldump --port=3306 -P3306 -p«hunter22» db",
-    '{"pwd": "«correct-horse-battery-staple»"}',
+    '{"pwd": "«correct-horse-battery-staple»"}', 'password="«letmein»"', "passwd='«qwertz»'",
+    "docker login -u ann -p «S3cr3tP4ss» reg.io", "Passwort: «S3cr3tP4ss!»", 'kennwort = "«S3cr3tP4ss»"',
+    "mot de passe: «S3cr3tP4ss!»", "パスワード：«S3cr3tP4ss!»", "Set-Cookie: session=«abcdef0123456789»; Path=/",
+    "https://hooks.slack.com/" + "«services/T00000000/B00000000/abcdefghijklmnop»",
+    "AccountName=x;AccountKey=" + "«abc123DEF456ghi789==»" + ";EndpointSuffix=core",
+    "send «SG.abcdefghijklmnop." + "qrstuvwxyzABCD12»", "«pypi-AgEIcHlwaS5vcmcC" + "JGFiY2RlZmdo»",
+    "«dop_v1_" + "0123456789abcdef0123456789abcdef»", "«ya29." + "a0AfH6SMBabcdefghijklmnop»",
+    "«AGE-SECRET-KEY-1" + "QQQQQQQQQQQQQQQQQQQQQQQQ»", "«xapp-1-A0000-" + "123-abcdef0123456789»",
 ]  # fmt: skip
 CODE = [
     "password=getpass.getpass()", 'password = getpass("Password: ")', 'password=os.environ["DB_PASSWORD"]',
@@ -109,6 +116,9 @@ CODE = [
     'password: "at least eight characters long"', '"password": "enter the one that was mailed"', "password=user.pw!;",
     'secret: "correct horse battery staple"', 'passphrase: "three random words"', "let password = stored!;",
     "password=self._decrypt(row[3])", "password = await vault.read('db')", "password = data['password']",
+    'errors["password"] = "wrong"', 'password = "empty"', "docker login -u ann --password-stdin", "docker login -p $PW",
+    "Passwort: bitte eingeben", "Set-Cookie: theme=dark; Path=/", "pip install pypi-simple", "AccountKey=<key>",
+    "login -p 8080:80", "passwort = os.environ['P']",
     "new Client({ apiKey: process.env.API_KEY })", "password: process.env.DB_PASSWORD,", "secret=secret, token=token)",
 ]  # fmt: skip
 

@@ -189,7 +189,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
             bank.index.catch_up()
             change(act)
             values, voided = [], 0
-            if act.on or act.off:
+            if act.on or act.off or act.touched:
                 some = act.touched
                 moved = (
                     replay.rebuilt(store, bank.scope_id) if some is None else replay.mended(store, bank.scope_id, some)
@@ -198,14 +198,14 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                     ValueMove(memory_id(seq), objective, stage, *q)
                     for (seq, objective, stage), q in sorted(moved.items())
                 ]
-                voided = act.stopped()
+                voided = act.stopped() if act.on or act.off else 0
             told = Mended(
                 verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
                 tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept), act.emptied,
             )  # fmt: skip
             if dry_run:
                 raise _Rehearsed
-            if act.on or act.off or not told.nothing:
+            if act.on or act.off or act.touched or not told.nothing:
                 told = replace(told, act=f"a{_conclude(act, verb, target)}")
     except _Rehearsed:
         pass

@@ -37,7 +37,9 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
                     f"the receipt is not settled for {o.objective!r}", got=receipt_id(o.receipt), code="not_settled",
                     expected="a receipt with a valid outcome", where="revise", do="settle(receipt, reward)",
                 )  # fmt: skip
-            o = _completed(o, row, said[old])
+            # of an outcome that was voided, the story is that of the one before
+            story = said[max(n for n in (old, *receipt.revised) if said[n].valid and said[n].objective == o.objective)]
+            o = _completed(o, row, story)
             if o.repeats(said[old]):
                 return
             if any(job not in said for job, _ in jobs.get((o.objective, o.key or ""), ())):
