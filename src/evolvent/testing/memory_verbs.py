@@ -260,7 +260,7 @@ def an_update_keeps_what_was_learned(factory: Factory) -> None:
         stale = memory.recall("task one", k=1)
         before = memory.get(a)
         b = memory.update(a, "said better", body="new words", metadata={"v": 2})
-        assert memory.update(b, "once more", body="new words") == b and len(memory.items(None)) == 2
+        assert memory.update(b, "once more", body="new words") == b and len(memory.items(None)) == 3
         new, old = memory.get(b), memory.get(a)
         assert (new.value, new.n, new.uncertainty, new.start) == (before.value, 1, before.uncertainty, before.start)
         assert (new.body, new.kind, new.key, new.parents) == ("new words", "rule", "task one", (parent,))
