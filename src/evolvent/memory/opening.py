@@ -112,8 +112,11 @@ def _no_embedder(got: str, do: str) -> BadInput:
 
 def _range(store: Store, scope: str, wanted: tuple[float, float] | None) -> tuple[float, float]:
     """The reward range of a scope: fixed when it is made, refused when another comes later."""
-    given = _RANGE if wanted is None else (float(wanted[0]), float(wanted[1]))
-    pinned = store.meta_pin(f"reward_range:{scope}", list(given))
+    given, name = _RANGE if wanted is None else (float(wanted[0]), float(wanted[1])), f"reward_range:{scope}"
+    used = "SELECT 1 FROM memory m JOIN scope s ON s.scope_id = m.scope_id WHERE s.name = ? LIMIT 1"
+    if store.meta_get(name) is None and store.row(used, (scope,)):
+        raise damaged(f"no reward range of scope {scope!r}", store.where)
+    pinned = store.meta_pin(name, list(given))
     if not (isinstance(pinned, list) and len(pinned) == 2 and all(isinstance(x, int | float) for x in pinned)):
         raise damaged(f"reward range {pinned}", store.where)
     lo, hi = pinned

@@ -62,6 +62,16 @@ def test_what_could_not_be_opened_fixes_nothing(tmp_path):
         assert db.execute("SELECT name FROM scope").fetchall() == [("default",)]
 
 
+def test_a_used_scope_without_its_range_is_damaged(tmp_path):
+    """A flipped bit in the name of its range made it 0..1, whatever it was."""
+    with Memory(tmp_path / "a.db", embedder="hash:64", reward_range=(0, 10)) as memory:
+        memory.remember("key", "body")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db, db:
+        db.execute("UPDATE meta SET name = 'reward_range:defawlt' WHERE name = 'reward_range:default'")
+    with pytest.raises(StoreError, match="damaged"):
+        Memory(tmp_path / "a.db")
+
+
 def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
     with Memory(tmp_path / "m.db", embedder="hash:16") as memory:
         memory.remember("task", "body")
