@@ -300,7 +300,8 @@ def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
 
 def least_step(policy: Policy) -> float:
     """No outcome of weight 1 moves a value by a smaller step; 0: values are plain means, or are not learned."""
-    return float(getattr(policy, "alpha", 0.0))
+    alpha = getattr(policy, "alpha", 0.0)  # of a rule of one's own it may mean anything
+    return alpha if isinstance(alpha, int | float) and 0.0 < alpha <= 1.0 else 0.0
 
 
 def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:

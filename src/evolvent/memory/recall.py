@@ -37,6 +37,7 @@ from evolvent.memory.text import (
 
 # SQL: the newest change of a value, and the newest act on memories
 _MOMENT = f"{events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
+_EMBEDDER = "(SELECT body FROM meta WHERE name = 'embedder')"
 
 
 @dataclass
@@ -67,7 +68,7 @@ def requests_of(
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
     if chosen.gate is None:
         chosen = with_gate(chosen, gate_of(bank.embedder))
-    size = whole(chosen.k if k is None else k, what="k", where="recall")
+    size = min(whole(chosen.k if k is None else k, what="k", where="recall"), MOST)
     clean_word(stage, what="a stage", where="recall")
     if kinds is not None:
         kinds = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where="recall")
@@ -78,7 +79,6 @@ def requests_of(
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
     clauses = parse(filter, "recall(filter=…)")
     frozen, is_test = flag(frozen, what="frozen", where="recall"), flag(is_test, what="is_test", where="recall")
-    size = min(size, MOST)
     return [Request(task, size, stage, chosen, wanted, clauses, seed, frozen, is_test) for task in tasks]
 
 
@@ -112,8 +112,7 @@ def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     with bank.store.session() as db, bank.store.translated("reading"):
         stored = bank.stored(db, near)
         expired = ask_expired(db, bank)
-        bars = any(rule_of(request.policy).bars for request in requests)
-        last = db.execute(f"SELECT {_MOMENT}") if bars else None
+        last = db.execute(f"SELECT {_MOMENT}") if any(rule_of(r.policy).bars for r in requests) else None
         bank.index.catch_up()
         stored, requests = list(stored), _within(bank, requests, expired)
         moment = None if last is None else last.fetchone()
@@ -153,14 +152,16 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         found = [each.found(bank) for each in asked]
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
-            last_numbers = db.execute(f"SELECT {newest('recall')}, {_MOMENT}")
+            last_numbers = db.execute(f"SELECT {newest('recall')}, {_EMBEDDER}, {_MOMENT}")
             told = _told(db, bank, asked, found)
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
                 asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
                 found = [each.found(bank) for each in asked]
                 told = _told(db, bank, asked, found)
-            last, *moment = last_numbers.fetchone()
+            last, model, *moment = last_numbers.fetchone()
+            if json.loads(model) != bank.embedder.id:  # changed by another thread since the index looked
+                bank.store.same_embedder(bank.embedder.id)
             return [
                 _written(db, bank, last + place, each, one, tuple(moment), *about)
                 for place, (each, one, about) in enumerate(zip(asked, found, told, strict=True), start=1)
@@ -356,7 +357,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid AND replaced_by IS NULL"
+        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid"  # also where that was voided since
         if db.execute(settled, (number,)).fetchone():
             raise BadInput(
                 "the receipt is settled already", where=where, code="settled_already", do="call shown() before settle()"

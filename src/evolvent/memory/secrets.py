@@ -24,8 +24,12 @@ _FORMATS = (
     re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
     re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}"),
     re.compile(r"(?<=hooks\.slack\.com/)(?:services|workflows)/[\w/-]{20,}|(?<=/api/webhooks/)\d{5,}/[\w-]{20,}"),
-    re.compile(r"\bSG\.[\w-]{16,}\.[\w-]{16,}|\bya29\.[\w-]{20,}|\bpypi-[\w-]{20,}|\bdo[opr]_v1_[a-f0-9]{32,}"),
-    re.compile(r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}|(?<=AccountKey=)[\w+/]{16,}={0,2}|(?<=AccessKey=)[\w+/]{16,}={0,2}"),
+    re.compile(
+        r"\bSG\.[\w-]{20,24}\.[\w-]{40,46}\b|\bya29\.[\w-]{20,}|\bpypi-AgE[\w-]{20,}|\bdo[opr]_v1_[a-f0-9]{32,}"
+    ),
+    re.compile(
+        r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}|(?<=\bAccountKey=)[\w+/]{40,}={0,2}|(?<=\bSharedAccessKey=)[\w+/]{40,}={0,2}"
+    ),
     re.compile(r"\bey[A-Za-z0-9_-]{15,}\.ey[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}"),
 )
 # user:password@ of an address; {password}, $PASSWORD, %s and <password> are no passwords
@@ -44,7 +48,8 @@ _NAME = (
 # the name, its closing quote or bracket, a type, the sign; of .get("password", "…") the comma is the sign
 _NAMED = re.compile(
     rf"(?i)(?P<name>{_NAME})"
-    r"(?P<sign>\\?[\"'`]?\]?\s*(?::\s*[\w.\[\] |]{1,40}?\s*=(?!=)|:=|=>|={1,3}|[:：]|(?<=[\"'])\s*,)\s*)"
+    r"(?P<sign>\\?[\"'`]?\]?\s{0,9}(?::\s{0,9}[\w.\[\] |]{1,40}?\s{0,9}=(?!=)|:=|=>|={1,3}|[:：]|(?<=[\"'])\s{0,9},)"
+    r"\s{0,40})"
     r"(?:(?P<open>[a-z]{0,2}(?P<esc>\\)?(?P<quote>[\"'`]))(?P<literal>(?:(?!(?P=quote))[^\\\n]|(?(esc)\\[^\n\"'`]|\\.))*)"
     r"(?P<close>(?(esc)\\)(?P=quote))"
     # & ends a value of a query, where another name follows
@@ -54,7 +59,7 @@ _FLAG = re.compile(rf"(?i)(--{_NAME}[ =])([^\s\"'`$<{{][^\s\"'`]*)")
 # curl -u name:password, sshpass -p password, mysql -ppassword, docker login -p password
 _SHORT = re.compile(
     r"(\bcurl\b[^\n|;]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"'`$<{]{1,64}:|\bsshpass\s+-p\s*[\"']?"
-    r"|\b(?:docker|podman|oc)\s+login\b[^\n|;]{0,300}?\s-p[ =]?[\"']?"
+    r"|\b(?:docker|podman|oc)\s+login\b[^\n|;&,]{0,300}?\s-p(?!\s*[\w./-]*(?::\d|/))[ =]?[\"']?"
     r"|\b(?:mysql(?:dump|admin)?|mariadb)\b[^\n|;]{0,300}?\s-p(?!\d+:\d)[\"']?)([^\s\"'`$<{][^\s\"'`]*)"
 )
 # one of these is needed by every pattern above: a text without them is searched once instead of a dozen times
@@ -75,7 +80,7 @@ _TALK = re.compile(
     rf"\b(?:{_NAME}|the|and|for|not|are|was|has|have|had|can|may|must|should|will|would|this|that|your|you|user|users|"
     r"with|without|from|into|when|than|then|here|there|only|any|all|new|old|please|enter|type|name|account|login|sign|"
     r"invalid|incorrect|wrong|forgotten|forgot|reset|change|confirm|repeat|minimum|least|most|characters|required|"
-    r"missing|empty|value|field|text|never|see|use|used|which|what|how|who|his|her|its|our|their)\b"
+    r"missing|empty|value|strong|weak|hashed|hidden|plain|valid|short|long|field|text|never|see|use|used|which|what|how|who|his|her|its|our|their)\b"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*")
 _PATH = re.compile(r"~?\.{0,2}/|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}$")
@@ -110,7 +115,7 @@ def _named(m: re.Match[str]) -> str:
     head = m["name"] + m["sign"]
     if m["literal"] is not None:
         prefix = m["open"].rstrip("\"'`\\").lower()
-        if ("f" in prefix and "{" in m["literal"]) or not _quoted(m["literal"], vague, m["sign"].strip() == "="):
+        if ("f" in prefix and "{" in m["literal"]) or not _quoted(m["literal"], vague, _assigned(m)):
             return m[0]
         return f"{head}{m['open']}{MASK}{m['close']}"
     if m["sign"].rstrip().endswith(",") or not _bare(m, vague):
@@ -118,10 +123,15 @@ def _named(m: re.Match[str]) -> str:
     return f"{head}{MASK}{m['after']}"
 
 
+def _assigned(m: re.Match[str]) -> bool:
+    """Whether it is ``password=``, where a short word is one; not ``errors["password"] =``, nor ``api_key=``."""
+    return m["sign"].strip() == "=" and m["name"].lower().startswith(("passw", "pwd", "kennwort"))
+
+
 def _quoted(value: str, vague: bool, assigned: bool) -> bool:
     """Whether a string in quotes is a secret: no placeholder, no sentence, long enough for what it is made of.
 
-    ``assigned``: it stands behind ``name=``, where ``errors["password"] = "wrong"`` does not.
+    ``assigned``: see there.
     """
     if not vague and _PHRASE.fullmatch(value):
         return not _TALK.search(value)
@@ -129,13 +139,17 @@ def _quoted(value: str, vague: bool, assigned: bool) -> bool:
         return False
     if vague:
         return _dense(value) and len(value) >= 8
-    word = value.replace("_", "").isalpha() and (not assigned or _TALK.search(value.lower()) is not None)
+    word = value.replace("_", "").isalpha() and (
+        not assigned or "_" in value or _TALK.search(value.lower()) is not None
+    )
     return len(value) >= (8 if word else 5)
 
 
 def _bare(m: re.Match[str], vague: bool) -> bool:
     """Whether a value without quotes is a secret, and not a piece of code or of a sentence."""
     value, after = m["bare"].rstrip(".:!?"), m["after"] or ""
+    if not value.isascii():  # a word of a sentence
+        return False
     if not value or m["bare"].startswith(("!", "[")) or any(c in value for c in "([{<$%\"'") or _PATH.match(value):
         return False
     if _PLACEHOLDER.search(value):

@@ -27,7 +27,7 @@ _START_S, _READY_S, _GRACE_S = 60.0, 60.0, 20.0
 _SEALS = 0x000F  # no write, no growth, no shrinking, no other seals
 _F_ADD_SEALS = 1033
 _NO_MEMORY = ("std::bad_alloc", "Cannot allocate memory")
-_NO_THREAD, _NOTHING_LEFT = "can't start new thread", "Resource temporarily unavailable"
+_NO_THREAD, _NOTHING_LEFT = "RuntimeError: can't start new thread", "Resource temporarily unavailable"
 _STATUS = {"wall": "time", "cpu": "time", "threads": "processes", "inodes": "disk", "file": "disk"}
 
 
@@ -276,7 +276,7 @@ def verdict(program: Program, code: int | None, number: int | None, err: str, fu
             limit = "memory"
         elif "File too large" in last:
             limit = "file"
-        elif _NO_THREAD in last or (_NOTHING_LEFT in last and end["threads"] >= limits.threads):
+        elif last == _NO_THREAD or (_NOTHING_LEFT in last and end["threads"] >= limits.threads):
             limit = "threads"
     if limit:
         return _STATUS.get(limit, limit), limit

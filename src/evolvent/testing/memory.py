@@ -1,8 +1,9 @@
 """``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
 
 Credit is in ``memory_credit``, selection in ``memory_selection``, writing in ``memory_store``, reading and
-listing in ``memory_verbs``, what is taken back or out in ``memory_mending``, several scopes in ``memory_scopes``, what
-is told in ``memory_told``, several threads, processes and sudden death in ``memory_shared``.
+listing in ``memory_verbs``, outcomes that are taken back in ``memory_revising``, what is taken out in
+``memory_mending``, several scopes in ``memory_scopes``, what is told in ``memory_told``, several threads, processes and
+sudden death in ``memory_shared``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from evolvent.memory.memory import Memory
 from evolvent.testing import (
     memory_credit,
     memory_mending,
+    memory_revising,
     memory_scopes,
     memory_selection,
     memory_shared,
@@ -34,6 +36,7 @@ CHECKS: dict[str, Callable[[Factory], None]] = {
         memory_selection,
         memory_store,
         memory_verbs,
+        memory_revising,
         memory_mending,
         memory_scopes,
         memory_told,

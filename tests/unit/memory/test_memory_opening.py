@@ -42,8 +42,6 @@ def test_nonsense_is_refused_in_words(options, tmp_path, monkeypatch):
     assert not os.listdir(tmp_path), "no file is left behind"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
 def test_what_could_not_be_opened_fixes_nothing(tmp_path):
     """A mistyped name left a store behind that refused the right embedder and range from then on."""
     for wrong in (
@@ -72,6 +70,8 @@ def test_a_used_scope_without_its_range_is_damaged(tmp_path):
         Memory(tmp_path / "a.db")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
 def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
     with Memory(tmp_path / "m.db", embedder="hash:16") as memory:
         memory.remember("task", "body")

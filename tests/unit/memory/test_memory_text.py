@@ -82,8 +82,8 @@ LITERALS = [
     "docker login -u ann -p «S3cr3tP4ss» reg.io", "Passwort: «S3cr3tP4ss!»", 'kennwort = "«S3cr3tP4ss»"',
     "mot de passe: «S3cr3tP4ss!»", "パスワード：«S3cr3tP4ss!»", "Set-Cookie: session=«abcdef0123456789»; Path=/",
     "https://hooks.slack.com/" + "«services/T00000000/B00000000/abcdefghijklmnop»",
-    "AccountName=x;AccountKey=" + "«abc123DEF456ghi789==»" + ";EndpointSuffix=core",
-    "send «SG.abcdefghijklmnop." + "qrstuvwxyzABCD12»", "«pypi-AgEIcHlwaS5vcmcC" + "JGFiY2RlZmdo»",
+    "AccountName=x;AccountKey=" + "«" + "abc123DEF4" * 5 + "==»" + ";EndpointSuffix=core",
+    "send «SG." + "abcdefghij12345678901." + "qrstuvwxyz" * 4 + "123»", "«pypi-AgEIcHlwaS5vcmcC" + "JGFiY2RlZmdo»",
     "«dop_v1_" + "0123456789abcdef0123456789abcdef»", "«ya29." + "a0AfH6SMBabcdefghijklmnop»",
     "«AGE-SECRET-KEY-1" + "QQQQQQQQQQQQQQQQQQQQQQQQ»", "«xapp-1-A0000-" + "123-abcdef0123456789»",
 ]  # fmt: skip
@@ -118,7 +118,13 @@ CODE = [
     "password=self._decrypt(row[3])", "password = await vault.read('db')", "password = data['password']",
     'errors["password"] = "wrong"', 'password = "empty"', "docker login -u ann --password-stdin", "docker login -p $PW",
     "Passwort: bitte eingeben", "Set-Cookie: theme=dark; Path=/", "pip install pypi-simple", "AccountKey=<key>",
-    "login -p 8080:80", "passwort = os.environ['P']",
+    "docker login -p 8080:80", "passwort = os.environ['P']", "docker login reg.io && docker run -d -p 8080:80 nginx",
+    "docker login -u ann -p $PW reg.io && docker run -p 8080:80 img", "docker login ghcr.io && mkdir -p build/output",
+    "docker login --password-stdin && docker compose -p project up", "docker login first, then run -p 8080:80",
+    "new Client(secretAccessKey=configuration_secret_value)", "AccountKey=get_storage_account_key(name)",
+    "SG.authentication_service.validate_user_credentials(x)", "pypi-publish-to-test-index: runs on tags",
+    "Пароль: введите новый пароль", "パスワード：入力してください", "密码：请输入您的密码", "mot de passe: élémentaire",
+    'api_key="header"', 'auth_token="cookie"', 'state.password = "strong"', 'pwd = "bad_pwd"',
     "new Client({ apiKey: process.env.API_KEY })", "password: process.env.DB_PASSWORD,", "secret=secret, token=token)",
 ]  # fmt: skip
 

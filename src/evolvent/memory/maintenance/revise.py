@@ -10,7 +10,7 @@ of events, and is added up anew over the events of that source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import receipt_id
 from evolvent.memory.maintenance.act import Act, Mended, perform
 from evolvent.memory.outcome import Outcome, outcome_of
+from evolvent.memory.store.engine import Connection, among
 
 
 def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = False) -> Mended:
@@ -37,21 +38,27 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
                     f"the receipt is not settled for {o.objective!r}", got=receipt_id(o.receipt), code="not_settled",
                     expected="a receipt with a valid outcome", where="revise", do="settle(receipt, reward)",
                 )  # fmt: skip
+            chain = sorted(n for n in (*receipt.revised, old) if said[n].objective == o.objective)
+            counting = _counting(db, bank, chain)
+            # a rollback may have taken a revision back: then an earlier outcome counts, and what it gave is voided
+            now = max(counting, default=old)
             # of an outcome that was voided, the story is that of the one before
-            story = said[max(n for n in (old, *receipt.revised) if said[n].valid and said[n].objective == o.objective)]
-            o = _completed(o, row, story)
-            if o.repeats(said[old]):
+            o = _completed(o, row, said[max(n for n in chain if said[n].valid and n <= now)])
+            if o.repeats(said[now]):
                 return
-            if any(job not in said for job, _ in jobs.get((o.objective, o.key or ""), ())):
+            reported = jobs.get((o.objective, o.key or ""), ())
+            if any(job not in said for job, _ in reported):
                 raise BadInput("the idempotency key belongs to another receipt", got=o.key, code="key_used")
+            if any(valid == o.valid for _, valid in reported):
+                o = o._replace(key=None)  # it is that of an earlier outcome of this receipt, which keeps it
             if o.child is not None and o.child not in children:
                 bank.memory_seq(f"m{o.child}", "revise")
-            place, first, last = db.execute(
-                "SELECT coalesce(max(o.place), min(e.seq)), min(e.seq), max(e.seq) FROM outcome o "
-                "LEFT JOIN value_event e USING(outcome_id) WHERE o.outcome_id = ?",
+            (place,) = db.execute(
+                "SELECT coalesce(max(o.place), min(e.seq)) FROM outcome o LEFT JOIN value_event e USING(outcome_id) "
+                "WHERE o.outcome_id = ?",
                 (old,),
             ).fetchone()
-            if first is not None:
+            for first, last in counting.values():
                 act.void(first - 1, last)
             db.execute("UPDATE outcome SET replaced_by = ? WHERE outcome_id = ?", (id_, old))
             then = None if place is None else partial(replay.values_of, bank.store, bank.scope_id, before=place)
@@ -59,11 +66,22 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
             settle.credit(db, bank, [(id_, o, receipt)], entries, then)
             db.execute(settle.INSERT, settle.row_of(db, bank, id_, o, receipt.serial, place))
             entries.append(db)
-            paid = db.execute("SELECT DISTINCT memory_id FROM value_event WHERE outcome_id IN (?, ?)", (old, id_))
+            paid = db.execute("SELECT DISTINCT memory_id FROM value_event WHERE outcome_id IN (?, ?)", (now, id_))
             act.touched = {seq for (seq,) in paid}
         act.extra |= {"outcome": id_, "replaced": old}
 
     return perform(bank, "revise", receipt_id(told.receipt), reason, change, dry_run)
+
+
+def _counting(db: Connection, bank: Bank, outcomes: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Of these outcomes those whose events count, with the first and the last of them."""
+    spans = among(
+        db,
+        "SELECT outcome_id, min(seq), max(seq) FROM value_event WHERE outcome_id IN ({}) GROUP BY outcome_id",
+        outcomes,
+    )
+    out = replay.skipped(bank.store, bank.scope_id)
+    return {n: (first, last) for n, first, last in spans if not replay.holds(out, first)}
 
 
 def _completed(o: Outcome, row: Mapping[str, Any], old: Outcome) -> Outcome:

@@ -61,12 +61,17 @@ class Block:
 
 def _leave(block: Block, kind: object, error: BaseException | None, trace: object) -> None:
     if not block.here():
-        raise StoreError(
-            "a block of this memory was left in another thread than it was entered in", where=block.store.where,
-            do="enter and leave it in one thread; until then it keeps all others waiting", code="other_thread",
-        )  # fmt: skip
+        raise elsewhere(block.store.where)
     block.leave(error)
     block.held = None  # a weak reference that calls a method of its owner would keep both until they are collected
+
+
+def elsewhere(where: str) -> StoreError:
+    """The error for a block that is left in another thread than it was entered in."""
+    return StoreError(
+        "a block of this memory was left in another thread than it was entered in", where=where,
+        do="enter and leave it in one thread; until then it keeps all others waiting", code="other_thread",
+    )  # fmt: skip
 
 
 class Translated:

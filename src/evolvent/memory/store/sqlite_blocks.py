@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from evolvent.memory.store.blocks import Block
+from evolvent.memory.store.blocks import Block, elsewhere
 from evolvent.memory.store.engine import OneProcess
 from evolvent.memory.store.sqlite_errors import ERRORS, explained
 
@@ -64,7 +64,8 @@ class Inside:
         return self.store.db
 
     def __exit__(self, *error: object) -> None:
-        return
+        if not self.store.lock.mine:
+            raise elsewhere(self.store.where)
 
 
 class Snapshot(Session):
