@@ -25,8 +25,8 @@ MEMORY = {
 }
 """Pages of memory systems, and the arm of the grids that each one is."""
 ELSEWHERE = {
-    "ts_llm": "[a small network that learns sums, and SmolLM2-135M on the Game of 24](../results/search-learning.md), and "
-    "searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
+    "ts_llm": "[a small network that learns sums, and SmolLM2-135M on the Game of 24](../results/search-learning.md), "
+    "and searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
     "openr": "[finding the first wrong step](../results/search-first-error.md), and process rewards on "
     "[a small network](../results/search-learning.md)",
     "memento": "one correction in five wrong on the real model, [the analyst](../results/analyst.md) (`cases`), and "
