@@ -43,6 +43,7 @@ def _game(rows: list[dict]) -> list[str]:
     of = {arm: [row for row in rows if row["arm"] == arm] for arm in ("ts_llm", "samples")}
     commits = ", ".join(dict.fromkeys(row["commit"]["id"][:10] for row in rows))
     searched = [row for row in rows if row["task"] == "game24 searches"]
+    searched.sort(key=lambda row: ("learned", "likelihood", "judge").index(row["arm"]))
     lines = [
         "", "## TS-LLM with SmolLM2-135M on the Game of 24", "",
         f"Commit {commits}, seeds {', '.join(str(row['seed']) for row in of['ts_llm'])}; every run begins with the "
@@ -52,6 +53,13 @@ def _game(rows: list[dict]) -> list[str]:
         f"In all {_mean_cpu(of['ts_llm']) / 60:.0f} against {_mean_cpu(of['samples']) / 60:.0f} minutes of the "
         "processor a run, with evaluations.", "",
     ]  # fmt: skip
+    if searched:
+        config, n = searched[0]["config"], searched[0]["arms"][0]["n"]
+        lines += [
+            f"By the policy and the value that were left, {config['budget_tokens']} tokens a task, {n} held-out puzzles "
+            "a seed. *Judge*: the model's own word on a state, a prompted value; what it reads is paid from the same "
+            "budget, so that little is left to write (the last column says how much was written).", "",
+        ]  # fmt: skip
     return lines + (_search_table(searched) if searched else [])
 
 
