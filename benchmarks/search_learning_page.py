@@ -57,8 +57,8 @@ def _game(rows: list[dict]) -> list[str]:
         config, n = searched[0]["config"], searched[0]["arms"][0]["n"]
         lines += [
             f"By the policy and the value that were left, {config['budget_tokens']} tokens a task, {n} held-out "
-            "puzzles a seed. *Judge*: the model's own word on a state, a prompted value; what it reads is paid from the same "
-            "budget, so that little is left to write (the last column says how much was written).", "",
+            "puzzles a seed. *Judge*: the model's own word on a state, a prompted value; what it reads is paid from "
+            "the same budget, so that little is left to write (the last column says how much was written).", "",
         ]  # fmt: skip
     return lines + (_search_table(searched) if searched else [])
 
