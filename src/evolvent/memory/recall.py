@@ -160,7 +160,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
                 found = [each.found(bank) for each in asked]
                 told = _told(db, bank, asked, found)
             last, model, *moment = last_numbers.fetchone()
-            if json.loads(model) != bank.embedder.id:  # changed by another thread since the index looked
+            if model != json.dumps(bank.embedder.id):  # damaged, or changed by another thread since the index looked
                 bank.store.same_embedder(bank.embedder.id)
             return [
                 _written(db, bank, last + place, each, one, tuple(moment), *about)

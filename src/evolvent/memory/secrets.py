@@ -80,7 +80,8 @@ _TALK = re.compile(
     rf"\b(?:{_NAME}|the|and|for|not|are|was|has|have|had|can|may|must|should|will|would|this|that|your|you|user|users|"
     r"with|without|from|into|when|than|then|here|there|only|any|all|new|old|please|enter|type|name|account|login|sign|"
     r"invalid|incorrect|wrong|forgotten|forgot|reset|change|confirm|repeat|minimum|least|most|characters|required|"
-    r"missing|empty|value|strong|weak|hashed|hidden|plain|valid|short|long|field|text|never|see|use|used|which|what|how|who|his|her|its|our|their)\b"
+    r"missing|empty|value|strong|weak|hashed|hidden|plain|valid|short|long|"
+    r"field|text|never|see|use|used|which|what|how|who|his|her|its|our|their)\b"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*")
 _PATH = re.compile(r"~?\.{0,2}/|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}$")
@@ -131,7 +132,7 @@ def _assigned(m: re.Match[str]) -> bool:
 def _quoted(value: str, vague: bool, assigned: bool) -> bool:
     """Whether a string in quotes is a secret: no placeholder, no sentence, long enough for what it is made of.
 
-    ``assigned``: see there.
+    ``assigned``: it stands behind ``password=``, where a short word is no message.
     """
     if not vague and _PHRASE.fullmatch(value):
         return not _TALK.search(value)
