@@ -1,7 +1,13 @@
 """Pages that a model wrote, in a real Chromium in the sandbox: what is told of good and hostile ones."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import evolvent
 from evolvent.envs.text import games
 from evolvent.envs.text.games_mechanics import MECHANICS
 from evolvent.envs.text.games_page import assemble
@@ -106,3 +112,22 @@ def test_the_world_opens_pages():
         pytest.skip(f"no browser in the sandbox here: {error}")
     finally:
         env.close()
+
+
+def test_an_ordinary_user_has_the_browser_that_root_has():
+    if os.geteuid() != 0:
+        pytest.skip("the other tests here are run by an ordinary user")
+    code = "from evolvent.sandbox.browser import Browser\nwith Browser() as it: print(it.see('<p>hello').loaded)"
+    somebody = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/", "capture_output": True, "text": True}
+    path = str(Path(evolvent.__file__).parents[1])
+    try:
+        import_it = [sys.executable, "-c", "import evolvent.sandbox.browser"]
+        readable = subprocess.run(import_it, env=os.environ | {"PYTHONPATH": path}, check=False, **somebody)
+    except PermissionError as error:
+        pytest.skip(f"nobody else may run this Python: {error}")
+    if readable.returncode:
+        pytest.skip(f"nobody else may read the package: {readable.stderr[-200:]}")
+    told = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, check=False, **somebody)
+    if "NoSandbox" in told.stderr:
+        pytest.skip(told.stderr[-300:])
+    assert told.stdout == "True\n", told.stderr

@@ -79,20 +79,20 @@ def build(
     work = place + WORK
     os.mkdir(work)
     _mount("tmpfs", work, "tmpfs", _NOSUID | _NODEV, f"size={size},nr_inodes={inodes},mode=700")
+    os.mkdir(place + "/proc")
+    try:  # an ordinary user may do it only where the machine's own is still to be seen: before the old root goes
+        _mount("proc", place + "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    except JailError:  # a container that masks its /proc: the outer one serves, which knows more processes
+        proc_stays, mounted = False, False
+    else:
+        proc, mounted = os.open(place + "/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), True
     os.chdir(place)
     syscall("pivot_root", b".", b".")
     if LIBC.umount2(b".", _DETACH) != 0:
         raise JailError(ctypes.get_errno(), "the old root stays mounted")
-    os.mkdir("/proc")
-    try:
-        _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
-    except JailError:
-        pass  # a container that masks its /proc: the outer one serves, which knows more processes
-    else:
-        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        if not proc_stays and LIBC.umount2(b"/proc", _DETACH) != 0:
-            raise JailError(ctypes.get_errno(), "/proc stays mounted")
     if not proc_stays:
+        if mounted and LIBC.umount2(b"/proc", _DETACH) != 0:
+            raise JailError(ctypes.get_errno(), "/proc stays mounted")
         os.rmdir("/proc")
     _harden("/", _RDONLY | _NOSUID | _NODEV, recursive=False)
     LIBC.sethostname(b"sandbox", ctypes.c_size_t(7))

@@ -7,6 +7,7 @@ that the program left, and removes its files; also when the harness dies, whose 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -50,6 +51,8 @@ class Slot:
             self.work, self.proc, self.outer = namespaces.build(
                 s["root"], s["visible"], s["hidden"], size, inodes, proc_stays=proc_stays
             )
+            if s["profile"] == "browser" and self.proc == self.outer:
+                raise JailError(errno.EPERM, "a /proc of its own is refused, and Chromium does not start without one")
         else:
             self.folder = os.path.join(s["base"], os.urandom(8).hex())
             os.mkdir(self.folder, 0o700)
