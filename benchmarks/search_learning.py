@@ -6,6 +6,7 @@
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
     python benchmarks/search_warm.py runs/search_135m                   # SmolLM2-135M and the Game of 24
     python benchmarks/search_learning.py --tasks game24 && python benchmarks/search_learning.py --learned game24
+    python benchmarks/search_learning.py --tasks game24-rl
 
 0.3M parameters, trained from scratch on the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers,
 a line a step. "samples" is expert iteration without a search: as many independent samples as the search's tokens pay
@@ -28,6 +29,10 @@ from evolvent.evaluate.live import Live
 ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
 GAME = {"env": "game24", "model": "runs/search_135m", "eval_tasks": 96, "threads": 1, "updates": 2, "prompts": 48,
         "rollouts": 16, "keep": 16, "eval_every": 1}  # fmt: skip
+GAME_RL = {
+    "env": "game24", "model": "runs/search_135m", "eval_tasks": 192, "threads": 1, "lr": 5e-4, "how": "grpo",
+    "updates": 24, "prompts": 16, "group": 8, "eval_every": 12, "questions": 64, "samples": 8, "rollouts": 32,
+}  # fmt: skip
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
 COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 192, "threads": 1, "dtype": "float32", "lr": 2e-3}
@@ -44,6 +49,8 @@ CELLS = [
     team_grid.Cell("rl", "outcome", "openr", COMMON | RL | LABELS | {"process": 0.0, "outcome": 1.0}),
     team_grid.Cell("game24", "ts_llm", "ts_llm", GAME | {"value": "probe"}),
     team_grid.Cell("game24", "samples", "ts_llm", GAME | {"value": "none", "group": 48}),
+    team_grid.Cell("game24-rl", "process", "openr", GAME_RL | {"process": 1.0, "outcome": 1.0}),
+    team_grid.Cell("game24-rl", "outcome", "openr", GAME_RL | {"process": 0.0, "outcome": 1.0}),
 ]
 WAYS = (
     ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),

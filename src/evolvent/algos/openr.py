@@ -15,7 +15,8 @@ whether it still passes; for worlds that can do it (``line_labels``: ``program``
 
 ``outcome`` adds the world's own reward at the end; with it ``process`` 0 is RL by the outcome alone, the control, which
 labels nothing. The model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it:
-``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``.
+``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``; ``--prm DIR/prm`` learns with one
+that is there.
 
 Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 20 bisections, 200 rollouts a question;
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +45,7 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_gae, step_process_std, token_bad
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_supervision import labels
-from evolvent.learn.critics.search_value import Fit, SearchValue
+from evolvent.learn.critics.search_value import NOTE, Fit, SearchValue
 from evolvent.learn.tokens.objective import Objective
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
@@ -87,6 +89,8 @@ class Config(LanguageConfig):
     """Samples of a question after which no further bisection begins."""
     labels: Literal["hard", "soft", "mutants"] = "hard"
     """What the model learns: whether more than half of the samples come right, their share, or PRLCoder's labels."""
+    prm: str = ""
+    """Folder of a process reward model that is there, such as another run's ``prm``; empty = label steps, train one."""
     prm_lr: float = 1e-4
     """Learning rate of the process reward model."""
     process: float = 1.0
@@ -101,11 +105,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     how = _how(config)
     if config.process == config.outcome == 0.0:
         raise BadInput("nothing is paid", got=(0.0, 0.0), expected="a weight above 0", where="--process, --outcome")
+    if config.prm and not (Path(config.prm).expanduser() / NOTE).is_file():
+        raise BadInput("no process reward model", got=config.prm, expected=f"a folder with {NOTE}", where="--prm",
+                       do="take prm/ of a run of openr, or leave --prm out: steps are labelled then")  # fmt: skip
     rule, of_lines = RULES[config.how], config.how == "appo"
     objective = Objective(
         ratio="turn" if of_lines else "token", clip_low=CLIP, clip_high=CLIP, normalise="minibatch", entropy=ENTROPY
     )
-    needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0)
+    needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0 and not config.prm)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         prm = _process_model(run, config, folder, how) if config.process else None
 
@@ -127,10 +134,14 @@ def _how(config: Config) -> omega.Config:
 
 
 def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: omega.Config) -> SearchValue:
-    """The process reward model: that of the folder, where there is one, otherwise labelled and trained now."""
+    """The process reward model: the run's or the one asked for, where there is one, otherwise labelled and trained."""
     place = folder.path / "prm"
     if (place / "value.json").is_file():
         return SearchValue.load(run.model, place)
+    if config.prm:
+        prm = SearchValue.load(run.model, config.prm)
+        prm.save(place)
+        return prm
     seed = seed_tree(config.seed, "prm") % 2**31
     rows, told = _labelled(run, config, seed, how)
     if not 0 < sum(label for _, label in rows) < len(rows):
