@@ -15,8 +15,8 @@ whether it still passes; for worlds that can do it (``line_labels``: ``program``
 
 ``outcome`` adds the world's own reward at the end; with it ``process`` 0 is RL by the outcome alone, the control, which
 labels nothing. The model is left in ``prm/`` with its labels in ``prm_labels.json``; any search decodes with it:
-``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``; ``--prm DIR/prm`` learns with one
-that is there.
+``evolvent run search --model train:DIR/model --value DIR/prm --aggregate min_vote``; ``--labels DIR/prm`` learns
+with one that is there.
 
 Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 20 bisections, 200 rollouts a question;
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
@@ -61,6 +61,7 @@ PAPER = "arXiv 2410.09671"
 LEVELS = ("step", "token")
 STATUS = "lightly tested"
 GAMMA = GAE_LAMBDA = 0.95
+LABELS = ("hard", "soft", "mutants")
 CLIP, ENTROPY, KL_STOP, GRAD_CLIP, CRITIC_LR = 0.2, 0.01, 0.02, 0.5, 1e-4
 RULES = {
     "appo": Rule.of(step_gae, "turn_gae", "GAE over lines", step_gae.Config(gamma=GAMMA, gae_lambda=GAE_LAMBDA)),
@@ -87,10 +88,9 @@ class Config(LanguageConfig):
     below, max(20 // (depth + 1), 5), as MedS3 labels."""
     rollouts: int = 200
     """Samples of a question after which no further bisection begins."""
-    labels: Literal["hard", "soft", "mutants"] = "hard"
-    """What the model learns: whether more than half of the samples come right, their share, or PRLCoder's labels."""
-    prm: str = ""
-    """Folder of a process reward model that is there, such as another run's ``prm``; empty = label steps, train one."""
+    labels: str = "hard"
+    """What the process reward model learns: hard (more than half of the samples come right), soft (their share),
+    mutants (PRLCoder's); or the folder of one that has learned, such as another run's ``prm``."""
     prm_lr: float = 1e-4
     """Learning rate of the process reward model."""
     process: float = 1.0
@@ -105,14 +105,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     how = _how(config)
     if config.process == config.outcome == 0.0:
         raise BadInput("nothing is paid", got=(0.0, 0.0), expected="a weight above 0", where="--process, --outcome")
-    if config.prm and not (Path(config.prm).expanduser() / NOTE).is_file():
-        raise BadInput("no process reward model", got=config.prm, expected=f"a folder with {NOTE}", where="--prm",
-                       do="take prm/ of a run of openr, or leave --prm out: steps are labelled then")  # fmt: skip
+    if config.labels not in LABELS and not (Path(config.labels).expanduser() / NOTE).is_file():
+        raise BadInput("no such labels", got=config.labels, expected=f"{', '.join(LABELS)} or a folder with {NOTE}",
+                       where="--labels")  # fmt: skip
     rule, of_lines = RULES[config.how], config.how == "appo"
     objective = Objective(
         ratio="turn" if of_lines else "token", clip_low=CLIP, clip_high=CLIP, normalise="minibatch", entropy=ENTROPY
     )
-    needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0 and not config.prm)
+    needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         prm = _process_model(run, config, folder, how) if config.process else None
 
@@ -138,8 +138,8 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
     place = folder.path / "prm"
     if (place / "value.json").is_file():
         return SearchValue.load(run.model, place)
-    if config.prm:
-        prm = SearchValue.load(run.model, config.prm)
+    if config.labels not in LABELS:
+        prm = SearchValue.load(run.model, config.labels)
         prm.save(place)
         return prm
     seed = seed_tree(config.seed, "prm") % 2**31

@@ -115,12 +115,12 @@ def test_a_process_model_learns_from_lines_that_were_changed(writer, tmp_path):
     asked += [model.encode(f"Ask: 777\nSay: {said}\n") for said in ("a\nb", "b")]
     right, *wrong = prm.judge(asked).tolist()
     assert right > 2 * max(wrong)
-    config = settings("openr", writer, how="grpo", prm=str(tmp_path / "run" / "prm"), updates=1)
+    config = settings("openr", writer, how="grpo", labels=str(tmp_path / "run" / "prm"), updates=1)
     start("openr", config, tmp_path / "again")  # with the model that is there: nothing is labelled
     assert not (tmp_path / "again" / "prm_labels.json").exists()
     assert SearchValue.load(model, tmp_path / "again" / "prm").judge(asked).tolist() == [right, *wrong]
-    with pytest.raises(BadInput, match="no process reward model"):
-        start("openr", settings("openr", "train:no-such-model", prm=str(tmp_path)), tmp_path / "refused")
+    with pytest.raises(BadInput, match="no such labels"):
+        start("openr", settings("openr", "train:no-such-model", labels=str(tmp_path)), tmp_path / "refused")
 
 
 def test_contexts_of_labelled_lines_end_where_an_answer_is_cut(writer):
