@@ -72,6 +72,58 @@ def test_a_plausible_wrong_kernel_is_told_from_a_right_one(bench, name):
     assert "wrong" in found.words
 
 
+CHANGED = {
+    "reads one beyond": ("sum", "i < n", "i <= n"),
+    "reads beyond, in sixteens": ("matvec", "j < N", "j < (N + 15) / 16 * 16"),
+    "reads before": ("conv1d", "int j = 0", "int j = -1"),
+    "copies what lies beyond": ("jacobi5", "z < W;", "z <= W;"),
+    "of absolute values": ("sum", "+= x[i]", "+= fabsf(x[i])"),
+    "of positive products": ("dot", "+= x[i] * y[i]", "+= fabsf(x[i] * y[i])"),
+    "the usual factor written in": ("axpy", "a * x[i]", "1.7f * x[i]"),
+    "absolute factor": ("axpy", "a * x[i]", "fabsf(a) * x[i]"),
+    "a mean that is rounded": ("mean_var_rows", "mean[r] = s", "mean[r] = rint(s * 8) / 8"),
+    "another epsilon": ("layernorm", "1e-5f", "1e-3f"),
+    "no epsilon": ("rmsnorm", "+ 1e-6f", ""),
+    "the best is never negative": ("topk8_rows", "-1e30f", "0"),
+    "no maximum, mean": ("cross_entropy", "(p[c] - m); t += m + logf(s)", "(p[c]); t += logf(s)"),
+    "no maximum, attention": ("attention", "expf(s[j] - m)", "expf(s[j])"),
+    "small sizes alone": ("softmax_rows", "cols; c++) {", "cols && c < 1024; c++) {"),
+    "short products": ("int8_matmul", "(int)A[i * K + k] * B[j * K + k]",
+                       "(A[i * K + k] * B[j * K + k] == 16384 ? 16383 : A[i * K + k] * B[j * K + k])"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_a_right_kernel_with_one_fault_is_wrong(bench, how):
+    name, part, fault = CHANGED[how]
+    source = " ".join(BY_NAME[name].source.split())
+    assert source.count(part) == 1, source
+    verdicts = [bench.judge(BY_NAME[name], source.replace(part, fault), seed, timed=False) for seed in range(3)]
+    assert {found.gate for found in verdicts} == {"correct"}, verdicts
+
+
+SUMMED = {
+    "sum": "float a[16] = {0}, s = 0; int i = 0; for (; i + 16 <= n; i += 16) for (int j = 0; j < 16; j++) a[j] += "
+    "x[i + j]; for (; i < n; i++) s += x[i]; for (int j = 0; j < 16; j++) s += a[j]; out[0] = s;",
+    "dot": "float s = 0; for (int i = n - 1; i >= 0; i--) s += x[i] * y[i]; out[0] = s;",
+    "mean_var_rows": "for (int r = 0; r < rows; r++) { const float* p = x + (long)r * cols; float m = 0, q = 0; for (int "
+    "c = 0; c < cols; c++) { float d = p[c] - m; m += d / (c + 1); q += d * (p[c] - m); } mean[r] = m; var[r] = q / cols; }",
+    "softmax_rows": "for (int r = 0; r < rows; r++) { const float* p = x + (long)r * cols; float m = p[0], s = 1; for (int "
+    "c = 1; c < cols; c++) if (p[c] > m) { s = s * expf(m - p[c]) + 1; m = p[c]; } else s += expf(p[c] - m); for (int c = "
+    "0; c < cols; c++) out[(long)r * cols + c] = expf(p[c] - m) / s; }",
+    "layernorm": "for (int r = 0; r < rows; r++) { const float* p = x + (long)r * cols; float s = 0, q = 0; for (int c = "
+    "0; c < cols; c++) { s += p[c]; q += p[c] * p[c]; } s /= cols; q = q / cols - s * s; float v = 1 / sqrtf(q + 1e-5f); "
+    "for (int c = 0; c < cols; c++) out[(long)r * cols + c] = (p[c] - s) * v * g[c] + b[c]; }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_another_order_of_sums_is_right(bench, name):
+    for seed in range(3):
+        source = f"{BY_NAME[name].prototype} {{ {SUMMED[name]} }}"
+        assert bench.judge(BY_NAME[name], source, seed, timed=False).correct
+
+
 # ------------------------------------------------------------------------------------------------ tricks
 _RELU = "void kernel(const float* x, const float* y, float a, float* out, int n) "
 _LOOP = "for (int i = 0; i < n; i++) out[i] = a * x[i] + y[i];"

@@ -13,9 +13,12 @@ import numpy as np
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.outside import line_of
 
-Sizes = dict[str, int]
+Sizes = dict[str, Any]
+"""Sizes, whole numbers, and the values of single floats."""
 Arrays = dict[str, np.ndarray]
 Draw = Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
+VALUE = 1.7
+"""Of a single float where nothing is drawn: while kernels are timed."""
 TYPES = {"float": np.float32, "int": np.int32, "unsigned char": np.uint8, "signed char": np.int8}
 
 
@@ -36,7 +39,7 @@ class Operator:
     tol: float
     naive: str
     draws: Mapping[str, Draw] = field(default_factory=dict[str, Draw])
-    """How inputs are drawn that are not standard normal (float), any byte, or 1.7 (a single float)."""
+    """How arrays are drawn that are not standard normal (float) or any byte, the extremes oftener."""
     hidden: Callable[[np.random.Generator], Sizes] | None = None
     """Other sizes; default: each from 1 to 70."""
 
@@ -67,7 +70,18 @@ class Operator:
 
     def other_sizes(self, rng: np.random.Generator) -> Sizes:
         """Sizes that nobody is told."""
-        return self.hidden(rng) if self.hidden else {name: int(rng.integers(1, 71)) for name in self.sizes}
+        sizes = self.hidden(rng) if self.hidden else {name: int(rng.integers(1, 71)) for name in self.sizes}
+        return sizes | self.values(rng)
+
+    def larger_sizes(self, rng: np.random.Generator) -> list[Sizes]:
+        """One set of sizes above the usual ones; none where ``hidden`` says how sizes belong together."""
+        some = {name: int(rng.integers(size + 1, size + size // 4 + 2)) for name, size in self.sizes.items()}
+        return [] if self.hidden else [some | self.values(rng)]
+
+    def values(self, rng: np.random.Generator) -> Sizes:
+        """Single floats, of either sign."""
+        names = [name for name, kind, role in self.parameters if role == "value" and kind == "float"]
+        return {name: float(np.float32(rng.normal(0.0, 2.0))) for name in names}
 
     def inputs(self, rng: np.random.Generator, sizes: Sizes) -> Arrays:
         """Fresh input arrays by name, in the types of the prototype."""
@@ -86,10 +100,10 @@ class Operator:
             EnvError: the reference raises, or returns no such outputs: nothing can be said of any program.
         """
         wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
-        wide |= {name: 1.7 for name, kind, role in self.parameters if role == "value" and kind == "float"}
+        wide |= {name: VALUE for name, kind, role in self.parameters if role == "value" and kind == "float"}
         try:
             with np.errstate(over="ignore"):
-                found = self.reference(**wide, **sizes)
+                found = self.reference(**(wide | sizes))
             outputs = [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
         except Exception as error:
             raise EnvError(
@@ -129,7 +143,7 @@ def _any(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndar
     if kind == "float":
         return rng.standard_normal(shape, dtype=np.float32)
     low, high = (0, 256) if kind == "unsigned char" else (-128, 128)
-    return rng.integers(low, high, shape)
+    return np.where(rng.random(shape) < 0.2, rng.choice((low, high - 1), shape), rng.integers(low, high, shape))
 
 
 def scaled(scale: float, offset: float = 0.0) -> Draw:
@@ -137,19 +151,29 @@ def scaled(scale: float, offset: float = 0.0) -> Draw:
     return lambda rng, shape, sizes: rng.standard_normal(shape) * scale + offset
 
 
-def positive(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
-    """Numbers from 0 to 1."""
-    return rng.random(shape)
-
-
 def below(size: str) -> Draw:
     """Whole numbers below a size."""
     return lambda rng, shape, sizes: rng.integers(0, sizes[size], shape)
 
 
-def ties(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
-    """Normal numbers of which many are equal."""
-    return np.round(rng.standard_normal(shape) * 4) / 4
+def apart(step: float = 0.0) -> Draw:
+    """Normal numbers in rows that lie around -8, 0 or 8; of multiples of ``step`` many are equal."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        x = rng.standard_normal(shape) + rng.choice((-8.0, 0.0, 8.0), (*shape[:-1], 1))
+        return np.round(x / step) * step if step else x
+
+    return draw
+
+
+def tiny_rows(scale: float, offset: float = 0.0) -> Draw:
+    """Normal numbers of that spread around ``offset``; every second row a thousandth of it, where an epsilon counts."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        x = rng.standard_normal(shape) * scale + offset
+        return x * rng.choice((1.0, 1e-3), (*shape[:-1], 1))
+
+    return draw
 
 
 def row_ends(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:

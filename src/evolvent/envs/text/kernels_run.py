@@ -23,14 +23,17 @@ import numpy as np
 
 from evolvent.core.errors import EnvError
 from evolvent.envs.text import kernels_guest
-from evolvent.envs.text.kernels_operator import TYPES, Arrays, Operator, Sizes
+from evolvent.envs.text.kernels_operator import TYPES, VALUE, Arrays, Operator, Sizes
 from evolvent.sandbox import Guest, GuestError, Limits, Sandbox
 
 GAIN = 1.15
 """Below it two kernels are equally fast: of the same kernel the clock finds up to that."""
 ROUNDS, SAMPLE_S, MOST_SETS, MOST_BYTES = 15, 0.004, 16, 48 << 20
 _LIMITS = Limits(wall=10, cpu=90, memory=2048 << 20, disk=64 << 20, threads=1)
-_GUARD, _FILL, _PAGE = 64, 0xA5, 4096
+_GUARD, _PAGE = 64, 4096
+_AROUND_INPUTS, _AROUND_OUTPUTS = 0xFF, 0xA5
+"""Bytes of the space around arrays. What is read beyond an input is no number; and the two differ, so that it is seen
+where one is copied onto the other."""
 _SEALS = 1 | 2 | 4  # no more seals, no shrinking, no growing
 _GUEST = open(kernels_guest.__file__, encoding="utf-8").read()  # noqa: SIM115
 Case = tuple[Sizes, Arrays]
@@ -63,24 +66,28 @@ class Worker:
     def __init__(self, sandbox: Sandbox, library: bytes, operator: Operator, sizes: Sequence[Sizes]) -> None:
         self.operator, self.sizes = operator, list(sizes)
         self._places: list[list[tuple[str, int, tuple[int, ...], type, bool]]] = []
-        calls, at = [], _PAGE
+        calls, blank, at = [], list[tuple[int, int, int]](), _PAGE
         for one in self.sizes:
             arguments, places = [], []
             for name, kind, role in operator.parameters:
                 if role == "value":
-                    arguments.append(["i", one[name]] if kind == "int" else ["f", 1.7])
+                    arguments.append(["i", one[name]] if kind == "int" else ["f", one.get(name, VALUE)])
                     continue
                 shape = operator.shape(name, one)
                 places.append((name, at, shape, TYPES[kind], role == "out"))
                 arguments.append(["p", at])
                 size = int(np.prod(shape)) * np.dtype(TYPES[kind]).itemsize
-                at = (at + size + _GUARD + _GUARD - 1) // _GUARD * _GUARD
+                blank.append((at - _GUARD, at + size + _GUARD, _AROUND_OUTPUTS if role == "out" else _AROUND_INPUTS))
+                at = (at + size + 3 * _GUARD - 1) // _GUARD * _GUARD
             calls.append(arguments)
             self._places.append(places)
         self._fd = os.memfd_create("kernel", os.MFD_ALLOW_SEALING)
         os.ftruncate(self._fd, at + _PAGE)
         fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
         self._memory = np.frombuffer(mmap.mmap(self._fd, at + _PAGE), np.uint8)
+        self._blank = np.full(at + _PAGE, _AROUND_INPUTS, np.uint8)
+        for begin, end, byte in blank:
+            self._blank[begin:end] = byte
         self._given: list[Arrays] = []
         try:
             self._guest: Guest = sandbox.open(
@@ -96,7 +103,7 @@ class Worker:
     def fill(self, inputs: Sequence[Arrays]) -> None:
         """Give every set its inputs; outputs and the space between hold no numbers."""
         self._given = list(inputs)
-        self._memory[:] = _FILL
+        self._memory[:] = self._blank
         for places, given in zip(self._places, inputs, strict=True):
             for name, at, shape, kind, out in places:
                 view = self._view(at, shape, kind)
@@ -126,7 +133,6 @@ class Worker:
 
     def trespass(self) -> str:
         """What the last run wrote where it may not; empty where it did not."""
-        expected = np.full(len(self._memory), _FILL, np.uint8)
         whole = self._memory.copy()
         for places, given in zip(self._places, self._given, strict=True):
             for name, at, shape, kind, out in places:
@@ -135,8 +141,8 @@ class Worker:
                     whole[at : at + size], np.ascontiguousarray(given[name], kind).view(np.uint8).ravel()
                 ):
                     return f"it changes its input {name}"
-                whole[at : at + size] = _FILL
-        return "" if np.array_equal(whole, expected) else "it writes outside of its output"
+                whole[at : at + size] = self._blank[at : at + size]
+        return "" if np.array_equal(whole, self._blank) else "it writes outside of its output"
 
     def close(self) -> None:
         """End the process; nothing stays."""
@@ -181,12 +187,13 @@ def differs(operator: Operator, got: Sequence[np.ndarray], expected: Sequence[np
 
 
 def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.Generator, hidden: int = 5) -> None:
-    """The correctness gate: fresh inputs at the usual sizes and at ``hidden`` others.
+    """The correctness gate: fresh inputs at the usual sizes, at ``hidden`` others, and at larger ones.
 
     Raises:
         Wrong: with where it differs at the usual sizes; of the others it is said that there is one.
     """
-    sizes = [operator.sizes, *(operator.other_sizes(rng) for _ in range(hidden))]
+    sizes = [operator.sizes | operator.values(rng), *(operator.other_sizes(rng) for _ in range(hidden))]
+    sizes += operator.larger_sizes(rng)
     cases = [(one, operator.inputs(rng, one)) for one in sizes]
     with Worker(sandbox, library, operator, sizes) as worker:
         worker.fill([inputs for _, inputs in cases])
@@ -197,7 +204,7 @@ def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.G
             except Wrong as wrong:
                 raise Wrong(told + wrong.words, harness=wrong.harness) from wrong
             if wrong := differs(operator, worker.outputs[i], operator.expected(inputs, one)):
-                shown = ", ".join(f"{name}={value}" for name, value in one.items())
+                shown = ", ".join(f"{name}={value:g}" for name, value in one.items())
                 raise Wrong(f"with {shown}: {wrong}" if i == 0 else told + "it is wrong")
         if wrong := worker.trespass():
             raise Wrong(wrong)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from evolvent.envs.text.kernels_operator import Operator, below, positive, row_ends, scaled, ties
+from evolvent.envs.text.kernels_operator import Operator, apart, below, row_ends, scaled, tiny_rows
 
 
 # ------------------------------------------------------------------------------------------------ references
@@ -156,16 +156,16 @@ ALL = (
              {"n": 1 << 18}, 1e-6, "for (int i = 0; i < n; i++) out[i] = a * x[i] + y[i];"),
     Operator("dot", "dot product of two vectors", f"{_X}const float* y, {_N}", _dot, "x: n; y: n; out: 1",
              {"n": 1 << 18}, 1e-3, "float s = 0; for (int i = 0; i < n; i++) s += x[i] * y[i]; out[0] = s;",
-             {"x": positive, "y": positive}),
+             {"x": scaled(1.0, 0.7), "y": scaled(1.0, 0.7)}),
     Operator("sum", "sum of a vector", f"{_X}{_N}", _sum, "x: n; out: 1", {"n": 1 << 18}, 1e-4,
              "double s = 0; for (int i = 0; i < n; i++) s += x[i]; out[0] = (float)s;",
-             {"x": positive}),
+             {"x": scaled(1.0, 0.5)}),
     Operator("argmax_rows", "index of the largest value of each row, the first of equals",
              f"{_X}int* out, int rows, int cols", _argmax_rows, "x: rows, cols; out: rows",
              {"rows": 256, "cols": 1000}, 0, "for (int r = 0; r < rows; r++) { int b = 0; for (int c = 1; c < cols; "
-             "c++) if (x[(long)r * cols + c] > x[(long)r * cols + b]) b = c; out[r] = b; }", {"x": ties}),
+             "c++) if (x[(long)r * cols + c] > x[(long)r * cols + b]) b = c; out[r] = b; }", {"x": apart(0.25)}),
     Operator("mean_var_rows", "mean and variance of each row", f"{_X}float* mean, float* var, int rows, int cols",
-             _mean_var_rows, "x: rows, cols; mean: rows; var: rows", {"rows": 256, "cols": 1000}, 1e-3,
+             _mean_var_rows, "x: rows, cols; mean: rows; var: rows", {"rows": 256, "cols": 1000}, 1e-4,
              f"{_EACH_ROW}double s = 0, q = 0; for (int c = 0; c < cols; c++) s += p[c]; s /= cols; for (int c = 0; "
              "c < cols; c++) { double d = p[c] - s; q += d * d; } mean[r] = s; var[r] = q / cols; }",
              {"x": scaled(1.0, 100.0)}),
@@ -187,11 +187,12 @@ ALL = (
              {"rows": 256, "cols": 768}, 1e-3, f"{_EACH_ROW}float* o = out + (long)r * cols; float m = 0, v = 0; for "
              "(int c = 0; c < cols; c++) m += p[c]; m /= cols; for (int c = 0; c < cols; c++) { float d = p[c] - m; v "
              "+= d * d; } v = 1 / sqrtf(v / cols + 1e-5f); for (int c = 0; c < cols; c++) o[c] = (p[c] - m) * v * g[c] "
-             "+ b[c]; }", {"x": scaled(3.0, 1.0)}),
+             "+ b[c]; }", {"x": tiny_rows(3.0, 1.0)}),
     Operator("rmsnorm", "root mean square normalisation of each row with gain, eps 1e-6",
              f"{_X}const float* g, {_RC}", _rmsnorm, f"{_ROWS}; g: cols", {"rows": 256, "cols": 768}, 1e-3,
              f"{_EACH_ROW}float* o = out + (long)r * cols; float v = 0; for (int c = 0; c < cols; c++) v += p[c] * "
-             "p[c]; v = 1 / sqrtf(v / cols + 1e-6f); for (int c = 0; c < cols; c++) o[c] = p[c] * v * g[c]; }"),
+             "p[c]; v = 1 / sqrtf(v / cols + 1e-6f); for (int c = 0; c < cols; c++) o[c] = p[c] * v * g[c]; }",
+             {"x": tiny_rows(1.0)}),
     Operator("matmul", "C[M,N] = A[M,K] B[K,N]", f"const float* A, const float* B, float* C, {_MNK}", _matmul,
              "A: M, K; B: K, N; C: M, N", {"M": 96, "N": 112, "K": 80}, 1e-3, "for (int i = 0; i < M; i++) for (int j "
              "= 0; j < N; j++) { float s = 0; for (int k = 0; k < K; k++) s += A[i * K + k] * B[k * N + j]; C[i * N + "
@@ -244,7 +245,7 @@ ALL = (
     Operator("cross_entropy", "mean over rows of the cross entropy of logits with the label of each row",
              f"{_X}const int* y, {_RC}", _cross_entropy, "x: rows, cols; y: rows; out: 1", {"rows": 96, "cols": 1000},
              1e-4, f"double t = 0; {_EACH_ROW}{_MAX}double s = 0; for (int c = 0; c < cols; c++) s += expf(p[c] - m); "
-             "t += m + logf(s) - p[y[r]]; } out[0] = t / rows;", {"x": scaled(5.0), "y": below("cols")}),
+             "t += m + logf(s) - p[y[r]]; } out[0] = t / rows;", {"x": scaled(30.0), "y": below("cols")}),
     Operator("pairwise_sqdist", "D[i,j] = squared distance of the rows A[i] and B[j]",
              f"const float* A, const float* B, float* D, {_MNK}", _pairwise_sqdist, "A: M, K; B: N, K; D: M, N",
              {"M": 96, "N": 112, "K": 64}, 1e-3, "for (int i = 0; i < M; i++) for (int j = 0; j < N; j++) { float s = "
@@ -265,7 +266,7 @@ ALL = (
              "i++) { float m = -1e30f, t = 0; for (int j = 0; j < n; j++) { float a = 0; for (int k = 0; k < d; k++) a "
              "+= Q[i * d + k] * K[j * d + k]; s[j] = a / sqrtf(d); if (s[j] > m) m = s[j]; } for (int j = 0; j < n; "
              "j++) { s[j] = expf(s[j] - m); t += s[j]; } for (int k = 0; k < d; k++) { float a = 0; for (int j = 0; j "
-             "< n; j++) a += s[j] * V[j * d + k]; out[i * d + k] = a / t; } }"),
+             "< n; j++) a += s[j] * V[j * d + k]; out[i * d + k] = a / t; } }", {"Q": scaled(40.0)}),
     Operator("embedding_sum", "sum of the k rows of E that idx names, for each row of idx",
              "const float* E, const int* idx, float* out, int rows, int k, int d, int words", _embedding_sum,
              "E: words, d; idx: rows, k; out: rows, d", {"rows": 400, "k": 10, "d": 64, "words": 3000}, 1e-4,
@@ -279,7 +280,7 @@ ALL = (
              "x: rows, cols; out: rows, 8", {"rows": 128, "cols": 1000}, 0, f"{_EACH_ROW}float b[8]; for (int k = 0; "
              "k < 8; k++) b[k] = -1e30f; for (int c = 0; c < cols; c++) { float v = p[c]; if (v > b[7]) { int k = 7; "
              "while (k > 0 && b[k - 1] < v) { b[k] = b[k - 1]; k--; } b[k] = v; } } for (int k = 0; k < 8; k++) "
-             "out[r * 8 + k] = b[k]; }",
+             "out[r * 8 + k] = b[k]; }", {"x": apart()},
              hidden=lambda rng: {"rows": int(rng.integers(1, 40)), "cols": int(rng.integers(8, 90))}),
     Operator("int8_matmul", "C = A[M,K] B[N,K]^T in integers",
              f"const signed char* A, const signed char* B, int* C, {_MNK}", _int8_matmul, "A: M, K; B: N, K; C: M, N",
