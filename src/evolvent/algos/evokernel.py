@@ -22,15 +22,16 @@ kernels:faster`` nothing is drafted: the naive kernel is the first start point.
 Deviations: kernels are C on a processor, not for an accelerator. Latency is a ratio to a naive kernel, counted from
 1.15. The anti-hack gate has rules and a dynamic part, no model. Lessons are written by rules, not by a model (a diff's
 telling lines, the compiler's words). Memories of other kernels are recalled; a kernel's own history is told as its
-state. One memory a prompt (the paper's N is not known): a model of 1.5B carries one line. New memories begin at
-1, failures at 0, start points at the reward that made them. The first rewards count in the statistics before they are
-normalised, -1 does, too; sd below 1e-6 gives 0; rhat is cut at 10. Their budget is 30 attempts a kernel.
+state. One memory a prompt (the paper's N is not known): a model of 1.5B carries one line. New memories begin at 1,
+failures and drafts at 0, other start points at the rhat that made them, cut at 1. The first rewards count in the
+statistics before they are normalised, -1 does, too; sd below 1e-6 gives 0; rhat is cut at 10. Their budget is 30
+attempts a kernel.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from evolvent.core.episode import Episode
@@ -155,8 +156,9 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
     if stage == "refine":
         made.origin = work.best
         if config.select == "value":
+            every = replace(policy, k=1, pool=len(work.starts))  # all have the same key: none is nearer
             found = seat.memory.recall(
-                work.key, k=1, stage=stage, policy=policy, kinds=["start"], filter={"kernel": work.name},
+                work.key, stage=stage, policy=every, kinds=["start"], filter={"kernel": work.name},
                 seed=seed_tree(config.seed, "start", number),
             )  # fmt: skip
             made.origin = found[0].id

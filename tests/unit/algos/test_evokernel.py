@@ -4,6 +4,8 @@ import io
 import json
 import re
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,19 @@ def test_a_run_from_naive_kernels_goes_on_with_the_same_start_points(tmp_path, q
     with RunFolder.open(tmp_path / "run") as again:
         evokernel.run(config, again, live(), resume=True, model=Writer())
     assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def test_a_start_point_is_chosen_among_all_however_few_memories_are_looked_at(tmp_path):
+    with Memory(tmp_path / "m.db", reward_range=seat.REWARDS) as memory:
+        made = [
+            memory.remember("dot", f"/* {i} */", kind="start", metadata={"kernel": "dot"}, value=i / 20, merge=None)
+            for i in range(20)
+        ]
+        work: Any = SimpleNamespace(name="dot", key="dot", starts=dict.fromkeys(made), best=made[0])
+        config = evokernel.Config(epsilon=0.0, multiplier=1)
+        seated: Any = SimpleNamespace(memory=memory, others={"dot": ["sum"]})
+        context = evokernel._context(config, seated, work, 1)
+        assert context.origin == made[-1]
 
 
 def test_where_a_right_kernel_is_there_nothing_can_be_drafted(tmp_path, quick):
