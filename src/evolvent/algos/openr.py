@@ -3,12 +3,12 @@
 Paper: Wang et al. 2024, OpenR: An Open Source Framework for Advanced Reasoning with LLMs (arXiv 2410.09671).
 
     data:  MC(s) of the policy's own states, the first error of wrong answers by bisection   (``search.omega``)
-    PRM:   p(s) = sigmoid(f(h(s)));  labels [MC > 0.5] (hard) or MC itself (soft, as in MedS3)
-    RL:    r_t = p(s_t) behind every line t,  L = mean_tokens max(-r A, -clip(r, 1 +- .2) A) - .01 H
-           appo  ratio of a whole line,  A by GAE over lines                gamma = lambda = .95
-           tppo  ratio of a token,  GAE over tokens, discounted between lines only (POAD's backup)
-           grpo  no critic: rewards normalised over the group, summed to go (DeepSeekMath, process supervision)
-           grpo_coded  no critic: rewards normalised over the batch, a line is paid for itself alone (as released)
+    PRM:   p(s) = sigmoid(f(h(s)));  labels [MC > 0.5] (hard) or MC itself (soft)
+    RL:    r_t = p(s_t) behind every line t,  L = mean max(-r A, -clip(r, 1 +- .2) A) - .01 H
+           appo  ratio of a whole line, mean over lines;  A by GAE over lines     gamma = lambda = .95
+           tppo  ratio of a token, mean over tokens;  GAE over tokens, discounted between lines only (POAD's backup)
+           grpo  as tppo without a critic: rewards normalised over the group, summed to go (DeepSeekMath)
+           grpo_coded  as appo without a critic: rewards normalised over the batch, a line is paid for itself alone
 
 ``--labels mutants`` (PRLCoder): a line of a right program is changed, the program is run, and the label of the line is
 whether it still passes; for worlds that can do it (``line_labels``: ``program``). It costs no samples of the policy.
@@ -21,16 +21,17 @@ with one that is there.
 Published: gamma, lambda, clip, entropy, KL 0.02, gradient norm .5; 16 samples, 20 bisections, 200 rollouts a question;
 LoRA rank 8. Ours: 64 questions, 8 x 4 attempts an update, rates for LoRA.
 
-Deviations: the label stands at the state behind the line's last token, where it is read (the released trainer shifts
-it by one token). PRLCoder's teacher is a model, here it is a list of changes (``sandbox.mutants``). Right is what the
-world's checker says, not a substring. A line's ratio is averaged over its tokens. Advantages are normalised once an
-optimiser step. The critic reads the frozen base and makes its passes first.
+Deviations: the label stands at the state behind the line's last token, where it is read (the released trainer shifts it
+by one token). PRLCoder's teacher is a model, here it is a list of changes (``sandbox.mutants``). Right is what the
+world's checker says, not a substring. With the numbers of samples of MedS3 the label is the share of right ones, where
+MedS3 takes the value that its tree backs up. The entropy bonus of a line is the mean over its tokens. Advantages are
+normalised once an optimiser step. The critic reads the frozen base and makes its passes first.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,6 +64,8 @@ STATUS = "lightly tested"
 GAMMA = GAE_LAMBDA = 0.95
 LABELS = ("hard", "soft", "mutants")
 CLIP, ENTROPY, KL_STOP, GRAD_CLIP, CRITIC_LR = 0.2, 0.01, 0.02, 0.5, 1e-4
+OF_LINES = {"ratio": "turn", "aggregate": "turn_mean", "normalise": "turns"}
+OF_TOKENS = {"ratio": "token", "aggregate": "token_mean", "normalise": "minibatch"}
 RULES = {
     "appo": Rule.of(step_gae, "turn_gae", "GAE over lines", step_gae.Config(gamma=GAMMA, gae_lambda=GAE_LAMBDA)),
     "tppo": Rule.of(token_bad, "poad", "GAE over tokens", token_bad.Config(gamma=GAMMA, gae_lambda=GAE_LAMBDA)),
@@ -85,7 +88,7 @@ class Config(LanguageConfig):
     """Training tasks whose states are labelled."""
     samples: int | tuple[int, int] = 16
     """Samples behind a state that is estimated; of two numbers, such as 20 5, the first at the question and fewer
-    below, max(20 // (depth + 1), 5), as MedS3 labels."""
+    below, max(20 // (depth + 1), 5), as many as MedS3 takes."""
     rollouts: int = 200
     """Samples of a question after which no further bisection begins."""
     labels: str = "hard"
@@ -108,10 +111,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.labels not in LABELS and not (Path(config.labels).expanduser() / NOTE).is_file():
         raise BadInput("no such labels", got=config.labels, expected=f"{', '.join(LABELS)} or a folder with {NOTE}",
                        where="--labels")  # fmt: skip
-    rule, of_lines = RULES[config.how], config.how == "appo"
-    objective = Objective(
-        ratio="turn" if of_lines else "token", clip_low=CLIP, clip_high=CLIP, normalise="minibatch", entropy=ENTROPY
-    )
+    rule = RULES[config.how]
+    over = OF_LINES if config.how in ("appo", "grpo_coded") else OF_TOKENS
+    objective = replace(Objective(clip_low=CLIP, clip_high=CLIP, entropy=ENTROPY), **over)
     needs = Needs(base=CRITIC, labels=config.labels == "mutants" and config.process != 0.0)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         prm = _process_model(run, config, folder, how) if config.process else None

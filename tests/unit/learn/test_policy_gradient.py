@@ -95,6 +95,7 @@ OBJECTIVES = {
     "dr_grpo": Objective(aggregate="const", length=12),
     "sequence mean": Objective(aggregate="seq_mean_token_mean", entropy=0.05, kl=0.1),
     "turn ratio": Objective(ratio="turn"),
+    "of turns": Objective(ratio="turn", aggregate="turn_mean", normalise="turns"),
     "trajectory ratio": Objective(ratio="trajectory", aggregate="seq_mean_token_mean"),
     "gspo": Objective(ratio="seq_geo", aggregate="seq_mean_token_mean"),
     "gspo, mostly clipped": Objective(ratio="seq_geo", clip_low=3e-4, clip_high=4e-4, entropy=0.1),
@@ -125,6 +126,23 @@ def test_the_gradient_does_not_depend_on_the_portions(name):
         assert torch.allclose(change, whole, atol=2e-6)
         assert again.keys() == told.keys()
         assert again == pytest.approx(told, abs=1e-5)
+
+
+def test_of_turns_each_counts_once_however_many_tokens_it_has():
+    acted = Bigrams()
+    batch, policy = batch_of(episodes_of(acted), level="step"), moved(acted)
+    units, logp = batch.units, policy(batch.rows).logp_K
+    turns = [units.row == row for row in range(len(batch.rows))]
+    adv = torch.stack([units.adv[turn][0] for turn in turns])
+    adv = (adv - adv.mean()) / adv.std(correction=0)
+    ratio = torch.stack([(logp[turn] - units.old_logp[turn]).sum().exp() for turn in turns])
+    loss = -torch.minimum(adv * ratio, adv * ratio.clamp(0.8, 1.2)).mean()  # OpenR's loss of actions
+    want = torch.cat([g.flatten() for g in torch.autograd.grad(loss, [*policy.parameters()])])
+    change, told = step_of(OBJECTIVES["of turns"], batch, policy)
+    assert torch.allclose(change, -want, atol=1e-6)
+    kl = float((ratio - 1 - ratio.log()).mean().detach())
+    assert told["approx_kl"] == pytest.approx(kl, abs=1e-5)
+    assert step_of(OBJECTIVES["of turns"], batch, policy, kl_stop=0.9 * kl)[1]["discarded"] == 1.0
 
 
 def test_the_whole_gradient_is_that_of_the_loss():

@@ -21,14 +21,17 @@ from evolvent.learn.losses import normalised
 from evolvent.learn.tokens.adaptive_clip import redistributed
 from evolvent.learn.tokens.axis import Now, Part, part_of
 from evolvent.learn.tokens.keep import KEEPS, covariance, top_covariance
-from evolvent.learn.tokens.ratios import RATIOS, log_ratios, ratios
+from evolvent.learn.tokens.ratios import RATIOS, log_ratios, ratios, segment_mean
 from evolvent.learn.tokens.regularisers import KL_FORMS, kl
 from evolvent.learn.tokens.surrogates import SURROGATES, Surrogate, clipped
 from evolvent.learn.tokens.units import Terms, Units
 from evolvent.learn.tokens.weights import AGGREGATES, token_weights
 
-NORMALISE = {"none": Part(lambda adv: adv), "minibatch": Part(partial(normalised, eps=1e-8))}
-"""By name: a function of the advantages of an optimiser step, ``[U]``."""
+NORMALISE = {
+    "none": Part(lambda adv: adv), "minibatch": Part(partial(normalised, eps=1e-8)),
+    "turns": Part(partial(normalised, eps=1e-8)),
+}  # fmt: skip
+"""By name: a function of the advantages of an optimiser step, ``[U]``; ``turns`` is given one of each turn."""
 AXES: dict[str, Mapping[str, Part]] = {
     "ratio": RATIOS, "keep": KEEPS, "normalise": NORMALISE, "aggregate": AGGREGATES, "kl_form": KL_FORMS,
 }  # fmt: skip
@@ -64,9 +67,10 @@ class Objective:
     keep_range: tuple[float, float] = (1.0, 5.0)
     """Covariances that clip_cov may drop; the first is the limit of neg_seq_kl and nonzero."""
     normalise: str = "none"
-    """minibatch: advantages to mean 0, deviation 1 over the units of an optimiser step (POAD)."""
+    """minibatch: advantages to mean 0, deviation 1 over the units of an optimiser step (POAD); turns: over its turns,
+    each counted once (OpenR)."""
     aggregate: str = "token_mean"
-    """token_mean, seq_mean_token_mean, seq_mean_token_sum, const."""
+    """token_mean, turn_mean, seq_mean_token_mean, seq_mean_token_sum, const."""
     length: int = 0
     """Largest number of tokens of a trajectory (const)."""
     kl: float = 0.0
@@ -132,8 +136,13 @@ class Objective:
         ):  # fmt: skip
             if needed and (column is None or bool(column.isnan().any())):
                 raise BadInput(f"no {name}", expected="one for every unit", where="Objective.prepare", do=do)
-        adv = part_of("normalise", self.normalise, NORMALISE, Part).call(units.adv)
-        weight = token_weights(units.trajectory, self.aggregate, length=self.length).to(adv)
+        normalise = part_of("normalise", self.normalise, NORMALISE, Part).call
+        if self.normalise == "turns":
+            turn = torch.unique(units.row, return_inverse=True)[1]
+            adv = normalise(segment_mean(units.adv, turn))[turn]
+        else:
+            adv = normalise(units.adv)
+        weight = token_weights(units.trajectory, self.aggregate, length=self.length, turn=units.row).to(adv)
         units = replace(units, adv=adv, weight=weight)
         if ("entropy" in self._phi.needs or self.redistribute) and units.entropy is not None:
             h = torch.as_tensor(relative_entropy(units.entropy.numpy(force=True))).to(adv)

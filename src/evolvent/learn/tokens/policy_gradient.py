@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.learn.tokens.batch import LogprobFn, TokenBatch, portions
-from evolvent.learn.tokens.ratios import approx_kl, log_ratios
+from evolvent.learn.tokens.ratios import LIMIT, approx_kl, log_ratios, segment_sum
 from evolvent.learn.tokens.regularisers import kl
 from evolvent.learn.tokens.units import Loss, Terms, Units
 
@@ -142,6 +142,7 @@ class _Step:
         self, objective: Loss, part: TokenBatch, policy: LogprobFn, micro_tokens: int, generator: torch.Generator | None
     ) -> None:
         self.objective, self.policy, self.micro_tokens, self.generator = objective, policy, micro_tokens, generator
+        self.by_turn = getattr(objective, "ratio", "token") == "turn"
         units = objective.prepare(part.units)
         self.part = replace(part, units=units).select(_busy(objective, units))
 
@@ -152,7 +153,7 @@ class _Step:
         found = self.part.passes(self.policy, self.micro_tokens)
         if len(found) > 1 and self.objective.spans_rows(self.part.units):
             seen, slopes = self._slopes()
-            numbers = _numbers([seen])
+            numbers = _numbers([seen], self.by_turn)
             if _too_far(numbers, kl_stop):
                 return _StepMetrics("discarded", numbers)
             self._descend(slopes)
@@ -163,7 +164,7 @@ class _Step:
             if seen.terms.loss.requires_grad:  # not where nothing was decided: forced tokens, one action
                 seen.terms.loss.backward()
             seen_all.append(_detached(seen))
-        numbers = _numbers(seen_all)
+        numbers = _numbers(seen_all, self.by_turn)
         return _StepMetrics("discarded" if _too_far(numbers, kl_stop) else "stepped", numbers)
 
     def _terms(self, units: Units, logp: Tensor, entropy: Tensor) -> _Pass:
@@ -265,8 +266,8 @@ def _looked_up_alike(
     return replace(batch, units=replace(units, **said)), gap
 
 
-def _numbers(seen: Sequence[_Pass]) -> dict[str, float]:
-    """Metrics of one step over its scored units."""
+def _numbers(seen: Sequence[_Pass], by_turn: bool) -> dict[str, float]:
+    """Metrics of one step over its scored units; the divergence a unit, or a turn where ratios are those of turns."""
     out = {"loss": math.fsum(float(s.terms.loss) for s in seen)}
     metrics = {name: torch.cat([s.terms.metrics[name].float() for s in seen]) for name in seen[0].terms.metrics}
     ratio = metrics.pop("ratio", None)
@@ -277,8 +278,7 @@ def _numbers(seen: Sequence[_Pass]) -> dict[str, float]:
     entropy = torch.cat([s.entropy if s.units.free is None else s.entropy[s.units.free] for s in seen])
     if len(entropy):  # elsewhere it is 0 whatever the policy
         out["entropy"] = float(entropy.mean())
-    moved = torch.cat([log_ratios(s.logp, s.units.old_logp) for s in seen])
-    moved = moved[~moved.isnan()]
+    moved = torch.cat([_moved(s, by_turn) for s in seen])
     out["approx_kl"] = float(approx_kl(moved).mean()) if len(moved) else 0.0
     gap = torch.cat([s.gap for s in seen])
     gap = gap[~gap.isnan()]
@@ -288,6 +288,16 @@ def _numbers(seen: Sequence[_Pass]) -> dict[str, float]:
         away = [kl(s.logp, s.units.ref_logp, "k3") for s in seen if s.units.ref_logp is not None]
         out["kl_ref"] = float(torch.cat(away).mean())
     return out
+
+
+def _moved(seen: _Pass, by_turn: bool) -> Tensor:
+    """Log-ratios of its units, or of its turns, where they are known."""
+    moved = log_ratios(seen.logp, seen.units.old_logp)
+    known = ~moved.isnan()
+    if not by_turn:
+        return moved[known]
+    turn = torch.unique(seen.units.row[known], return_inverse=True)[1]
+    return segment_sum(moved[known], turn).clamp(-LIMIT, LIMIT)
 
 
 def _too_far(numbers: dict[str, float], kl_stop: float) -> bool:

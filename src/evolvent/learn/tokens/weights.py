@@ -37,24 +37,28 @@ def const(trajectory: Tensor, length: int) -> Tensor:
 
 
 AGGREGATES = {
-    "token_mean": Part(token_mean), "seq_mean_token_mean": Part(seq_mean_token_mean),
-    "seq_mean_token_sum": Part(seq_mean_token_sum), "const": Part(const, ("length",)),
+    "token_mean": Part(token_mean), "turn_mean": Part(seq_mean_token_mean),
+    "seq_mean_token_mean": Part(seq_mean_token_mean), "seq_mean_token_sum": Part(seq_mean_token_sum),
+    "const": Part(const, ("length",)),
 }  # fmt: skip
-"""By name: a function of the trajectory of each unit, int64 ``[U]``, and of a length, to float32 ``[U]``."""
+"""By name: a function of the trajectory of each unit, int64 ``[U]``, and of a length, to float32 ``[U]``;
+``turn_mean`` is given turns in their place."""
 
 
-def token_weights(trajectory: Tensor, aggregate: str, *, length: int = 0) -> Tensor:
+def token_weights(trajectory: Tensor, aggregate: str, *, length: int = 0, turn: Tensor | None = None) -> Tensor:
     """Weight of each unit, float32 ``[U]``; B is the number of trajectories in the step.
 
     Args:
         trajectory: int64 ``[U]``, of every unit of the step.
         aggregate: one of ``AGGREGATES``, or ``file.py:NAME``.
         length: the largest number of tokens of a trajectory, of ``const``.
+        turn: int64 ``[U]``, the decision of each unit, of ``turn_mean``.
 
     Raises:
         BadInput: unknown name, or ``const`` without a length.
     """
-    return part_of("aggregate", aggregate, AGGREGATES, Part).call(trajectory, length)
+    segment = turn if aggregate == "turn_mean" and turn is not None else trajectory
+    return part_of("aggregate", aggregate, AGGREGATES, Part).call(segment, length)
 
 
 def _ones(trajectory: Tensor) -> Tensor:
