@@ -146,10 +146,13 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
         return prm
     seed = seed_tree(config.seed, "prm") % 2**31
     rows, told = _labelled(run, config, seed, how)
-    if not 0 < sum(label for _, label in rows) < len(rows):
+    good = sum(label for _, label in rows)
+    if not 0 < good < len(rows):
+        told, do = ("right", "harder ones") if good else ("wrong", "a policy that is sometimes right")
         raise BadInput(
-            "a process reward model needs right and wrong steps", got=f"{len(rows)} states of one kind", where="openr",
-            do="ask for more questions (--questions), or take a policy that is sometimes right",
+            "a process reward model needs right and wrong steps", where="openr",
+            got=f"{len(rows)} states, all {told}" if rows else "no state: no answer came to an end of a line",
+            do=f"ask for more questions (--questions), or take {do}",
         )  # fmt: skip
     prm = SearchValue(run.model, "process", adapter="prm", seed=seed)
     on = run.live.advancing(f"the process reward model learns from {len(rows):,} states")

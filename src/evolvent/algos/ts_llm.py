@@ -34,6 +34,7 @@ import numpy as np
 
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Task
@@ -178,6 +179,13 @@ def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[s
 def _fit(run: LanguageRun, value: SearchValue, rows: ValueRows) -> dict[str, float]:
     """Train the value on the rows there are."""
     config: Any = run.config
+    if not len(rows):
+        raise BadInput(
+            "a value has nothing to learn from", got="no attempt that came to an end", where="ts_llm",
+            expected="answers with words that end by themselves",
+            do="look at some (evolvent run search --model train:MODEL --search greedy), allow longer lines, "
+            "or let the model see the form of answers first",
+        )  # fmt: skip
     how = None if value.frozen else Fit(lr=config.value_lr)
     told = run.live.advancing(f"the value learns from {len(rows):,} states")
     return value.fit(*rows.columns(), how, seed=seed_tree(config.seed, "fit", run.update) % 2**31, progress=told)

@@ -160,7 +160,7 @@ def _search(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Pat
     if summary.get("budget_seconds") and shares.get(most, 0.0) <= 1.0 - EARLY:
         most = "seconds"
     elif arm.get("wider") and shares.get(most, 1.0) <= 1.0 - EARLY:
-        return f"It tried all that it may before its budget was spent: set {arm['wider']}, or search more tasks.", ""
+        return f"It came to nothing new before its budget was spent: set {arm['wider']}, or search more tasks.", ""
     more = (f"--budget-{most}", f"{2 * summary[f'budget_{most}']:g}") if most else ()
     return "Search with a larger budget, or on more tasks.", _with(manifest, *more) if more else ""
 

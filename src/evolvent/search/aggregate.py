@@ -1,7 +1,8 @@
 """One answer of many: majority, sum or maximum of scores, scores of steps by their least or their last.
 
 Papers: Wang et al. 2022 (self-consistency, arXiv 2203.11171), Feng et al. 2023 (TS-LLM), OpenR (arXiv 2410.09671).
-Answers that could not be read (``None`` or empty) are dropped first; where none is left the result is ``None``.
+Answers that could not be read (``None`` or empty) are dropped first; where none is left the result is ``None``. Votes
+shift scores of which one is negative, and no others (TS-LLM shifts all, OpenR none).
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ def shifted(scores: Sequence[float]) -> np.ndarray:
 
 def _vote(answers: Sequence[str | None], scores: Sequence[float] | np.ndarray) -> str | None:
     """The answer of the largest sum; of equal sums, as where nothing is valued, the more frequent, then the first."""
-    values = _scores(answers, scores)
+    values = _scores(answers, scores)[[i for i, answer in enumerate(answers) if answer]]
+    known = [answer for answer in answers if answer]
     values = shifted(values.tolist()) if len(values) and values.min() < 0 else values
     sums: dict[str, float] = {}
-    times = Counter(answers)
-    for answer, value in zip(answers, values.tolist(), strict=True):
-        if answer:
-            sums[answer] = sums.get(answer, 0.0) + value
+    times = Counter(known)
+    for answer, value in zip(known, values.tolist(), strict=True):
+        sums[answer] = sums.get(answer, 0.0) + value
     return max(sums, key=lambda a: (sums[a], times[a])) if sums else None  # shifted, equal scores are all 0
 
 

@@ -8,7 +8,7 @@ engine that keeps prompts evaluates of a child what its parent had not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -30,6 +30,8 @@ Player = Generator[Request, Completion, Episode]
 Start = Callable[..., Player]
 """``start(limit, ask="")`` begins an attempt, the same each time, and may break off the one begun before (one world is
 enough for a task); ``limit`` limits its decisions, 0 = not, ``ask`` is answered before the first of them."""
+Asked = dict[int, list[tuple[Request, Completion]]]
+"""By node: what was asked there for its moves, and answered."""
 Decode = Callable[[np.ndarray], str]
 SHOWN = "shown"
 """The kind of reward by which a world says what share of the tests in its question an attempt passed."""
@@ -87,26 +89,12 @@ class Attempts:
 
     # ------------------------------------------------------------------------------------------------ the space
     def propose(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[Moves | None]:
-        """See ``Space``: one batch of requests for all nodes."""
-        asked = self._requests(nodes, widths, meter)
-        began = meter.elapsed
-        answers = self.engine([request for _, requests in asked for request in requests])
-        meter.model_s += meter.elapsed - began
-        meter.batches += bool(answers)
-        at, width, out = 0, dict(zip(nodes, widths, strict=True)), dict[int, Moves | None].fromkeys(nodes)
-        for node, requests in asked:
-            mine = answers[at : at + len(requests)]
-            at += len(requests)
-            task = int(self.tree.task[node])
-            meter.calls[task] += len(mine)
-            meter.tokens[task] += sum(map(self._n_tokens, mine))
-            meter.prompt += sum(a.prompt_tokens or len(r.prompt) for a, r in zip(mine, requests, strict=True))
-            meter.cached += sum(a.cached_tokens for a in mine)
-            if requests and requests[0].choices:
-                out[node] = self._listed(node, mine[0], width[node])
-            elif requests:
-                out[node] = self._written(node, list(zip(requests, mine, strict=True)), meter)
-        return [out[node] for node in nodes]
+        """See ``Space``: one batch for all nodes; before the first, which could cut all short, one move of a task."""
+        width, mine = dict(zip(nodes, widths, strict=True)), Asked((node, []) for node in nodes)
+        if not meter.longest and meter.budget.tokens:
+            self._answer(self._requests(width, mine, meter, True), mine, meter)
+        self._answer(self._requests(width, mine, meter, False), mine, meter)
+        return [self._moves(node, width[node], said) for node, said in mine.items()]
 
     def made(self, parent: int, children: np.ndarray) -> None:
         """See ``Space``."""
@@ -189,45 +177,72 @@ class Attempts:
         return found if isinstance(found, Episode) else None
 
     # ------------------------------------------------------------------------------------------------ inside
-    def _requests(self, nodes: Sequence[int], widths: Sequence[int], meter: Meter) -> list[tuple[int, list[Request]]]:
-        """What each node asks for, within the budget of its task."""
+    def _requests(self, width: Mapping[int, int], mine: Asked, meter: Meter, first: bool) -> list[tuple[int, Request]]:
+        """What each node still asks for within its task's budget; ``first``: one move where all might be cut short."""
         wanted: dict[int, list[tuple[int, Request, int]]] = {}
-        for node, width in zip(nodes, widths, strict=True):
+        for node, count in width.items():
             ask = self._places[node].asks
             if ask is None:
                 raise BadInput("nothing is asked at this node", got=node, where="search.attempts", do="enter it first")
-            wanted.setdefault(int(self.tree.task[node]), []).append((node, ask, 1 if ask.choices else width))
-        out: list[tuple[int, list[Request]]] = []
+            wanted.setdefault(int(self.tree.task[node]), []).append((node, ask, 1 if ask.choices else count))
+        out: list[tuple[int, Request]] = []
         for task, some in wanted.items():
-            most = max(self._most(ask) for _, ask, _ in some)
-            left, room = meter.share(task, sum(width for *_, width in some), most)
-            for node, ask, width in some:
-                count, seed = min(width, left), self._places[node].seed or ask.seed
+            most, total = max(self._most(ask) for _, ask, _ in some), sum(n - len(mine[node]) for node, _, n in some)
+            if first and (total == 1 or meter.room(task)[0] >= total * most):
+                continue
+            left, room = meter.share(task, 1 if first else total, most)
+            for node, ask, n in some:
+                asked = len(mine[node])
+                count, seed = min(n - asked, left), self._places[node].seed or ask.seed
                 left -= count
                 if ask.choices:
-                    fits = count and room >= self._most(ask)
-                    out.append((node, [replace(ask, seed=seed_tree(seed, "move", 0))] if fits else []))
+                    if count and room >= self._most(ask):
+                        out.append((node, replace(ask, seed=seed_tree(seed, "move", 0))))
                     continue
                 stop = ask.stop if self.unit != "line" or "\n" in ask.stop else (*ask.stop, "\n")
                 limit = min(self._most(ask), room)
-                seeds = [seed_tree(seed, "move", k) for k in range(count)]
-                out.append((node, [replace(ask, max_tokens=limit, stop=stop, seed=s) for s in seeds]))
+                seeds = [seed_tree(seed, "move", k) for k in range(asked, asked + count)]
+                out += [(node, replace(ask, max_tokens=limit, stop=stop, seed=s)) for s in seeds]
         return out
 
-    def _written(self, node: int, answers: Sequence[tuple[Request, Completion]], meter: Meter) -> Moves | None:
+    def _answer(self, asked: Sequence[tuple[int, Request]], mine: Asked, meter: Meter) -> None:
+        """One batch for the engine, and what it costs."""
+        if not asked:
+            return
+        began = meter.elapsed
+        answers = self.engine([request for _, request in asked])
+        meter.model_s += meter.elapsed - began
+        meter.batches += 1
+        for (node, request), said in zip(asked, answers, strict=True):
+            mine[node].append((request, said))
+            task, tokens = int(self.tree.task[node]), self._n_tokens(said)
+            meter.calls[task] += 1
+            meter.tokens[task] += tokens
+            meter.prompt += said.prompt_tokens or len(request.prompt)
+            meter.cached += said.cached_tokens
+            if not request.choices:  # one that was cut short would have been longer
+                meter.longest = max(meter.longest, tokens + self._short(node, request, said), 1)
+
+    def _short(self, node: int, request: Request, said: Completion) -> bool:
+        """Whether the budget alone cut a move: it is none."""
+        ask = self._places[node].asks
+        return said.finish == "length" and ask is not None and request.max_tokens < self._most(ask)
+
+    def _moves(self, node: int, width: int, said: Sequence[tuple[Request, Completion]]) -> Moves | None:
+        return self._listed(node, said[0][1], width) if said and said[0][0].choices else self._written(node, said)
+
+    def _written(self, node: int, answers: Sequence[tuple[Request, Completion]]) -> Moves | None:
         """Free text: what is new and not empty, with its likelihood as prior."""
-        ask, found, short = self._places[node].asks, dict[tuple[str, bool], tuple[Completion, int]](), 0
+        found, short = dict[tuple[str, bool], tuple[Completion, int]](), 0
         for request, said in answers:
-            assert ask is not None
-            if said.finish == "length" and request.max_tokens < self._most(ask):
-                short += 1  # by the budget alone: not a move
+            if self._short(node, request, said):
+                short += 1
                 continue
-            meter.longest = max(meter.longest, self._n_tokens(said))
             ends = self._ends(node, said)
             says = said.text if self.unit == "token" else said.text.strip()
             if says or (ends and self._places[node].begun != node):
                 found.setdefault((said.text, ends), (said, request.seed))
-        if not found and short:
+        if not found and (short or not answers):
             return None
         moves = list(found.values())
         self._made[node] = moves

@@ -3,7 +3,8 @@
 Source: OpenR (arXiv 2410.09671): N samples, the best N/m stay and get m children each. How wide and how many stay may
 differ by depth (``Search.widths``, ``keep``): one width everywhere wastes tokens where the next line is determined.
 
-Deviations: widths by depth are ours. All that have ended among the kept are paths, ranked by their value.
+Deviations: widths by depth are ours. All that have ended among the kept are paths, and their places are free again: a
+deeper path may be better, where OpenR's beam narrows with each that has ended.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ class Config(Settings):
 
 
 def run(search: Search, config: Config = Config()) -> None:
-    """Find paths for every task, at most as many as are kept."""
+    """Find paths for every task: whatever has ended among the kept, at every depth."""
     if not config.keep or min(config.keep) < 1:
         raise BadInput("nothing goes on", got=config.keep, expected="numbers of at least 1", where="beam: keep")
     tree = search.tree
     frontier = {task: [task] for task in tree.roots.tolist()}
     for depth in range(config.depth + 1):
-        search.expand([n for nodes in frontier.values() for n in nodes])
+        search.expand([n for nodes in frontier.values() for n in nodes], depth=config.depth)
         for task, nodes in frontier.items():
             ended = [n for n in nodes if tree.terminal[tree.state[n]] and not tree.dead[tree.state[n]]]
             for node in ended:

@@ -35,7 +35,7 @@ def run(search: Search, config: Config = Config()) -> None:
     frontier = {task: [task] for task in tree.roots.tolist()}
     left = dict.fromkeys(frontier, config.paths)
     for _ in range(config.depth + 1):
-        search.expand([n for nodes in frontier.values() for n in nodes])
+        search.expand([n for nodes in frontier.values() for n in nodes], depth=config.depth)
         for task, nodes in frontier.items():
             candidates: list[int] = []
             for node in nodes:

@@ -2,17 +2,16 @@
 
 Paper: Feng et al. 2023 (TS-LLM, arXiv 2309.17179): the tree's moves without its search, the control of every search.
 
-Deviations: none.
+Deviations: all children of a state are paid for, also those that no path took (the source counts what was taken).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.core.seeding import rng
 from evolvent.search.rap import descend
 from evolvent.search.search import Search, Settings
-from evolvent.search.simulate import ByPrior, Growing
+from evolvent.search.simulate import ByPrior, Draws, Growing
 
 PAPER = "arXiv 2309.17179"
 
@@ -25,10 +24,11 @@ class Config(Settings):
     """Paths for each task."""
     parallel: int = 8
     """Of them, how many are drawn at once."""
-    seed: int = 0
-    """Of the draws."""
+    seed: int | tuple[int, ...] = 0
+    """Of the draws; of several, one a task."""
 
 
 def run(search: Search, config: Config = Config()) -> None:
     """Draw ``paths`` paths for every task."""
-    descend(search, ByPrior(rng(config.seed, "cot_sc_tree")), config.paths, config.parallel, Growing(search))
+    draw = Draws(config.seed, "cot_sc_tree", len(search.tree.roots))
+    descend(search, ByPrior(draw), config.paths, config.parallel, Growing(search))

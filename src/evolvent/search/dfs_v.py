@@ -39,7 +39,7 @@ def run(search: Search, config: Config = Config()) -> None:
     left = dict.fromkeys(stacks, config.paths)
     while stacks:
         heads = {task: stack.pop() for task, stack in stacks.items()}
-        search.expand([n for n in heads.values() if tree.depth[n] < config.depth])
+        search.expand([*heads.values()], depth=config.depth)
         for task, node in heads.items():
             if tree.terminal[tree.state[node]]:
                 if not tree.dead[tree.state[node]]:

@@ -33,7 +33,7 @@ def run(search: Search, config: Config = Config()) -> None:
     stacks = {task: [(task, 0)] for task in tree.roots.tolist()}  # nodes, and which child is next
     left = dict.fromkeys(stacks, config.paths)
     while stacks:
-        search.expand([s[-1][0] for s in stacks.values() if tree.depth[s[-1][0]] < config.depth])
+        search.expand([stack[-1][0] for stack in stacks.values()], depth=config.depth)
         for task, stack in stacks.items():
             node, number = stack.pop()
             children, at = tree.children(node), tree.state[node]

@@ -34,13 +34,14 @@ def run(search: Search, config: Config = Config()) -> None:
     """Simulate every task until ``paths`` simulations have ended an attempt."""
     tree, missing = search.tree, dict.fromkeys(search.tree.roots.tolist(), config.paths)
     growing = Growing(search)
-    for _ in range(-(-config.simulations // config.parallel)):
+    for done in range(0, config.simulations, config.parallel):
         todo = [n for n, left in missing.items() if left > 0 and not tree.terminal[n] and search.open(n)]
         todo = growing(todo)
         if not todo:
             break
-        for path in simulate(search, todo, Puct(config.c), parallel=config.parallel):
+        most = min(config.parallel, config.simulations - done)
+        for path in simulate(search, todo, Puct(config.c), parallel=most):
             end = int(tree.state[path[-1]])
-            if tree.terminal[end] and not tree.dead[end]:
+            if tree.terminal[end] and not tree.dead[end] and missing[path[0]]:
                 search.reach(path[-1])
                 missing[path[0]] -= 1

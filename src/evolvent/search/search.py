@@ -140,6 +140,8 @@ class Search:
     (``values.reward``) is an oracle to whoever looks for the answer."""
 
     meter: Meter = field(init=False)
+    entered: np.ndarray = field(init=False)
+    """States of each task that were entered, int64."""
     paths: list[Path] = field(default_factory=list[Path], init=False)
     notes: list[str] = field(default_factory=list[str], init=False)
     _known: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int], init=False)
@@ -148,6 +150,7 @@ class Search:
         if not self.widths or min(self.widths) < 1:
             raise BadInput("no moves are asked for", got=self.widths, expected="numbers of at least 1", where="widths")
         self.meter = Meter(len(self.tree.roots), self.budget)
+        self.entered = np.zeros(len(self.tree.roots), np.int64)
         begin = getattr(self.value, "begin", None)
         if begin is not None:
             begin(self)
@@ -164,6 +167,7 @@ class Search:
         new = list(dict.fromkeys(at[~self.tree.entered[at]].tolist()))
         if not new:
             return
+        np.add.at(self.entered, self.tree.task[new], 1)
         for node, reward in zip(new, self.space.enter(new), strict=True):
             self.tree.entered[node] = True
             if reward is not None:
@@ -174,18 +178,21 @@ class Search:
         for node in new:
             self._compare(node)
 
-    def expand(self, nodes: ArrayLike, width: int = 0, *, judge: bool = True) -> None:
+    def expand(self, nodes: ArrayLike, width: int = 0, *, judge: bool = True, depth: int | None = None) -> None:
         """Make and judge the children of nodes, once; those that have ended, or whose budget is spent, get none.
 
         Args:
             nodes: ``[N]``, of any tasks.
             width: moves that are asked for; 0 = ``widths`` of their depth.
             judge: False leaves the children's value at 0.
+            depth: of the tree at most: nodes there are entered, in case their attempt ends, and get no children.
         """
         tree = self.tree
         at = tree.state[np.asarray(nodes, np.int64)]
         self.enter(at)
         at = tree.state[at]  # one that was entered now may stand for another's state
+        if depth is not None:
+            at = at[tree.depth[at] < depth]
         wanted = list(dict.fromkeys(at[~tree.terminal[at] & (tree.first[at] < 0)].tolist()))
         if not wanted:
             return

@@ -12,6 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
+from evolvent.core.seeding import rng
 from evolvent.formulas.selection import puct, puct_constant
 from evolvent.search.search import Search
 from evolvent.search.tree import Tree
@@ -41,21 +43,47 @@ class Puct:
         return puct(tree.q(children), tree.prior[children], tree.taken[children], c, parent=parent)
 
 
+class Draws:
+    """A generator for each task, so that nothing depends on which tasks are searched together.
+
+    Args:
+        seed: one for all tasks, or a seed for each.
+        what: draws of another name are other draws.
+        tasks: how many there are.
+    """
+
+    def __init__(self, seed: int | Sequence[int], what: str, tasks: int) -> None:
+        seeds = [(seed, task) for task in range(tasks)] if isinstance(seed, int) else [(one,) for one in seed]
+        if len(seeds) != tasks:
+            raise BadInput("a seed for each task", got=f"{len(seeds)} seeds", expected=tasks, where=f"{what}: seed")
+        self._of = [rng(*parts, what) for parts in seeds]
+
+    def __getitem__(self, task: int) -> np.random.Generator:
+        return self._of[task]
+
+    def uniform(self, tree: Tree, nodes: np.ndarray, children: np.ndarray) -> np.ndarray:
+        """A number in 0..1 for each child of each node, float64 ``[M, W]``."""
+        out = np.zeros(children.shape)
+        for row, task, n in zip(out, tree.task[nodes].tolist(), tree.width[tree.state[nodes]].tolist(), strict=True):
+            row[:n] = self._of[task].random(n)
+        return out
+
+
 @dataclass(frozen=True)
 class ByPrior:
-    """Children drawn by their prior: samples inside one tree. ``rng`` is used up."""
+    """Children drawn by their prior: samples inside one tree. ``draw`` is used up."""
 
-    rng: np.random.Generator
+    draw: Draws
 
     def __call__(self, tree: Tree, nodes: np.ndarray, children: np.ndarray) -> np.ndarray:
         """Gumbel noise on the log-priors: the highest is a draw."""
         with np.errstate(divide="ignore"):
-            return np.log(tree.prior[children]) + self.rng.gumbel(size=children.shape)
+            return np.log(tree.prior[children]) - np.log(-np.log(self.draw.uniform(tree, nodes, children)))
 
 
 @dataclass
 class Growing:
-    """Which trees still grow: one that asked the model for nothing in ``patience`` rounds has been seen to its end.
+    """Which trees still grow: not one in which ``patience`` rounds have come to no new state and asked for nothing.
 
     Without a limit of paths a search would go around in it for ever; with one of few paths the budget is left over.
     """
@@ -64,15 +92,18 @@ class Growing:
     patience: int = 64
 
     def __post_init__(self) -> None:
-        self._calls = self.search.meter.calls.copy()
-        self._idle = np.zeros(len(self._calls), np.int64)
+        self._seen = self._progress()
+        self._idle = np.zeros(len(self._seen), np.int64)
 
     def __call__(self, roots: Sequence[int]) -> list[int]:
         """Of these roots, those that go on; called once a round."""
-        now = self.search.meter.calls
-        self._idle = np.where(now > self._calls, 0, self._idle + 1)
-        self._calls = now.copy()
+        now = self._progress()
+        self._idle = np.where(now > self._seen, 0, self._idle + 1)
+        self._seen = now
         return [n for n in roots if self._idle[self.search.tree.task[n]] <= self.patience]
+
+    def _progress(self) -> np.ndarray:
+        return self.search.meter.calls + self.search.entered
 
 
 def simulate(

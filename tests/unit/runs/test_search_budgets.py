@@ -24,7 +24,7 @@ def run(out, *flags):
 def test_more_of_what_ended_the_search_is_advised(tmp_path, capsys, flags, more):
     run(tmp_path / "run", "--search", "mcts_rollout", *flags)
     told = " ".join(capsys.readouterr().out.split())
-    assert more in told and "it had tried all" not in told
+    assert more in told and "nothing new" not in told
     assert more in (tmp_path / "run" / "report.html").read_text()
 
 

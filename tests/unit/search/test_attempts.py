@@ -239,6 +239,16 @@ def test_a_small_budget_is_spent_on_samples_that_it_can_finish(tokens, finished)
     assert [sum(path.ended for path in search.of(task)) for task in (0, 1)] == [finished, finished]
 
 
+@pytest.mark.parametrize("run", [beam.run, mcts_alpha.run, rap.run])
+def test_a_first_expansion_is_not_cut_short_by_a_small_budget(run):
+    writer = Writer()
+    search, _ = of(Sums, ["5", "6"], writer, unit="answer", widths=(8,), budget=Budget(tokens=50))
+    run(search)
+    for task in (0, 1):
+        assert all(path.ended for path in search.of(task)) and search.meter.calls[task] == 50 // 7
+    assert writer.asked[:2] == [2, 12]  # one of each task, then what it can pay for
+
+
 def test_a_vote_takes_the_first_path_to_its_answer_whatever_a_value_says():
     search, space = of(Sums, ["5"], Writer())
     cot_sc.run(search, cot_sc.Config(paths=30))

@@ -1,5 +1,7 @@
 """Searches on written trees: what they find, what they say when nothing is found, what they refuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from evolvent.search import (
     best_of_n,
     bfs_v,
     cot_sc_tree,
+    dfs_v,
     dfsdt,
     mcts_alpha,
     mcts_rollout,
@@ -19,7 +22,7 @@ from evolvent.search import (
 )
 from evolvent.search.budget import Budget, Meter
 from evolvent.search.search import judged
-from evolvent.search.simulate import Puct, simulate
+from evolvent.search.simulate import Draws, Puct, simulate
 from evolvent.search.tree import Tree
 from search_toy import Written, named, search_of
 
@@ -201,3 +204,72 @@ def test_where_there_is_one_way_nothing_is_scored():
         told[draws] = len(scored), paths, search.space.asked
     assert told[False][1:] == told[True][1:]  # the same simulations, and the same calls of the model
     assert told[False][0] == 160 and told[True][0] > 3000  # at the root alone
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_state_with_more_children_than_rounds_without_a_call_is_searched(parallel):
+    wide = {"root": {f"c{i}": (1 / 150, 0.0) for i in range(150)}}
+    wide |= {f"c{i}": {f"c{i}-{k}": (0.5, 1.0) for k in range(2)} for i in range(150)}
+    search = search_of(Written(wide), widths=(150, 2), budget=Budget(calls=400))
+    mcts_rollout.run(search, mcts_rollout.Config(simulations=10_000, parallel=parallel))
+    assert len(search.of(0)) == 4 and all(path.ended for path in search.of(0))
+
+
+@pytest.mark.parametrize("run", [bfs_v.run, beam.run, dfs_v.run, dfsdt.run])
+def test_an_attempt_that_ends_at_the_greatest_depth_counts_and_nothing_is_asked_there(run):
+    deep = {"root": {"a": (1.0, 0.5)}, "a": {"end": (0.6, 0.9), "on": (0.4, 0.1)}, "on": {"far": (1.0, 0.0)}}
+    space = Written(deep)
+    search = search_of(space)
+    config = __import__(run.__module__, fromlist=["Config"]).Config(depth=2)
+    run(search, config)
+    assert [space.names[path.leaf] for path in search.paths] == ["end"] and "on" not in space.asked
+
+
+def test_counts_of_simulations_and_paths_are_kept_however_many_are_under_way():
+    search = search_of(Written(DEEP))
+    mcts_alpha.run(search, mcts_alpha.Config(simulations=5, parallel=3))
+    assert search.tree.visits[0] == 5
+    search = search_of(Written(DEEP))
+    mcts_rollout.run(search, mcts_rollout.Config(simulations=7, parallel=50, paths=100))
+    assert search.tree.visits[0] == 7
+    search = search_of(Written(DEEP))
+    mcts_rollout.run(search, mcts_rollout.Config(simulations=1000, parallel=50, paths=3))
+    assert len(search.paths) == 3
+
+
+@pytest.mark.parametrize(
+    ("run", "config"),
+    [
+        (rstar.run, rstar.Config(paths=6)), (cot_sc_tree.run, cot_sc_tree.Config(paths=6)),
+        (mcts_alpha.run, mcts_alpha.Config(paths=3, sample=True)),
+    ],
+)  # fmt: skip
+def test_what_is_drawn_in_a_task_does_not_depend_on_the_others(run, config):
+    wide = {"root": {f"c{i}": (1 / 6, 0.0) for i in range(6)}} | {f"c{i}": {f"e{i}": (1.0, i / 6)} for i in range(6)}
+
+    def ways(tasks, seeds):
+        space = Written(wide, tasks=tasks)
+        search = search_of(space, tasks)
+        run(search, replace(config, seed=seeds))
+        return [[space.names[path.leaf] for path in search.of(task)] for task in range(tasks)]
+
+    together = ways(3, (5, 7, 9))
+    assert together == [ways(1, (seed,))[0] for seed in (5, 7, 9)] and len({tuple(one) for one in together}) > 1
+    with pytest.raises(BadInput, match="a seed for each task"):
+        ways(3, (5, 7))
+
+
+def test_uct_counts_the_visits_that_are_over():
+    tree = Tree(1)
+    (a, b) = tree.add([0], [2], np.array([0.5, 0.5]), np.array([1, 1])).tolist()
+    for child, value in ((a, 0.9), (b, 0.2)):
+        tree.begin(np.array([0, child]))
+        tree.backup([[0, child]], [value])
+    tree.begin(np.array([0]))  # the one that chooses now
+    scores = rstar.Uct(2.0, Draws(0, "rstar", 1))(tree, np.array([0]), np.array([[a, b]]))
+    assert scores[0] == pytest.approx(np.array([0.9, 0.2]) + 2.0 * np.sqrt(np.log(2.0)))
+
+
+def test_a_vote_shifts_the_scores_of_what_could_be_read():
+    steps = [[-0.9], [0.8], [0.1], [0.15]]
+    assert aggregate.last_vote([None, "a", "b", "b"], steps) == "a"

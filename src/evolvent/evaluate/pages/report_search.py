@@ -30,6 +30,10 @@ _READING = (
     "chance). Tokens are those that the model wrote; p is of an exact McNemar test against the first search, on the "
     "same tasks."
 )
+_LEGEND = (
+    "Colour: value, from the least of its tree (red) to the largest (green). Line: the more visits, the thicker, "
+    "against the most visited state of its tree. Behind a state: its value · its visits. Bold: the path that was taken."
+)
 
 
 def read_trees(path: Path) -> list[dict[str, Any]]:
@@ -74,7 +78,7 @@ def _said(arms: Sequence[Mapping[str, Any]]) -> str:
 
 def drawn(trees: Sequence[Mapping[str, Any]]) -> str:
     """Trees that open on a click, as HTML; its style is ``tree.css``."""
-    return "".join(_tree(tree) for tree in trees)
+    return "".join(_tree(tree) for tree in trees) + (f'<p class="soft small">{_LEGEND}</p>' if trees else "")
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -195,11 +199,14 @@ def _row(tree: _Grown, i: int, level: int, children: str = "") -> str:
     style = f"--value:{120 * min(max(share, 0.0), 1.0):.0f};--thick:{thick}px"
     words = text(node["text"] or ("start" if node["parent"] < 0 else "(empty)"))
     depth = f" · level {level}" if level > NEAR else ""
-    facts = f'<span class="soft small">{node["value"]:.3g} · {node["visits"]}×{depth}</span>'
+    unjudged = node["parent"] < 0 and not node["visits"]  # by a search that makes moves from there, and no simulation
+    worth = "" if unjudged else f"{node['value']:.3g} · "
+    facts = f'<span class="soft small">{worth}{node["visits"]}×{depth}</span>'
     label = f'<span class="mono">{words}</span> {facts}{_marks(node)}'
     if attempt:
         label = f"<strong>{words}</strong> {_outcome(end)}"
     kind = "state" + " taken" * bool(node["taken"]) + " deep" * (level > NEAR) + " deeper" * (level > FAR)
+    kind += " unjudged" * (unjudged and not attempt)
     if not children:
         return f'<div class="{kind}" style="{style}"><span class="leaf">{label}</span></div>'
     opened = " open" if node["taken"] else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -30,7 +31,7 @@ WIDER = {
     **dict.fromkeys(("bfs_v", "dfs_v", "dfsdt", "mcts_alpha"), "--widths, --paths"),
     **dict.fromkeys(("cot_sc_tree", "rap", "rstar", "mcts_rollout"), "--widths"),
 }
-"""What lets a search spend more, where it has tried all that it may before the budget is spent."""
+"""What lets a search spend more, where it came to nothing new before the budget was spent."""
 VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
 LEAST: dict[str, int] = {
@@ -183,12 +184,13 @@ def check_value(config: SearchConfig) -> None:
         raise BadInput("a mean of values", got=config.value, expected="each once, one folder at most", where="--value")
 
 
-def called(name: str, config: SearchConfig, seed: int) -> tuple[ModuleType, object]:
-    """The module of a search and its settings; fields that it does not have are left out."""
+def called(name: str, config: SearchConfig, seeds: Sequence[int]) -> tuple[ModuleType, object]:
+    """The module of a search and its settings, a seed a task; fields that it does not have are left out."""
     module = importlib.import_module(f"evolvent.search.{'best_of_n' if name == 'greedy' else name}")
     told: dict[str, object] = {
         "parallel": 16 if name in ("best_of_n", "cot_sc") else config.parallel, "c": config.c, "keep": config.keep,
-        "seed": seed, "paths": config.paths or DRAWN.get(name, 1), "simulations": 10_000 if name in DRAWN else 20,
+        "seed": tuple(seeds), "paths": config.paths or DRAWN.get(name, 1),
+        "simulations": 10_000 if name in DRAWN else 20,
     }  # fmt: skip
     if name == "greedy":
         told["paths"] = 1

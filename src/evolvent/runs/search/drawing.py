@@ -11,7 +11,6 @@ from evolvent.core.jsonfile import lines, write_atomic
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.search.attempts import Attempts
 from evolvent.search.search import Path, Search
-from evolvent.search.tree import Tree
 
 TREES, MOST = 4, 300
 """Trees of each search, and states of each, that are kept for the report (``trees.jsonl``)."""
@@ -46,6 +45,7 @@ def drawn(search: Search, space: Attempts, task: int, taken: Path, name: str) ->
     wrong = {
         _first_wrong(space, node, tree.path(node)) for node in order if tree.terminal[node] and not tree.dead[node]
     }
+    doubted = {n for n in order if process and tree.depth[n] > 0 and tree.value[n] < 0.5}
     for node in order:
         above, steps = int(tree.parent[node]), space.state(node).steps
         episode = space.episode(node) if tree.terminal[node] and not tree.dead[node] else None
@@ -54,15 +54,10 @@ def drawn(search: Search, space: Attempts, task: int, taken: Path, name: str) ->
             "parent": place.get(above, -1), "text": said, "value": round(float(tree.q(node)), 4),
             "visits": int(tree.taken[node]), "tokens": int(tree.tokens[node]), "taken": node in path,
             "right": None if episode is None else bool(episode.success), "dead": bool(tree.dead[node]),
-            "wrong": node in wrong,
-            "doubted": process and above >= 0 and bool(_doubted(tree, node) and not _doubted(tree, above)),
+            "wrong": node in wrong, "doubted": node in doubted and doubted.isdisjoint(tree.path(node)[:-1]),
         })  # fmt: skip
     question = space.questions[task]
     return {"search": name, "question": question, "left_out": len(inside) - len(order), "nodes": nodes}
-
-
-def _doubted(tree: Tree, node: int) -> bool:
-    return tree.depth[node] > 0 and tree.value[node] < 0.5
 
 
 def _first_wrong(space: Attempts, end: int, path: Sequence[int]) -> int:

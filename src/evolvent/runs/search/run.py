@@ -173,7 +173,7 @@ def _batch(
 
 def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat) -> tuple[Search, Attempts]:
     """The trees of some tasks, grown by one search."""
-    module, settings = called(name, config, seed_tree(config.seed, name, tasks[0].id))
+    module, settings = called(name, config, [seed_tree(config.seed, name, one.id) for one in tasks])
     worlds = [module.world(env, settings) for env in seat.worlds] if hasattr(module, "world") else seat.worlds
     grower = Grower(
         worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
@@ -291,8 +291,8 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
     folders = [part for part in parts_of(config.value) if not known(part)]
     learned = _learned(language, folders[0]) if folders else None
     return Seat(
-        model.name, lambda temperature: Acting(language, "sum", temperature), Plain(model), language.decode, worlds,
-        learned, language.keeping,
+        config.model.removeprefix("train:"), lambda temperature: Acting(language, "sum", temperature), Plain(model),
+        language.decode, worlds, learned, language.keeping,
     )  # fmt: skip
 
 
