@@ -73,9 +73,10 @@ class Endpoint(BaseHTTPRequestHandler):
         time.sleep(self.server.delay_s)
         plan = self.server.plan.get(self.path, [(404, {"error": {"message": "no such path"}})])
         status, body = plan.pop(0) if len(plan) > 1 else plan[0]
-        raw = json.dumps(body).encode()
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        kind = "text/html" if raw.startswith(b"<") else "application/json"
         self.send_response(status)
-        for key, value in (("Content-Type", "application/json"), ("Content-Length", len(raw)), ("Retry-After-Ms", 1)):
+        for key, value in (("Content-Type", kind), ("Content-Length", len(raw)), ("Retry-After-Ms", 1)):
             self.send_header(key, str(value))
         self.end_headers()
         self.wfile.write(raw)
@@ -123,6 +124,29 @@ def test_rate_limits_and_server_errors_are_tried_again(endpoint):
     done = Remote("m", endpoint.url).generate("hi")
     assert done.text == " a b" and done.token_ids.tolist() == [5, 6] and done.logp.tolist() == [-0.5, -0.25]
     assert len(endpoint.asked) == 3
+
+
+NO_COMPLETIONS = [
+    {"choices": []}, {"choices": None}, {"ok": 1}, {"error": {"message": "model overloaded"}}, b"<html>log in</html>",
+    b'{"choices": [{"te', b" <html>", [], "hello", {**TEXT, "choices": [{**TEXT["choices"][0], "text": ["a"]}]},
+    {**TEXT, "choices": "abc"}, {**TEXT, "choices": [7]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("body", NO_COMPLETIONS, ids=str)
+def test_an_answer_that_is_no_completion_is_told(endpoint, body, chat):
+    endpoint.plan["/v1/completions"] = endpoint.plan["/v1/chat/completions"] = [(200, body)]
+    with pytest.raises(ModelError, match=r"(?s)with no completion.*127.0.0.1.*ends in /v1"):
+        Remote("m", endpoint.url, chat=chat or None).generate("hi")
+
+
+def test_odd_usage_and_endings_do_not_matter(endpoint):
+    (choice,) = TEXT["choices"]
+    odd = {**TEXT, "usage": {"prompt_tokens": None}, "choices": [{**choice, "finish_reason": "abort", "text": None}]}
+    endpoint.plan["/v1/completions"] = [(200, odd)]
+    done = Remote("m", endpoint.url).generate("hi")
+    assert (done.text, done.finish, done.prompt_tokens) == ("", "stop", 0)
 
 
 def test_the_key_is_sent_and_never_shown(endpoint, monkeypatch):

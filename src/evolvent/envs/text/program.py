@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
@@ -93,7 +94,10 @@ Value: ['t', 's']
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_FENCE = re.compile(r"```[^`\n]*\n(.*?)(?:```|\Z)", re.S)
+_FENCE = re.compile(r"(```|~~~)[^`\n]*\n(.*?)(?:\1|\Z)", re.S)
+_BLOCK = re.compile(r"^\s*(def |async def |import |from |class |@)|= *lambda\b", re.M)
+_BARE = re.compile(rf"{BEGIN.pattern}|^(async def |[A-Z][A-Z0-9_]* *= )", re.M)
+"""What makes a program of a code block, and where one begins in an answer without any."""
 _MOST_CHARS = 8000
 
 
@@ -334,12 +338,15 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
 
 
 def extract(answer: str) -> str:
-    """The program in an answer: its first code block that has one, or from its first definition or import on."""
+    """The program in an answer: its first code block that has one, whole, or what begins with its first definition,
+    import or constant.
+    """
     answer = answer.replace("\r\n", "\n").lstrip("\ufeff")
-    blocks = [block for block in _FENCE.findall(answer) if BEGIN.search(block.lstrip())]
-    text = blocks[0] if blocks else answer
-    begin = BEGIN.search(text.lstrip())
-    return text.lstrip()[begin.start() : _MOST_CHARS].rstrip() if begin else ""
+    blocks = [block for _, block in _FENCE.findall(answer) if _BLOCK.search(block)]
+    if blocks:
+        return dedent(blocks[0].strip("\n")).rstrip()[:_MOST_CHARS]
+    begin = _BARE.search(answer.lstrip())
+    return answer.lstrip()[begin.start() :][:_MOST_CHARS].rstrip() if begin else ""
 
 
 def _worked(names: Sequence[str]) -> str:

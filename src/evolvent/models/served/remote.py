@@ -81,18 +81,17 @@ class Remote:
             reply = self._ask_chat(prompt, settings | schema_by_chat, extra)
         else:
             reply = self._ask(prompt, settings, extra)
-        choice, usage = reply.choices[0], reply.usage
-        text = (choice.text if hasattr(choice, "text") else choice.message.content) or ""
+        choice, text = self._read(reply)
+        usage = getattr(reply, "usage", None)
         ids, logp = _tokens(choice)
         details = getattr(usage, "prompt_tokens_details", None)
         count = self.counters
         count.requests += 1
-        count.prompt += usage.prompt_tokens if usage else 0
+        count.prompt += (prompt_tokens := (getattr(usage, "prompt_tokens", 0) or 0))
         count.cached += (cached := (getattr(details, "cached_tokens", 0) or 0))
-        count.sampled += usage.completion_tokens if usage else len(ids)
+        count.sampled += (getattr(usage, "completion_tokens", 0) or 0) if usage else len(ids)
         count.seconds += (seconds := time.perf_counter() - started)
-        finish = {"length": "length", "stop": "stop"}.get(choice.finish_reason or "stop", "stop")
-        prompt_tokens = usage.prompt_tokens if usage else 0
+        finish = "length" if getattr(choice, "finish_reason", None) == "length" else "stop"
         said, stopped = cut(text, how.stop)  # endpoints leave the stop string out, and do not say which it was
         return Completion(said, ids, logp, prompt_tokens, cached, seconds, finish, stopped or None)
 
@@ -111,6 +110,8 @@ class Remote:
             return reply
         except self._openai.APIError as error:
             raise self._failed(error) from None
+        except ValueError as error:
+            raise self._no_completion(f"text that is no JSON: {error}") from None
         self._chat = False
         return reply
 
@@ -126,6 +127,25 @@ class Remote:
                 return ask(model=self.model, messages=messages, extra_body=extra, **settings)
         except self._openai.APIError as error:
             raise self._failed(error) from None
+        except ValueError as error:
+            raise self._no_completion(f"text that is no JSON: {error}") from None
+
+    def _read(self, reply: Any) -> tuple[Any, str]:
+        """The choice and its text; endpoints, and whatever stands before them, answer other things with status 200."""
+        choices = getattr(reply, "choices", None)
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        said = choice if hasattr(choice, "text") else getattr(choice, "message", None)
+        text = getattr(said, "text", None) if said is choice else getattr(said, "content", None)
+        if said is None or not isinstance(text, str | None):
+            raise self._no_completion(str(reply))
+        return choice, text or ""
+
+    def _no_completion(self, got: str) -> ModelError:
+        return ModelError(
+            "the endpoint answered, but with no completion", got=" ".join(got.split())[:300],
+            expected="choices with a text, as OpenAI's API has them", where=f"{self.model} at {self.base_url}",
+            do="check that the address is that of the API (it ends in /v1), and what stands before it",
+        )  # fmt: skip
 
     def _constraint(
         self, grammar: str | None, json_schema: Mapping[str, Any] | None
