@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.errors import BadInput, EvolventError
@@ -43,7 +44,7 @@ class Guest:
             program.finish()
             raise BadInput("no module name", got=module, expected="solution, for the file solution.py", where="open")
         self.limits, self.over, self._program = program.limits, "", program
-        self._buffer = b""
+        self._buffer, self._one = b"", threading.Lock()
         ours, its = socket.socketpair()
         self._channel = ours
         try:
@@ -57,17 +58,21 @@ class Guest:
             raise
 
     def call(self, function: str, *arguments: object, **named: object) -> Any:
-        """The value that ``function`` of the module returns.
+        """The value that ``function`` of the module returns; calls of several threads wait for each other.
 
         Raises:
             GuestError: it gave none; see ``kind``.
             BadInput: arguments that cannot cross.
         """
+        with self._one:
+            return self._call(function, arguments, named)
+
+    def _call(self, function: str, arguments: Sequence[object], named: Mapping[str, object]) -> Any:
         if self.over:
             raise GuestError(self.over, f"this program has ended: {self.over}", where="Guest.call")
         ticket = secrets.token_hex(8)
         try:
-            line = dumps({"id": ticket, "fn": function, "args": list(arguments), "kwargs": named})
+            line = dumps({"id": ticket, "fn": function, "args": list(arguments), "kwargs": dict(named)})
         except BadValue as error:
             raise BadInput("arguments that cannot enter", got=str(error), where=f"Guest.call {function}") from error
         until = time.monotonic() + self.limits.wall
@@ -177,7 +182,7 @@ class Guest:
             return self._end("harness", "the sandbox failed", got=program.error)
         code = os.waitstatus_to_exitcode(program.end["end"])
         tail = program.err.decode("utf-8", "replace")
-        status, _ = verdict(program, code if code >= 0 else None, -code if code < 0 else None, tail, full=False)
+        status, _ = verdict(program, code if code >= 0 else None, -code if code < 0 else None, tail, full="")
         if status in ("ok", "failed"):
             return self._end("exited", "the program ended by itself", got=f"exit code {code}")
         return self._end(status, f"the program was ended: {status}")

@@ -256,7 +256,7 @@ def _sealed(content: bytes) -> int:
     return fd
 
 
-def verdict(program: Program, code: int | None, number: int | None, err: str, full: bool) -> tuple[str, str]:
+def verdict(program: Program, code: int | None, number: int | None, err: str, full: str) -> tuple[str, str]:
     """Status of a program that has ended, and the limit that was passed."""
     end, limits = program.end, program.limits
     if program.limit:
@@ -270,8 +270,8 @@ def verdict(program: Program, code: int | None, number: int | None, err: str, fu
         limit = "file"
     elif not limit and code != 0:
         last = err.rstrip().rpartition("\n")[2]
-        if full:
-            limit = "disk"
+        if full or "No space left on device" in last:
+            limit = full or "disk"
         elif last.startswith("MemoryError") or any(word in last for word in _NO_MEMORY):
             limit = "memory"
         elif "File too large" in last:

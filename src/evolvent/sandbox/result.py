@@ -23,7 +23,8 @@ class Limits:
     cpu: float = 8.0
     """Seconds of processor time, of all its processes and threads together."""
     memory: int = 512 * MB
-    """Bytes of address space of a process; resident bytes of all of them together."""
+    """Bytes of address space of a process; resident bytes of all of them together. What the interpreter itself takes,
+    some 13 MB, is let pass."""
     disk: int = 64 * MB
     """Bytes of all its files. They lie in memory where namespaces are used."""
     inodes: int = 2000
@@ -77,8 +78,8 @@ class Result:
     mechanism: str
     """What confined it, or ``none (unsafe)``."""
     limit: str = ""
-    """The field of ``Limits`` that was passed. Of ``memory``, ``file`` and ``threads`` the last line of its errors may
-    be all that tells: the kernel refuses more, and the program ends by itself."""
+    """The field of ``Limits`` that was passed. Of ``memory``, ``disk``, ``file`` and ``threads`` the last line of its
+    errors may be all that tells: the kernel refuses more, and the program ends by itself."""
     refused: Mapping[str, int] | None = None
     """System calls that were refused, with their counts; ``None`` where the kernel does not tell. Files: see stderr."""
     left: tuple[str, ...] = ()

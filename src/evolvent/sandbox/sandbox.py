@@ -197,13 +197,13 @@ class Sandbox:
             if order.cancelled:
                 program.stop()
             program.wait()
-            full = bool(program.end) and _full(program.slot.work, order.limits)
+            full = _full(program.slot.work, order.limits) if program.end else ""
             files, left = collected(program, order.collect, order.limits) if program.end else ({}, [])
         finally:
             error = program.finish()
         return self._result(program, error, (files, left, full))
 
-    def _result(self, program: Program, error: str, found: tuple[dict[str, bytes], list[str], bool]) -> Result:
+    def _result(self, program: Program, error: str, found: tuple[dict[str, bytes], list[str], str]) -> Result:
         end, (files, left, full) = program.end, found
         out, err = program.out.decode("utf-8", "replace"), program.err.decode("utf-8", "replace")
         if error or not end:
@@ -347,10 +347,12 @@ def collected(program: Program, patterns: Sequence[str], limits: Limits) -> tupl
     return tree.take(program.slot.work, patterns, limits.disk, min(limits.inodes, _FILES)) if patterns else ({}, [])
 
 
-def _full(work: int, limits: Limits) -> bool:
-    """Whether a work folder in memory has no room left."""
+def _full(work: int, limits: Limits) -> str:
+    """What a work folder in memory has no room left for, ``inodes`` or ``disk``; nothing of one that lies on disk."""
     space = os.statvfs(work)
-    return space.f_blocks * space.f_frsize <= 2 * limits.disk and (space.f_bavail == 0 or space.f_ffree == 0)
+    if space.f_blocks * space.f_frsize > 2 * limits.disk:
+        return ""
+    return "inodes" if space.f_ffree == 0 else "disk" if space.f_bavail == 0 else ""
 
 
 def _after_fork() -> None:

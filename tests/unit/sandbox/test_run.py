@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -93,6 +94,7 @@ for _ in range(99):
         (THREADS, Limits(), "processes", "threads"),
         ("print('a' * 10**7)", Limits(), "output", "output"),
         ("open('x', 'wb').write(b'1' * (40 << 20))", Limits(), "disk", "file"),
+        ("import os\nfor i in range(3000): os.mkdir(str(i))\nwhile True: pass", Limits(), "disk", "inodes"),
         ("for i in range(9): open(str(i), 'wb').write(b'1' * (15 << 20))\nwhile True: pass", Limits(), "disk", "disk"),
     ],
 )  # fmt: skip
@@ -100,6 +102,29 @@ def test_a_limit_that_is_passed_is_named(sandbox, text, limits, status, limit):
     result = code(sandbox, text, limits)
     assert (result.status, result.limit) == (status, limit), result
     assert len(result.stdout) + len(result.stderr) <= limits.output
+
+
+def test_a_room_that_a_file_asked_for_and_did_not_get_is_the_disk(sandbox):
+    text = (
+        "import os\nfor i in range(20):\n    with open(f'a{i}', 'wb') as f: os.posix_fallocate(f.fileno(), 0, 10 << 20)"
+    )
+    found = code(sandbox, text)
+    assert (found.status, found.limit) == ("disk", "disk"), found
+
+
+def test_a_file_of_the_program_stands_before_a_module_of_its_name(sandbox):
+    files = {"json.py": "X = 1", "os.py": "X = 2", "random/__init__.py": "X = 3"}
+    text = "import json, os, random, re; print(json.X, random.X, hasattr(os, 'X'), re.__file__ is not None)"
+    found = sandbox.run({"main.py": text, **files}, ["python", "main.py"])
+    assert found.stdout == "1 3 False True\n", found
+    with sandbox.open({"json.py": "def f(): return 5"}, "json") as guest:
+        assert guest.call("f") == 5
+
+
+def test_calls_of_several_threads_wait_for_each_other(sandbox):
+    source = "import time\ndef f(x):\n    time.sleep(0.002)\n    return x"
+    with sandbox.open({"solution.py": source}, "solution") as guest, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda i: guest.call("f", i), range(64))) == list(range(64))
 
 
 def test_output_is_cut_exactly_at_its_limit(sandbox):

@@ -21,10 +21,17 @@ CHANNEL = 3
 """File descriptor of the calls and answers of ``serve``; files of the host that were shared come after it."""
 
 
+_STARTUP = {*sys.builtin_module_names, "abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site",
+            "stat", "zipimport", "_collections_abc", "_sitebuiltins", "__main__"}  # fmt: skip
+"""Modules that a fresh Python has loaded before it looks into the program's folder."""
+
+
 def start(config: dict[str, Any]) -> None:
     """Run what ``config`` says; never returns."""
     os.environ.clear()
     os.environ.update(config["env"])
+    if config["kind"] != "exec":
+        _uncover()
     code, ours = 1, set(sys.modules)
     try:
         if config["kind"] == "exec":
@@ -54,6 +61,14 @@ def start(config: dict[str, Any]) -> None:
         _show(error)
         code = code or 1
     os._exit(code)
+
+
+def _uncover() -> None:
+    """A file of the program is imported, and not the module of its name that the fork server had loaded."""
+    for entry in os.scandir("."):
+        name, dot, kind = entry.name.partition(".")
+        if name not in _STARTUP and (kind in ("py", "so") if dot else entry.is_dir()):
+            sys.modules.pop(name, None)
 
 
 def _finalize(ours: set[str]) -> None:

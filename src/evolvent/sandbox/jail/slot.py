@@ -114,7 +114,7 @@ class Slot:
         watch = Watch(limits, self.proc, measured, (int(os.readlink("self", dir_fd=self.proc)), hello["inner"]))
         mine.send(b"go")
         mine.close()
-        exceeded = self._watch(watch, pidfd, listener)
+        exceeded = self._watch(watch, pidfd, listener) or watch.files()
         seconds = time.monotonic() - watch.started
         status = self._end_all(pid)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import tree
@@ -128,9 +129,13 @@ class Watch:
             return "threads"
         if self.folder is not None and now - self._disk_at > _DISK_EVERY_S:
             self._disk_at = now
-            total, count = tree.size(self.folder, limits["disk"], limits["inodes"])
-            if count > limits["inodes"]:
-                return "inodes"
-            if total + deleted_bytes(self.proc, pids, self.folder) > limits["disk"]:
-                return "disk"
+            return self.files(pids)
         return None
+
+    def files(self, pids: Sequence[int] = ()) -> str | None:
+        """The same of its files alone; at the end also what it wrote between two looks."""
+        if self.folder is None:
+            return None
+        total, count = tree.size(self.folder, self.limits["disk"], self.limits["inodes"])
+        total += deleted_bytes(self.proc, pids, self.folder) if pids else 0
+        return "inodes" if count > self.limits["inodes"] else "disk" if total > self.limits["disk"] else None
