@@ -5,7 +5,7 @@ was given (a thought). Then, at every step of a task:
 
     1. thought      beside whole trajectories of the k nearest tasks (words, first situation), what to do next and why
     2. retrieval    cosine of that thought with those of all expert steps; the nearest step, then the nearest of another
-                    trajectory, ... until k; the last step of a trajectory is never found
+                    trajectory, ... until k
     3. decision     each found step i with its neighbours i - back .. i + forward, marked by their offset to i, earliest
                     i first; the own last back + forward steps (situation, thought, command), marked by their offset to
                     now; then the command
@@ -22,7 +22,9 @@ cannot be found; the history is the agent's own, never the expert's.
 
 Deviations: the local model writes the thoughts, from two examples of ours. A situation is told as the environment tells
 it to a memory. A command is the likeliest of those that are offered (free text where none are). Decisions of more than
-``chars`` characters of examples drop the farthest. An attempt ends after ``repeats`` equal commands, or pairs of them,
+``chars`` characters of examples drop the farthest. The one that thinks sees as many own steps as the one that decides
+(in the released ALFWorld code all of them), own steps are marked, too, and whole trajectories stand the nearest last
+(released: the shortest first). An attempt ends after ``repeats`` equal commands, or pairs of them,
 and at the environment's limit (50 commands in alfworld). Where the model thinks nothing, nothing is shown.
 """
 
@@ -284,7 +286,7 @@ def _thoughts(
             thought, tokens, prompt_tokens = _thought(config, task, env, agent, (before, situation, action), i)
             about = {
                 **mine, "kind": task.kind, "step": i, "situation": situation, "thought": bool(thought),
-                "found": bool(thought) and i < len(steps) - 1, "tokens": tokens, "prompt_tokens": prompt_tokens,
+                "found": bool(thought), "tokens": tokens, "prompt_tokens": prompt_tokens,
             }  # fmt: skip
             memory.remember(thought or action, action, kind=STEP, metadata=about, source="expert", merge=None)
         told[i] = about

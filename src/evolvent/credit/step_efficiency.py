@@ -10,7 +10,9 @@ things (cosine -0.41 to 0.75 on five random tasks of the exact test, groups of t
 nothing to do with it). Reads the kinds ``compiles``, ``correct`` and ``ratio`` (t_ref / t, ``core.reward_kinds``) of
 the last decision; the world ``kernels`` pays them. The group is the episodes with one ``group`` (or task).
 
-Deviations: the published text does not say the form of the reward, this one is ours; the baseline is the mean of the
+Deviations: the paper's reward of a right program is 0.5 + 0.5 min(t_ref / t, ...) by what is quoted of it; we could not
+read where it is cut, nor what a wrong program gets, so this form is ours: a gain and a loss of time count alike. The
+baseline is the mean of the
 other attempts instead of PPO's critic. Times are noisy: ``kernels`` counts a gain from 1.15 on only.
 """
 

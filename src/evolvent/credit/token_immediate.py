@@ -11,9 +11,9 @@ Biased: nothing that happened stands in it, only what was foreseen (cosine -0.68
 exact test with an arbitrary critic). With exact values of the return it is the policy's advantage, and unbiased. Needs
 no group, and ``notes["share_before"]`` and ``notes["share_behind"]`` of every token.
 
-Deviations: the released code pays the score behind the token itself, and has the change as a comment; then every token
-is paid for the good beginning, and so for saying more. It weights the token's probability with it, not the gradient of
-its logarithm: here the objective is the run's. The critic's deviations stand in ``learn/critics/share.py``.
+Deviations: the token that ends a program is paid, too (in the released training it gets nothing). Some of the released
+data sets pay the score behind a token itself, which pays for saying more; the one that is trained on pays the change.
+The critic's deviations stand in ``learn/critics/share.py``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,13 @@ class Case:
     """The value, or the text on standard output; or a function out here that says whether an answer is right."""
     hidden: bool = False
     """Not to be shown to whoever writes the program; ``Verdict.feedback`` leaves it out."""
+    tolerance: float | None = None
+    """Of this answer, in place of that of all."""
+
+
+def near(case: Case, tolerance: float) -> float:
+    """The tolerance of a case, where all have ``tolerance``."""
+    return tolerance if case.tolerance is None else case.tolerance
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ class _Calls:
                     if error.kind == "time" and not patient:
                         return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
                     continue
-                outcomes.append(_compared(case, got, lambda a, b: same(a, b, self.tolerance)))
+                outcomes.append(_compared(case, got, lambda a, b, case=case: same(a, b, near(case, self.tolerance))))
         finally:
             if guest is not None:
                 guest.close()
@@ -196,7 +203,7 @@ def _case(given: Case | tuple[Any, Any], function: str | None) -> Case:
     except BadValue as error:
         where = f"judge, inputs {_short(inputs)}"
         raise BadInput("a case that is not made of plain values", got=str(error), where=where) from error
-    return Case(inputs, expected, given.hidden)
+    return replace(given, inputs=inputs)
 
 
 def _failed(case: Case, error: GuestError) -> Outcome:

@@ -103,7 +103,7 @@ def test_an_attempt_ends_at_its_limit_with_its_last_result(world):
 
 def test_rows_in_common():
     assert sql.overlap(((1,), (1,), (2,)), ((1,), (3,))) == 0.25
-    assert sql.overlap((), ()) == 0.0 and sql.overlap(((1, "a"),), ((1, "a"),)) == 1.0
+    assert sql.overlap((), ()) == 1.0 and sql.overlap(((1, "a"),), ((1, "a"),)) == 1.0
 
 
 @pytest.mark.parametrize("spec", ["sql:step_limit=2", "sql:base=shop"])

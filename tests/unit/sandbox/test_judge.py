@@ -91,6 +91,12 @@ def test_checkers_tolerance_and_types(sandbox):
             near(lambda got, said=distance: said, "1")
 
 
+def test_a_case_may_have_a_tolerance_of_its_own(sandbox):
+    near = [Case((2.0,), 1.5, tolerance=0.1), Case((2.0,), 1.5, hidden=True), Case((2.0,), 1.41421356)]
+    found = judge("def f(x):\n    return x ** 0.5", near, function="f", sandbox=sandbox, tolerance=1e-6)
+    assert [outcome.passed for outcome in found.outcomes] == [True, False, True]
+
+
 def test_no_finite_number_is_near_an_infinite_one(sandbox):
     def near(value, expected):
         program = f"def f(): return {value}"

@@ -36,9 +36,9 @@ from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, P
 from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
 from evolvent.envs.text.program_sources import CodeIO, Folder, Opened, codeio_file
 from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
-from evolvent.sandbox import Case, Limits, Sandbox, Verdict, judge
+from evolvent.sandbox import Limits, Sandbox, Verdict, judge
 from evolvent.sandbox.jail.values import same
-from evolvent.sandbox.judge import Outcome
+from evolvent.sandbox.judge import Outcome, near
 from evolvent.sandbox.mechanisms import choose
 
 VARIANTS = ("house", "told", "easy", "repair", "codeio", "predict", "humaneval")
@@ -232,7 +232,7 @@ class Predict(Program):
             value = ast.literal_eval(source[:_MOST_CHARS])
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             return Verdict((Outcome(case, False, "raised", detail="SyntaxError", unread=True),), "not run")
-        right = same(value, case.expected, problem.tolerance)
+        right = same(value, case.expected, near(case, problem.tolerance))
         return Verdict((Outcome(case, right, "right" if right else "wrong", value),), "not run")
 
     def _words(self, verdict: Verdict | None) -> str:
@@ -315,7 +315,7 @@ def _failing(opened: Opened) -> Tried:
     def tried(source: str, problem: Problem) -> list[bool]:
         if problem.ours:
             return fails_here(source, problem)
-        told = replace(problem, cases=tuple(Case(case.inputs, case.expected) for case in problem.cases))
+        told = replace(problem, cases=tuple(replace(case, hidden=False) for case in problem.cases))
         return [not outcome.passed for outcome in judged(source, told, opened()).outcomes]
 
     return tried

@@ -6,7 +6,7 @@ import random
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -147,7 +147,7 @@ def tests(name: str, n: int) -> tuple[Case, ...]:
     open_ = apart[:turns] + rest[: OPEN - turns]
     hidden = apart[turns : turns + (HIDDEN // 2 if kind.house else 0)]
     hidden += rest[OPEN - turns : OPEN - turns + HIDDEN - len(hidden)]
-    return (*shown, *open_, *(Case(case.inputs, case.expected, hidden=True) for case in hidden))
+    return (*shown, *open_, *(replace(case, hidden=True) for case in hidden))
 
 
 def divided(cases: Sequence[Case], where: str) -> tuple[Case, ...]:
@@ -160,7 +160,7 @@ def divided(cases: Sequence[Case], where: str) -> tuple[Case, ...]:
         raise BadInput("too few calls to hide some", got=len(cases), expected=f"{SHOWN + 2} or more", where=where)
     n_open = min(OPEN, (len(cases) - SHOWN) // 3)
     told, hidden = cases[: SHOWN + n_open], cases[SHOWN + n_open : SHOWN + n_open + HIDDEN]
-    return (*told, *(Case(case.inputs, case.expected, hidden=True) for case in hidden))
+    return (*told, *(replace(case, hidden=True) for case in hidden))
 
 
 def call(function: str, case: Case) -> str:

@@ -17,7 +17,6 @@ from evolvent.core.protocols import Task
 from evolvent.envs.text._text import check_request
 from evolvent.envs.text.program_problems import Problem, asked_for, call, split_of, tests
 from evolvent.envs.text.program_tasks import BY_NAME, Kind
-from evolvent.sandbox import Case
 from evolvent.sandbox.mutants import mutants, normal
 
 Tried = Callable[[str, Problem], list[bool]]
@@ -168,7 +167,7 @@ class Predicted(Broken):
         if problem is None or not 0 <= way < len(problem.cases):
             return None
         case = problem.cases[way]
-        one = (Case(case.inputs, case.expected, hidden=True),)
+        one = (replace(case, hidden=True),)
         asked = call(problem.function, case).rpartition(" == ")[0]
         source = normal(problem.source)
         return replace(problem, asked=asked, cases=one, source=repr(case.expected), given=source)

@@ -15,6 +15,7 @@ import json
 import textwrap
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -186,7 +187,12 @@ class Folder(_Jailed):
         )
         rows = [json.loads(line) for line in self._lines(f"json_testcases/{name}.json")]
         inputs = [tuple(row[0]) if isinstance(row[0], list) else (row[0],) for row in rows]
-        return self._problem(name, name, _docs(broken) or _docs(right), (right, broken), inputs)
+        found = self._problem(name, name, _docs(broken) or _docs(right), (right, broken), inputs)
+        if found is None or name != "sqrt":
+            return found
+        # right is what its second argument allows
+        cases = [replace(c, tolerance=c.inputs[1] / max(1.0, abs(c.expected))) for c in found.cases]
+        return replace(found, cases=tuple(cases))
 
     def _exercism(self, name: str) -> Problem | None:
         home = self._path / "exercises" / "practice" / name

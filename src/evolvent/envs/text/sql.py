@@ -239,10 +239,9 @@ def make(*, step_limit: int = 8) -> Sql:
 
 
 def overlap(one: Rows, other: Rows) -> float:
-    """Rows in common of all rows of two results, each as often as it is there: 0 to 1."""
+    """Rows in common of all rows of two results, each as often as it is there: 0 to 1; 1 where both have none."""
     a, b = (Counter(map(repr, rows)) for rows in (one, other))
-    both = (a & b).total()
-    return both / max(1, (a | b).total())
+    return (a & b).total() / (a | b).total() if a or b else 1.0
 
 
 @lru_cache(maxsize=1)

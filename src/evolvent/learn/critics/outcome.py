@@ -9,7 +9,8 @@ The states are those of the frozen base, so a batch of attempts is read once and
 ``outcome_p``: the probability of the outcome that came, for every token (``credit.token_outcome_critic``).
 
 Deviations: the published critic is a language model of its own, trained for ten passes on the programs of a data set
-before the policy; here it is a head that learns beside the policy, from each update's attempts after it judged them.
+(right ones, too) before the policy, with one cross entropy a program on the maximum over its tokens of each logit; here
+it is a head that learns beside the policy, from each update's attempts after it judged them, at every token.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import tree
@@ -132,7 +131,7 @@ class Watch:
             return self.files(pids)
         return None
 
-    def files(self, pids: Sequence[int] = ()) -> str | None:
+    def files(self, pids: list[int] | None = None) -> str | None:
         """The same of its files alone; at the end also what it wrote between two looks."""
         if self.folder is None:
             return None
