@@ -22,7 +22,8 @@ Deviations: two adapters on one base instead of two models. The critic gives no 
 here can write those that it would begin with; its verdict is one choice of two, so its ratio is that of the choice.
 Steps come from the world (``line_labels``), and it says whether a sneaky step is wrong (published: samples from there
 succeed less often); a step that is not wrong has lost, and is not shown to the critic. The released KL term is only
-logged; here neither.
+logged; here neither. A round goes on from the one before, with its own games (released: every round from the first
+critic, with the games of all). L_first is a mean over tokens (released: of the means of sentences).
 """
 
 from __future__ import annotations

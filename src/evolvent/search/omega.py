@@ -7,12 +7,13 @@ Paper: Luo et al. 2024 (OmegaPRM, arXiv 2406.06592), constants and tree as in Op
     bisect its steps: MC(middle) = 0 -> the first error is there or before; > 0 -> behind, go on from there
 
 Every estimated state gives a row (state, MC), every end one with what it earned. A question of which all or none of the
-first samples come right gives its root alone, which is OpenR's filter.
+first samples come right gives its root alone; OpenR's filter is the same, with 32 samples of its own.
 
 Deviations: a sample that was bisected leaves the pool (OpenR's maintenance puts it back, so that it can be bisected
-again). An end needs no samples: it is right or wrong. A choice raises N(s), as published; OpenR's code counts estimates
-alone (``count_choices=False``). The length of a sample is in words, as in OpenR's second version. ``least`` gives
-states the samples of another paper (MedS3, arXiv 2501.12051): fewer where fewer steps are left.
+again); of the others Q + U is what it is at the time of a choice (there what it was when they came in). An end needs no
+samples: it is right or wrong. A choice raises N(s), as published; OpenR's code counts estimates alone
+(``count_choices=False``). The length of a sample is in words, as in OpenR's second version. ``least`` gives states the
+samples of another paper (MedS3, arXiv 2501.12051): fewer where fewer steps are left.
 """
 
 from __future__ import annotations

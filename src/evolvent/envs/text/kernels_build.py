@@ -95,7 +95,7 @@ def extract(text: str) -> str:
 
     The fenced block that defines the kernel counts, else the first.
     """
-    blocks = [block for _, block in _FENCE.findall(text)]
+    blocks = [block.lstrip("\ufeff") for _, block in _FENCE.findall(text)]
     source = next((block for block in blocks if "kernel" in block), blocks[0] if blocks else "")
     if not source:
         begin = re.search(r"^[ \t]*(?:#|void\b|static\b|typedef\b|inline\b|const\b|float\b|int\b)", text, re.MULTILINE)

@@ -144,4 +144,6 @@ def memory_health(summary: Mapping[str, Any]) -> str:
 def health_words(name: str, value: object) -> tuple[str, object]:
     """What a number of a store is, in words, and how to write it: shares in per cent."""
     said = percent(value) if name in _SHARES and isinstance(value, int | float) else value
+    if name == "gate" and value == -1.0:  # the least that a cosine can be
+        said = "none"
     return _HEALTH.get(name, name.replace("_", " ")), said

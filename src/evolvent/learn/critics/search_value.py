@@ -11,8 +11,8 @@ trainer shifts a label to the token before the one that is read.) ``f`` is linea
 it, or (``frozen``) the mean of three small networks over the standardised states of an adapter that stays as it is:
 seconds instead of minutes, and free where the policy that searches has computed those states anyway.
 
-Deviations: LoRA instead of all weights. OpenR reads the logits of "+" and "-" at a tag; a linear head is their
-difference without the tag.
+Deviations: LoRA instead of all weights. A head without bias, which a classifier of transformers has none of, either.
+OpenR reads the logits of "+" and "-" at a tag; a linear head is their difference without the tag.
 """
 
 from __future__ import annotations
