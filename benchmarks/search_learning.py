@@ -6,7 +6,7 @@
     python benchmarks/search_learning.py --learned                      # then: the value that TS-LLM has learned
     python benchmarks/search_warm.py runs/search_135m                   # SmolLM2-135M and the Game of 24
     python benchmarks/search_learning.py --tasks game24 && python benchmarks/search_learning.py --learned game24
-    python benchmarks/search_warm.py runs/chain_135m --env chain:steps=4,digits=1    # and the sums
+    python benchmarks/search_warm.py runs/chain_135m --env chain:steps=4,digits=1 --examples 560
     python benchmarks/search_learning.py --tasks chain135m chain135m-rl
 
 0.3M parameters, trained from scratch on the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers,
