@@ -68,6 +68,7 @@ GAME_WAYS = (
 # by task: where its rows stand, which searches, and what they share
 SEARCHES = {
     "iterations": ("searches", WAYS, SEARCH),
+    "chain135m": ("chain135m searches", WAYS[:2], {**SEARCH, "budget_tokens": 250}),
     "game24": ("game24 searches", GAME_WAYS, {"env": "game24", "tasks": 48, "batch": 24, "budget_tokens": 400}),
 }
 

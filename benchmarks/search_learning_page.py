@@ -16,8 +16,8 @@ def main() -> None:
 
 def page(rows: list[dict]) -> str:
     """The page of systems that learn to search, as text."""
-    game = [row for row in rows if row["task"].startswith("game24")]
-    rows = [row for row in rows if row not in game]
+    game, sums = ([row for row in rows if row["task"].startswith(name)] for name in ("game24", "chain135m"))
+    rows = [row for row in rows if row not in game and row not in sums]
     runs = [row for row in rows if "evaluations" in row]
     seeds = sorted({row["seed"] for row in rows})
     of = {arm: [row for row in runs if row["arm"] == arm] for arm in ("ts_llm", "samples", "process", "outcome")}
@@ -33,9 +33,35 @@ def page(rows: list[dict]) -> str:
         "## TS-LLM: does the policy alone improve?", "", *_course(of["ts_llm"], "iteration"), "",
         *(_samples(of["samples"]) if of["samples"] else ()),
         *(_rewards(of["process"], of["outcome"]) if of["process"] and of["outcome"] else ()),
-        *_searches([row for row in rows if row["task"] == "searches"]), *(_game(game) if game else ()),
+        *_searches([row for row in rows if row["task"] == "searches"]), *(_sums(sums) if sums else ()),
+        *(_game(game) if game else ()),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def _sums(rows: list[dict]) -> list[str]:
+    """The same sums with a language model."""
+    of = {arm: [row for row in rows if row["arm"] == arm] for arm in ("ts_llm", "samples", "process", "outcome")}
+    commits = ", ".join(dict.fromkeys(row["commit"]["id"][:10] for row in rows))
+    searched = [row for row in rows if row["task"] == "chain135m searches"]
+    lines = [
+        "", "## The same sums with SmolLM2-135M", "",
+        f"Commit {commits}; every run begins with the same LoRA, which was shown 560 worked sums. In the first column "
+        "the minutes of a processor that a run takes, with evaluations.", "",
+    ]  # fmt: skip
+    for arm, unit, name in (("ts_llm", "iteration", "TS-LLM"), ("samples", "iteration", "expert iteration"),
+                            ("process", "update", "OpenR, process and outcome"),
+                            ("outcome", "update", "OpenR, outcome alone")):  # fmt: skip
+        if of[arm]:
+            lines += [*_course(of[arm], unit, f"{name}, {_mean_cpu(of[arm]) / 60:.0f} min"), ""]
+    if searched:
+        budget = searched[0]["config"]["budget_tokens"]
+        lines += [
+            f"By the policy and the value that TS-LLM left, {budget} tokens a task.",
+            "",
+            *_search_table(searched),
+        ]
+    return lines
 
 
 def _game(rows: list[dict]) -> list[str]:
