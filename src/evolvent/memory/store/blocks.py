@@ -32,6 +32,7 @@ class Block:
 
     __exit__ = _Exit()
     entered = False
+    dropping = False  # it is nobody's any more, and not all was given back
     held: weakref.ref[MethodType] | None = None  # None: entered without a ``with``, nobody can tell
 
     def __init__(self, store: Any) -> None:
@@ -54,7 +55,7 @@ class Block:
         return self.entered and self.held is not None and self.held() is None
 
     def _let_go(self, _: object) -> None:
-        if self.entered and self.here():
+        if self.entered and (self.dropping or self.here()):
             with suppress(Exception):  # nobody is there to hear of it; ``gone`` tells the next to come
                 self.drop()
 

@@ -71,9 +71,10 @@ class Session(Block):
         link = self.link
         if link.block is self:
             if self.here():
+                self.dropping = True
                 self.store.links.link = None
             link.give_back()
-        self.entered = False
+        self.entered = self.dropping = False
 
 
 class Snapshot(Session):

@@ -221,7 +221,8 @@ class Link:
         if not self._returned:
             if not self._sound or self._conn.info.transaction_status != TransactionStatus.IDLE:
                 self._conn.close()
-            self._pool.putconn(self._conn)
+            with suppress(ValueError):  # it was returned, and a signal came before that was noted
+                self._pool.putconn(self._conn)
             self._returned = True
 
     def __del__(self) -> None:
