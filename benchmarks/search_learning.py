@@ -7,7 +7,7 @@
     python benchmarks/search_warm.py runs/search_135m                   # SmolLM2-135M and the Game of 24
     python benchmarks/search_learning.py --tasks game24 && python benchmarks/search_learning.py --learned game24
     python benchmarks/search_warm.py runs/chain_135m --env chain:steps=4,digits=1 --examples 560
-    python benchmarks/search_learning.py --tasks chain135m chain135m-rl
+    python benchmarks/search_learning.py --tasks chain135m && python benchmarks/search_learning.py --learned chain135m
 
 0.3M parameters, trained from scratch on the solutions that ``search_warm.py`` shows it; sums of five one-digit numbers,
 a line a step. "samples" is expert iteration without a search: as many independent samples as the search's tokens pay
@@ -31,8 +31,6 @@ ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python b
 GAME = {"env": "game24", "model": "runs/search_135m", "eval_tasks": 96, "threads": 1, "updates": 2, "prompts": 48,
         "rollouts": 16, "keep": 16, "eval_every": 1}  # fmt: skip
 SUMS = {"env": ENV, "model": "runs/chain_135m", "eval_tasks": 192, "threads": 1, "lr": 5e-4}
-SUMS_RL = {"how": "grpo", "updates": 16, "prompts": 12, "group": 8, "eval_every": 8,
-           "questions": 64, "samples": 8, "rollouts": 32, "prm_lr": 5e-4}  # fmt: skip
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
 COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 192, "threads": 1, "dtype": "float32", "lr": 2e-3}
@@ -53,8 +51,6 @@ CELLS = [
     team_grid.Cell(
         "chain135m", "samples", "ts_llm", SUMS | ITERATIONS | {"updates": 2, "prompts": 96, "value": "none", "group": 7}
     ),
-    team_grid.Cell("chain135m-rl", "process", "openr", SUMS | SUMS_RL | {"process": 1.0, "outcome": 1.0}),
-    team_grid.Cell("chain135m-rl", "outcome", "openr", SUMS | SUMS_RL | {"process": 0.0, "outcome": 1.0}),
 ]
 WAYS = (
     ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),

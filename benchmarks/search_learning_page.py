@@ -41,7 +41,7 @@ def page(rows: list[dict]) -> str:
 
 def _sums(rows: list[dict]) -> list[str]:
     """The same sums with a language model."""
-    of = {arm: [row for row in rows if row["arm"] == arm] for arm in ("ts_llm", "samples", "process", "outcome")}
+    of = {arm: [row for row in rows if row["arm"] == arm] for arm in ("ts_llm", "samples")}
     commits = ", ".join(dict.fromkeys(row["commit"]["id"][:10] for row in rows))
     searched = [row for row in rows if row["task"] == "chain135m searches"]
     lines = [
@@ -49,11 +49,8 @@ def _sums(rows: list[dict]) -> list[str]:
         f"Commit {commits}; every run begins with the same LoRA, which was shown 560 worked sums. In the first column "
         "the minutes of a processor that a run takes, with evaluations.", "",
     ]  # fmt: skip
-    for arm, unit, name in (("ts_llm", "iteration", "TS-LLM"), ("samples", "iteration", "expert iteration"),
-                            ("process", "update", "OpenR, process and outcome"),
-                            ("outcome", "update", "OpenR, outcome alone")):  # fmt: skip
-        if of[arm]:
-            lines += [*_course(of[arm], unit, f"{name}, {_mean_cpu(of[arm]) / 60:.0f} min"), ""]
+    for arm, name in (("ts_llm", "TS-LLM"), ("samples", "expert iteration")):
+        lines += [*_course(of[arm], "iteration", f"{name}, {_mean_cpu(of[arm]) / 60:.0f} min"), ""]
     if searched:
         budget = searched[0]["config"]["budget_tokens"]
         lines += [
