@@ -25,7 +25,7 @@ MEMORY = {
 }
 """Pages of memory systems, and the arm of the grids that each one is."""
 ELSEWHERE = {
-    "ts_llm": "[a small network and SmolLM2-135M on sums, and SmolLM2-135M on the Game of 24](../results/search-learning.md), "
+    "ts_llm": "[a small network and SmolLM2-135M on sums and the Game of 24](../results/search-learning.md), "
     "and searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
     "openr": "[finding the first wrong step](../results/search-first-error.md), and process rewards on "
     "[a small network](../results/search-learning.md)",
