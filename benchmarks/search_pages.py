@@ -127,7 +127,8 @@ def budgets_page(rows: list[dict]) -> str:
         "log-probability. *prm*: a process reward model that learned OmegaPRM's labels of the same policy ("
         f"{prm[0]['states']:,} states with the first seed; AUC on them "
         f"{', '.join(format(one['value_auc'], '.2f') for one in prm)}). Percent right over all seeds, 95 % interval; "
-        "in brackets: a right answer was among those found.", "", "![Right by budget](search-budgets.svg)", "",
+        "in brackets: a right answer was among those found. Until commit 23745d99 a tree's first moves could all be "
+        "cut short by a small budget.", "", "![Right by budget](search-budgets.svg)", "",
         f"| | {' | '.join(str(2**b) for b in budgets)} | ranks |", "|---|" + "---|" * (len(budgets) + 1),
     ]  # fmt: skip
     for (value, name), mine in found.items():

@@ -24,8 +24,8 @@ Deviations: the local model writes the thoughts, from two examples of ours. A si
 it to a memory. A command is the likeliest of those that are offered (free text where none are). Decisions of more than
 ``chars`` characters of examples drop the farthest. The one that thinks sees as many own steps as the one that decides
 (in the released ALFWorld code all of them), own steps are marked, too, and whole trajectories stand the nearest last
-(released: the shortest first). An attempt ends after ``repeats`` equal commands, or pairs of them,
-and at the environment's limit (50 commands in alfworld). Where the model thinks nothing, nothing is shown.
+(released: the shortest first). An attempt ends after ``repeats`` equal commands, or pairs of them, and at the
+environment's limit (50 commands in alfworld). Where the model thinks nothing, nothing is shown.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ the last decision; the world ``kernels`` pays them. The group is the episodes wi
 
 Deviations: the paper's reward of a right program is 0.5 + 0.5 min(t_ref / t, ...) by what is quoted of it; we could not
 read where it is cut, nor what a wrong program gets, so this form is ours: a gain and a loss of time count alike. The
-baseline is the mean of the
-other attempts instead of PPO's critic. Times are noisy: ``kernels`` counts a gain from 1.15 on only.
+baseline is the mean of the other attempts instead of PPO's critic. Times are noisy: ``kernels`` counts a gain from 1.15
+on only.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def test_preferences_among_siblings_are_learned(writer, searched, tmp_path):
 def test_pairs_in_words_are_the_same_pairs(writer, searched, tmp_path, capsys):
     out = tmp_path / "pairs.jsonl"
     main(["export", "pairs", str(searched), "--out", str(out), "--plain"])
-    assert f"{len(out.read_text().splitlines())} pairs of" in capsys.readouterr().out
+    pairs = len(out.read_text().splitlines())
+    assert pairs > 10 and f"{pairs} pairs of" in capsys.readouterr().out
     direct, words = find_pairs(str(searched), "siblings"), find_pairs(str(out))
     assert direct is not None and words is not None
     model = language.load(writer, dtype="float32")

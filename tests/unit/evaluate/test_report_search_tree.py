@@ -17,6 +17,16 @@ def test_a_line_is_as_thick_as_its_state_was_visited_against_the_root(most):
     assert (root, never) == (8, 1) and never < quarter < root
 
 
+def test_a_root_that_nobody_has_judged_has_no_value_and_no_colour():
+    told = {"tokens": 1, "taken": False, "right": None, "dead": False}
+    nodes = [{**told, "parent": -1, "text": "", "value": 0.0, "visits": 0}]
+    nodes += [{**told, "parent": 0, "text": "x", "value": -0.5, "visits": 0}]
+    page = drawn([{"search": "beam", "question": "?", "left_out": 0, "nodes": nodes}])
+    assert page.count("unjudged") == 1 and "-0.5 · 0×" in page and "0 · 0×" not in page.replace("-0.5 · 0×", "")
+    nodes[0]["visits"] = 3
+    assert "unjudged" not in drawn([{"search": "rap", "question": "?", "left_out": 0, "nodes": nodes}])
+
+
 def nested(page):
     """How many states lie inside one another, at most."""
     deepest = at = 0

@@ -56,6 +56,10 @@ def test_the_first_wrong_line_and_the_first_doubted_one_are_marked(wrong):
     assert [node["wrong"] for node in nodes] == [i == wrong for i in range(3)]
     assert [node["doubted"] for node in nodes] == [False, True, False]
     assert shown([tree]).count("first wrong line") == 1
+    search.tree.value[search.tree.path(search.of(0)[0].leaf)[2]] = 0.7  # doubts before, and again behind it
+    search.tree.value[search.tree.path(search.of(0)[0].leaf)[1]] = 0.4
+    again = drawn(search, space, 0, search.of(0)[0], "best_of_n")["nodes"]
+    assert [node["doubted"] for node in again if node["text"]] == [True, False, False], "once on a path"
     search.value = lambda states: [0.1] * len(states)  # a value is no probability of being right
     assert not any(node["doubted"] for node in drawn(search, space, 0, search.of(0)[0], "best_of_n")["nodes"])
 

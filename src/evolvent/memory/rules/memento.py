@@ -13,9 +13,9 @@ uses. ``rank`` is pure: the same store gives the same model.
 
 Deviations: the classifier is logistic in the cosine, whether the case is a success, and the product of both embeddings,
 number by number; the released one is a pair of encoders whose vectors are joined, right and wrong weighted by their
-numbers. The paper prints the soft value without a division; with one step an
-attempt nothing is bootstrapped, so none is needed here (``formulas/cases.py`` has the consistent form). The outcome is
-that of all cases shown together, as in the released code. Values are kept as in MemRL, for reports: they rank nothing.
+numbers. The paper prints the soft value without a division; with one step an attempt nothing is bootstrapped, so none
+is needed here (``formulas/cases.py`` has the consistent form). The outcome is that of all cases shown together, as in
+the released code. Values are kept as in MemRL, for reports: they rank nothing.
 """
 
 from __future__ import annotations
