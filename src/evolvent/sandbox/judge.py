@@ -7,6 +7,7 @@ prints about success, an object that equals everything) decides nothing.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from evolvent.sandbox.sandbox import Sandbox
 
 _DEFAULT = Limits()
 _SHOWN = 200
+_NUMBER = re.compile(r"[+-]?(\d{1,99}(\.\d{0,99})?|\.\d{1,99})([eE][+-]?\d{1,2})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def judge(
     With ``function`` each case calls it with ``inputs``; values and types must be equal (``1``, ``1.0`` and ``True``
     are three), floats within ``tolerance`` × max(1, |expected|). A call that ends the process gets a new one for the
     next case. Without ``function`` each case is a run of the whole program with ``inputs`` (a text) as standard input;
-    its output is compared word by word, and it must exit with 0.
+    its output is compared word by word (numbers among them within ``tolerance``), and it must exit with 0.
 
     Args:
         program: source, or several files; the module to call or run is ``module``.
@@ -117,7 +119,7 @@ def judge(
         function: name in the module.
         sandbox: one to use (profile ``python``); default: a new one.
         limits: of a call, or of a run.
-        tolerance: of floats.
+        tolerance: of floats; of numbers in the output of a whole program, 0 compares their digits.
         module: name of the file without ``.py``.
         patient: false: a call that gives no answer in time speaks for those after it, which are not made.
 
@@ -134,7 +136,7 @@ def judge(
     with contextlib.ExitStack() as stack:
         used = sandbox or stack.enter_context(Sandbox(warm=0))
         if function is None:
-            outcomes = [_run(used, files, case, limits, module) for case in checked]
+            outcomes = [_run(used, files, case, limits, module, near(case, tolerance)) for case in checked]
         else:
 
             def asked(some: list[Case]) -> Iterator[Outcome]:
@@ -179,11 +181,24 @@ class _Calls:
         return outcomes
 
 
-def _run(sandbox: Sandbox, files: Mapping[str, str | bytes], case: Case, limits: Limits, module: str) -> Outcome:
+def _run(
+    sandbox: Sandbox, files: Mapping[str, str | bytes], case: Case, limits: Limits, module: str, tolerance: float
+) -> Outcome:
     result = sandbox.run(files, ["python", f"{module}.py"], limits, stdin=case.inputs[0])
     if not result.ok:
         return Outcome(case, False, result.status, result.stdout, result.error or result.stderr)
-    return _compared(case, result.stdout, lambda a, b: a.split() == b.split())
+    return _compared(case, result.stdout, lambda a, b: _same_words(a.split(), b.split(), tolerance))
+
+
+def _same_words(got: Sequence[str], expected: Sequence[str], tolerance: float) -> bool:
+    def number(word: str) -> float | None:
+        return float(word) if _NUMBER.fullmatch(word) else None
+
+    def equal(a: str, b: str) -> bool:
+        x, y = (number(a), number(b)) if tolerance else (None, None)
+        return a == b or (x is not None and y is not None and same(x, y, tolerance))
+
+    return len(got) == len(expected) and all(map(equal, got, expected))
 
 
 def _case(given: Case | tuple[Any, Any], function: str | None) -> Case:

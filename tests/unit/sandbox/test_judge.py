@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -95,6 +96,26 @@ def test_a_case_may_have_a_tolerance_of_its_own(sandbox):
     near = [Case((2.0,), 1.5, tolerance=0.1), Case((2.0,), 1.5, hidden=True), Case((2.0,), 1.41421356)]
     found = judge("def f(x):\n    return x ** 0.5", near, function="f", sandbox=sandbox, tolerance=1e-6)
     assert [outcome.passed for outcome in found.outcomes] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("printed", "tolerance", "right"),
+    [
+        ("2 words 1.4142136", 1e-6, True),
+        ("2.0000001 words 1.4142136", 1e-6, True),
+        ("2 words 1.415", 1e-6, False),
+        ("2 words 1.4142136", 0.0, False),
+        ("2 words 1.4142135623730951", 0.0, True),
+        ("2 words nan", 1e-6, False),
+        ("2 words " + "1" * 100_000, 1e-6, False),
+        ("2 word 1.4142136", 1e-6, False),
+        ("2 words", 1e-6, False),
+    ],
+)
+def test_numbers_that_a_whole_program_prints_are_near_enough(sandbox, printed, tolerance, right):
+    cases = [Case(("",), "2 words 1.4142135623730951\n")]
+    assert judge(f"print({printed!r})", cases, sandbox=sandbox, tolerance=tolerance).passed == right
+    assert judge(f"print({printed!r})", [replace(cases[0], tolerance=tolerance)], sandbox=sandbox).passed == right
 
 
 def test_no_finite_number_is_near_an_infinite_one(sandbox):

@@ -98,6 +98,8 @@ _FENCE = re.compile(r"(```|~~~)[^`\n]*\n(.*?)(?:\1|\Z)", re.S)
 _BLOCK = re.compile(r"^\s*(def |async def |import |from |class |@)|= *lambda\b", re.M)
 _BARE = re.compile(rf"{BEGIN.pattern}|^(async def |[A-Z][A-Z0-9_]* *= )", re.M)
 """What makes a program of a code block, and where one begins in an answer without any."""
+_PROSE = re.compile(r"\n\s*\n(?=[A-Z][a-z']*,? [a-z])")
+"""Where a sentence begins behind a program without a code block; no line of Python begins so, but of a text in it."""
 _MOST_CHARS = 8000
 
 
@@ -339,14 +341,16 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
 
 def extract(answer: str) -> str:
     """The program in an answer: its first code block that has one, whole, or what begins with its first definition,
-    import or constant.
+    import or constant and ends before a sentence.
     """
     answer = answer.replace("\r\n", "\n").lstrip("\ufeff")
     blocks = [block for _, block in _FENCE.findall(answer) if _BLOCK.search(block)]
     if blocks:
         return dedent(blocks[0].strip("\n")).rstrip()[:_MOST_CHARS]
     begin = _BARE.search(answer.lstrip())
-    return answer.lstrip()[begin.start() :][:_MOST_CHARS].rstrip() if begin else ""
+    bare = answer.lstrip()[begin.start() :][:_MOST_CHARS].rstrip() if begin else ""
+    ends = (found.start() for found in _PROSE.finditer(bare))
+    return bare[: next((end for end in ends if not any(bare[:end].count(q) % 2 for q in ('"""', "'''"))), None)]
 
 
 def _worked(names: Sequence[str]) -> str:
