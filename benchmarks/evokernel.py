@@ -4,6 +4,8 @@
     python benchmarks/evokernel.py --arms none refine evokernel --count 3 --budget 6
     python benchmarks/evokernel.py --condition heldout transfer --arms refine evokernel
     python benchmarks/evokernel.py --condition faster faster-heldout faster-transfer --count 6 --budget 8
+    python benchmarks/evokernel.py --condition faster-transfer --arms evokernel --model gemma-3-270m \\
+        --from-model qwen2.5-coder-1.5b --from-budget 30         # a weak model with the memory of a stronger one
     python benchmarks/evokernel.py --lessons --count 8           # what one lesson does: naive C, one try, greedy
     python benchmarks/evokernel.py --page                        # docs/results/kernels.md from the result files
 
@@ -64,7 +66,7 @@ CONDITIONS = {
 }
 FROM = {"transfer": "train", "faster-transfer": "faster"}
 """Conditions that begin with a memory, and the one whose run of ``evokernel`` left it."""
-CELL = ("model", "condition", "arm", "seed", "count", "budget", "only", "trained")
+CELL = ("model", "condition", "arm", "seed", "count", "budget", "only", "trained", "from_model", "from_budget")
 KEPT = ("score", "compiled", "right", "faster", "speedup", "rounds", "kernels", "advice", "steps", "tokens",
         "prompt_tokens", "seconds")  # fmt: skip
 
@@ -102,7 +104,8 @@ def cell_of(a, condition, arm, seed):
         cell |= {"only": a.kernels, "count": len(a.kernels)}
         if condition in FROM:  # its memory is of kernels that the seed drew
             cell["trained"] = a.count
-    return cell
+    given = {"from_model": a.from_model, "from_budget": a.from_budget} if condition in FROM else {}
+    return cell | {name: value for name, value in given.items() if value}
 
 
 def lessons(a, model, live):
@@ -132,8 +135,9 @@ def run(cell, runs, model, live):
     """One cell in a folder of its own; the summary."""
     more = {**CONDITIONS[cell["condition"]], **ARMS[cell["arm"]]}
     if cell["condition"] in FROM:
-        first = {name: cell[name] for name in cell if name not in ("only", "trained")}
-        first |= {"condition": FROM[cell["condition"]], "arm": "evokernel", "count": cell.get("trained", cell["count"])}
+        first = {"model": cell.get("from_model", cell["model"]), "condition": FROM[cell["condition"]],
+                 "arm": "evokernel", "seed": cell["seed"], "count": cell.get("trained", cell["count"]),
+                 "budget": cell.get("from_budget", cell["budget"])}  # fmt: skip
         more["memory"] = str(folder_of(first, runs))
         if not Path(more["memory"], "memory.db").exists():
             raise BadInput("no memory to transfer", got=more["memory"], expected="the run that it comes from",
@@ -160,6 +164,8 @@ def command(cell):
     """What runs one cell."""
     which = f"--kernels {' '.join(cell['only'])}" if "only" in cell else f"--count {cell['count']}"
     which += f" --count {cell['trained']}" if "trained" in cell else ""
+    which += f" --from-model {cell['from_model']}" if "from_model" in cell else ""
+    which += f" --from-budget {cell['from_budget']}" if "from_budget" in cell else ""
     return (
         f"python benchmarks/evokernel.py --model {cell['model']} --condition {cell['condition']} --arms {cell['arm']} "
         f"{which} --budget {cell['budget']} --seeds {cell['seed']}"
@@ -170,6 +176,8 @@ def folder_of(cell, runs):
     """The folder of a cell."""
     which = "+".join(cell.get("only", ())) or cell["count"]
     which = f"{which}-from{cell['trained']}" if "trained" in cell else which
+    source = [str(cell[name]) for name in ("from_model", "from_budget") if name in cell]
+    which = "-".join([str(which), "by", *source]) if source else which
     model = re.sub(r"[^\w.-]+", "-", cell["model"])
     return runs / f"{model}-{cell['condition']}-{cell['arm']}-{which}x{cell['budget']}-{cell['seed']}"
 
@@ -195,6 +203,8 @@ def _arguments():
     parser.add_argument("--count", type=int, default=6)
     parser.add_argument("--kernels", nargs="+", default=[], help="these, instead of --count drawn by the seed")
     parser.add_argument("--budget", type=int, default=12)
+    parser.add_argument("--from-model", default="", help="whose memory is transferred; default: the model's own")
+    parser.add_argument("--from-budget", type=int, default=0, help="attempts of the run that left it")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--out", default=str(RESULTS))
     parser.add_argument("--runs", default="runs/evokernel")

@@ -36,9 +36,10 @@ SEEDS = """## Arms over seeds
 
 Kernels of all seeds together; every arm of a table had the same kernels. Attempts are equal, tokens are not, and are
 shown: with the prompt's, an attempt. Faster: at least 1.15 times as fast as naive C, confirmed. Best: geometric mean
-of the best ratio to naive C, 1 where nothing was right. p: of *faster* against `evokernel` (transferred, where there
+of the best ratio to naive C, 1 where nothing was right. Gain: of the best over the first right program, median and
+quartiles over the kernels with a right one. p: of *faster* against `evokernel` (transferred, where there
 is one) on the same kernels, exact McNemar test, not corrected. Transferred: with the memory that its run on the other
-kernels left, values included.
+kernels left, values included, or the run of the model that is named.
 """
 ROUNDS = """## By attempt
 
@@ -105,7 +106,8 @@ def _arms(found: Sequence[Row]) -> list[str]:
     for row in found:
         condition, arm = row["condition"], row["arm"]
         if condition.endswith("transfer"):  # beside runs on the same kernels that began with nothing
-            condition, arm = condition.replace("transfer", "heldout"), f"{arm}, transferred"
+            given = f" from {row['from_model']}" if "from_model" in row else ""
+            condition, arm = condition.replace("transfer", "heldout"), f"{arm}, transferred{given}"
         same = (row["model"], condition, tuple(row.get("only", ())), row["count"], row["budget"])
         groups.setdefault(same, {}).setdefault(arm, []).append(row)
     lines, rounds, each = [SEEDS], [ROUNDS], [EACH]
@@ -120,20 +122,24 @@ def _arms(found: Sequence[Row]) -> list[str]:
 
 def _over_seeds(arms: Mapping[str, Sequence[Row]]) -> list[str]:
     """One row an arm, over the seeds of all arms of the group that it has."""
-    lines = ["| arm | seeds | kernels | compiled | right | faster | best | tokens an attempt | p |", "|---" * 9 + "|"]
-    first = TRANSFER if TRANSFER in arms else "evokernel"
+    columns = "arm | seeds | kernels | compiled | right | faster | best | gain | tokens an attempt | p"
+    lines = [f"| {columns} |", "|---" * 10 + "|"]
+    first = next((arm for arm in arms if arm.startswith(TRANSFER)), "evokernel")
     mine = _outcomes(arms.get(first, ()))
     for arm, rows in arms.items():
         counts = [sum(row[what]["successes"] for row in rows) for what in GATES]
         n = sum(row["right"]["n"] for row in rows)
         shares = [interval(k / n, wilson(k, n)) for k in counts]
         best = [k["best"] or 1.0 for row in rows for k in row["kernels"]]
+        gains = [k["best"] / k["first"] for row in rows for k in row["kernels"] if k["best"]]
+        low, gain, high = np.percentile(gains, [25, 50, 75]) if gains else [np.nan] * 3
         tokens = sum(row["tokens"] + row["prompt_tokens"] for row in rows) / sum(row["steps"] for row in rows)
         theirs = _outcomes(rows)
         both = sorted(mine.keys() & theirs.keys())
         p = f"{mcnemar([mine[k] for k in both], [theirs[k] for k in both]):.2g}" if both and arm != first else ""
         told = [f"`{arm}`", ", ".join(str(row["seed"]) for row in rows), n, *shares,
-                f"{np.exp(np.mean(np.log(best))):.2f}", f"{tokens:,.0f}", p]  # fmt: skip
+                f"{np.exp(np.mean(np.log(best))):.2f}", f"{gain:.2f} ({low:.2f}–{high:.2f})" if gains else "–",
+                f"{tokens:,.0f}", p]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, told))} |")
     return lines
 
