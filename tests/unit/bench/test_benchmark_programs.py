@@ -34,7 +34,8 @@ def scripts(monkeypatch):
 
 
 def asked(**more):
-    return SimpleNamespace(**{"model": "a", "count": 2, "budget": 8, "kernels": [], **more})
+    usual = {"model": "a", "count": 2, "budget": 8, "kernels": [], "from_model": "", "from_budget": 0}
+    return SimpleNamespace(**usual | more)
 
 
 def test_cells_of_other_models_and_kernels_have_folders_of_their_own(tmp_path):
@@ -43,6 +44,7 @@ def test_cells_of_other_models_and_kernels_have_folders_of_their_own(tmp_path):
     cells = [evokernel.cell_of(asked(**more), condition, "refine", 0) for more, condition in (
         ({}, "train"), ({"model": "dir/b"}, "train"), ({"kernels": ["dot", "gelu"]}, "train"), ({}, "transfer"),
         ({"kernels": ["dot", "gelu"]}, "transfer"), ({"kernels": ["dot", "gelu"], "count": 3}, "transfer"),
+        ({"from_model": "b"}, "transfer"), ({"from_model": "b", "from_budget": 30}, "transfer"),
     )]  # fmt: skip
     folders = [evokernel.folder_of(cell, tmp_path) for cell in cells]
     assert len(set(folders)) == len(cells) and {folder.parent for folder in folders} == {tmp_path}
@@ -73,6 +75,9 @@ def test_a_transfer_without_the_run_it_comes_from_names_its_command(tmp_path):
     cell = evokernel.cell_of(asked(kernels=["dot"], count=3), "transfer", "refine", 0)
     with pytest.raises(BadInput, match="--condition train --arms evokernel --count 3"):
         evokernel.run(cell, tmp_path, None, None)
+    cell = evokernel.cell_of(asked(from_model="b", from_budget=30), "faster-transfer", "evokernel", 1)
+    with pytest.raises(BadInput, match="--model b --condition faster --arms evokernel --count 2 --budget 30 --seeds 1"):
+        evokernel.run(cell, tmp_path, None, None)
 
 
 def test_arms_are_compared_at_the_tokens_of_the_cheapest():
@@ -92,7 +97,7 @@ def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_
     import evokernel_page
 
     def row(condition, arm, seed, faster):
-        kernels = [{"name": f"k{i}", "best": 2.0 if won else None, "ci95": None, "faster": won}
+        kernels = [{"name": f"k{i}", "first": 1.0, "best": 2.0 if won else None, "ci95": None, "faster": won}
                    for i, won in enumerate(faster)]  # fmt: skip
         counts = {what: {"n": len(faster), "successes": sum(faster)} for what in evokernel_page.GATES}
         return {"model": "a", "condition": condition, "arm": arm, "seed": seed, "count": 6, "budget": 8, "steps": 48,
@@ -103,9 +108,13 @@ def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_
     rows = [row("faster-transfer", "evokernel", seed, won) for seed in (0, 1)]
     rows += [row("faster-heldout", "random", seed, lost) for seed in (0, 1)]
     told = [line.split(" | ") for line in evokernel_page._arms(rows) if line.startswith("| `")]
-    assert len({line[0] for line in told}) == 2 and len([line for line in told if len(line) == 9]) == 2
+    assert len({line[0] for line in told}) == 2 and len([line for line in told if len(line) == 10]) == 2
     assert told[0][2:6] == ["12", *["100 % [76, 100]"] * 3] and told[0][-1] == " |"
-    assert told[1][5:7] == ["0 % [0, 24]", "1.00"] and told[1][-1] == f"{2 / 2**12:.2g} |"
+    assert (
+        told[0][7] == "2.00 (2.00–2.00)"
+        and told[1][5:8] == ["0 % [0, 24]", "1.00", "–"]
+        and told[1][-1] == f"{2 / 2**12:.2g} |"
+    )
 
 
 def test_rows_of_games_and_steps_say_what_ran_them():
