@@ -128,6 +128,21 @@ def test_rows_of_games_and_steps_say_what_ran_them():
     assert trad.command(cell).endswith("--train 4 --heldout 3 --chars 900")
 
 
+def test_pages_of_all_seeds_of_an_arm_are_counted_together():
+    import creative_game
+
+    def row(seed, playable, n):
+        group = {"n": n, "valid": 1.0, "playable": playable}
+        return {"cell": {"arm": "value", "seed": seed, "model": "m", "lineages": 2, "versions": 2, "iterations": 2},
+                "calls": n, "iterations": [{"iteration": 1, **group}], "depths": [{"depth": seed + 1, **group}],
+                "nodes": {"n": n, "features": 4, "by_the_model": seed, "reward": playable}}  # fmt: skip
+
+    (line,) = (one for one in creative_game.pooled([row(0, 0.5, 4), row(1, 1.0, 4)]) if one.startswith("| `value`"))
+    told = line.strip("| ").split(" | ")
+    assert told[:3] == ["`value`", "0, 1", "8"] and told[-2:] == ["1 of 8", "0.75"]
+    assert [cell.partition(" [")[0] for cell in told[3:8]] == ["100 %", "75 %", "75 %", "50 %", "100 %"]
+
+
 SMALL = {"passes": 1, "train": 2, "heldout": 1}
 ARMS = [("programs", "repair", "memlift"), ("programs", "codeio", "rag")]
 ARMS += [("analyst", "wrong0.4", arm) for arm in ("cases", "cases-kernel", "cases-classifier")]
