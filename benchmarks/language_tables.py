@@ -78,6 +78,15 @@ SECTIONS = (
         ("env", "system", "seeds", "chance", "before", "after", "sampled", "updates", "tokens", "cpu"),
     ),
     Section(
+        "language_programs",
+        "Rewards from execution",
+        "What the tests say of a program, handed out by different rules, in the loop and with the loss of GRPO: "
+        "`outcome` pays 1 where all tests pass (GRPO), `graded` by how far a program came (CodeRL), `outcome-critic` "
+        "the grade at every token by a critic of outcomes (CodeRL), `immediate` the change of the share of tests that "
+        "a critic foresees (IRCoCo), `test-weighted` each test (VeRPO); [the rules](../programs.md). Equal attempts.",
+        PATH,
+    ),
+    Section(
         "language_actions",
         "Commands of eight and more tokens",
         "Credit inside actions (`poad`), a discount at every token (`ntpo`), whole actions (`twosome`), groups "
