@@ -33,6 +33,8 @@ class Cached:
         self.name = model.name
         self.identity = str(getattr(model, "identity", "") or model.name)
         self.hits = self.misses = 0
+        if tokenize := getattr(model, "tokenize", None):  # what is read for a score is counted by it
+            self.tokenize = tokenize
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()

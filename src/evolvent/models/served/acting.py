@@ -18,6 +18,7 @@ class Served:
     Args:
         model: what answers; ``None`` takes any allowed action with the same probability and writes nothing.
         temperature: of free text, 0 is greedy; actions on a list are drawn by their likelihood, at 1 where it is 0.
+            What is read for them counts as prompt tokens where the model has ``tokenize``.
     """
 
     def __init__(self, model: Model | None, temperature: float = 0.0) -> None:
@@ -44,13 +45,16 @@ class Served:
 
     def _choose(self, request: Request) -> Completion:
         texts = [_text(choice) for choice in request.choices]
-        scores_N = np.zeros(len(texts))
+        scores_N, read = np.zeros(len(texts)), 0
         if self.model is not None and len(texts) > 1:  # the likelihood of an only action decides nothing
-            scores_N = self.model.score(_text(request.prompt), texts)
+            prompt = _text(request.prompt)
+            scores_N = self.model.score(prompt, texts)
+            if tokenize := getattr(self.model, "tokenize", None):
+                read = len(tokenize(prompt))
         p_N = softmax(scores_N, self.temperature or 1.0)
         k = int(rng(request.seed, "command").choice(len(p_N), p=p_N))
-        none = np.zeros(0)
-        return Completion(texts[k].strip(), none.astype(np.int32), none.astype(np.float32), choice=k, scores_N=scores_N)
+        ids, logp = np.zeros(0, np.int32), np.zeros(0, np.float32)
+        return Completion(texts[k].strip(), ids, logp, read, choice=k, scores_N=scores_N)
 
 
 def _text(prompt: np.ndarray | str) -> str:
