@@ -60,8 +60,8 @@ def run(cell: dict[str, Any], runs: Path, model: Any, live: Live) -> dict[str, A
     """One cell in a folder of its own; the summary."""
     sizes = {name: cell[name] for name in SIZES}
     config = creative_game.Config(model=cell["model"], seed=cell["seed"], **sizes, **ARMS[cell["arm"]])
-    model = re.sub(r"[^\w.-]+", "-", cell["model"])
-    path = runs / "-".join([model, cell["arm"], *map(str, sizes.values()), str(cell["seed"])])
+    named = re.sub(r"[^\w.-]+", "-", cell["model"])
+    path = runs / "-".join([named, cell["arm"], *map(str, sizes.values()), str(cell["seed"])])
     resume = (path / "memory.db").exists()
     folder = RunFolder.open(path) if resume else RunFolder.create(
         path, algo="creative_game", config=to_json(config), env=config.env, seed=config.seed, kind="games",

@@ -143,6 +143,16 @@ def test_pages_of_all_seeds_of_an_arm_are_counted_together():
     assert [cell.partition(" [")[0] for cell in told[3:8]] == ["100 %", "75 %", "75 %", "50 %", "100 %"]
 
 
+def test_a_cell_of_games_hands_its_model_over(tmp_path, monkeypatch):
+    import creative_game
+
+    cell = {"arm": "value", "seed": 0, "model": "a/b", "lineages": 1, "versions": 1, "iterations": 1}
+    found = []
+    monkeypatch.setattr(creative_game.creative_game, "run", lambda *_, model, **more: found.append(model) or {})
+    creative_game.run(cell, tmp_path, model := object(), Live(plain=True, stream=io.StringIO()))
+    assert found == [model]
+
+
 SMALL = {"passes": 1, "train": 2, "heldout": 1}
 ARMS = [("programs", "repair", "memlift"), ("programs", "codeio", "rag")]
 ARMS += [("analyst", "wrong0.4", arm) for arm in ("cases", "cases-kernel", "cases-classifier")]
