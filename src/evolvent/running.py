@@ -214,7 +214,7 @@ def _run_one(
         live.note(f"this run has ended; nothing to do{more}\n\nreport: {page(folder.path)}")
         return folder.path
     again = again or _again(found, folder.path)
-    with folder, _watched(folder, tracker):
+    with folder, folder.alone(), _watched(folder, tracker):
         try:
             with found.faults():
                 summary = found.module.run(config, folder, live, resume=resume is not None)

@@ -13,7 +13,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -224,6 +224,20 @@ class RunFolder:
         self._step, self._started = 0, time.monotonic()
         for row in lines(self.path / "metrics.jsonl"):
             self._resume_from(row)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process runs in the folder while this lasts; where folders cannot be locked, the lines still are.
+
+        Raises:
+            BadInput: another one does. It is not disturbed.
+        """
+        with ExitStack() as held:
+            with suppress(OSError):
+                file = os.open(self.path, os.O_RDONLY)
+                held.callback(os.close, file)
+                lock(file, self.path)
+            yield
 
     def close(self) -> None:
         """Close the files, each also where another cannot write its last line; the next ``log`` opens them again."""

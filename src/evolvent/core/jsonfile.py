@@ -140,8 +140,13 @@ def read_object(path: Path, expected: str) -> dict[str, Any]:
         ) from error
 
 
-def lock(file: IO[bytes], path: Path) -> None:
-    """Hold an exclusive advisory lock on an open file until it is closed, or raise ``BadInput``."""
+def lock(file: IO[bytes] | int, path: Path) -> None:
+    """Hold an exclusive advisory lock on an open file (or its descriptor) until it is closed, or raise ``BadInput``.
+
+    Raises:
+        BadInput: another process holds it.
+        OSError: a descriptor that cannot be locked, as of a folder on some file systems.
+    """
     try:
         import fcntl
     except ImportError:  # not a POSIX system: nothing to lock with
@@ -149,7 +154,11 @@ def lock(file: IO[bytes], path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        file.close()
+        if isinstance(file, int):
+            if not isinstance(error, BlockingIOError):
+                raise
+        else:
+            file.close()
         raise BadInput(
             "another process is writing to this run folder", got=str(path), expected="one writer at a time",
             where="RunFolder", do="wait until it has ended, or choose another --out",

@@ -79,7 +79,7 @@ def problem(mechanism: Mechanism, profile: str) -> str:
     """Why a mechanism cannot be used here, after trying it; empty where it keeps everything inside that it must."""
     if mechanism.landlock == 0 and not mechanism.namespaces:
         return "this kernel has no Landlock (Linux 5.13 or newer, and not switched off)"
-    with tempfile.TemporaryDirectory(prefix="evolvent-probe-") as folder:
+    with tempfile.TemporaryDirectory(prefix=settings.PROBE) as folder:
         canary = os.path.join(folder, "canary")
         with open(canary, "w") as file:
             file.write("seen")

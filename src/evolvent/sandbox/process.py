@@ -21,7 +21,7 @@ from typing import Any
 from evolvent.core.errors import EvolventError
 from evolvent.sandbox.jail import tree
 from evolvent.sandbox.result import Limits
-from evolvent.sandbox.settings import ENVIRONMENT, command
+from evolvent.sandbox.settings import ENVIRONMENT, command, hold
 
 _START_S, _READY_S, _GRACE_S = 60.0, 60.0, 20.0
 _SEALS = 0x000F  # no write, no growth, no shrinking, no other seals
@@ -44,8 +44,18 @@ class Server:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
+        self._held = hold(settings["base"])
+        try:
+            self._start()
+        except BaseException:  # Ctrl-C as well
+            self._drop()
+            raise
+
+    def _start(self) -> None:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         _LINKS.add(ours)
+        self.link = ours
+        settings = self.settings
         with its, open(_sealed(json.dumps(settings).encode()), "rb") as told:
             self.process = subprocess.Popen(
                 command(its.fileno()),
@@ -57,7 +67,6 @@ class Server:
                 pass_fds=[its.fileno()],
                 start_new_session=True,
             )
-        self.link = ours
         ours.settimeout(_START_S)
         try:
             said = ours.recv(100)
@@ -66,8 +75,6 @@ class Server:
         if said != b"ready":
             self.process.kill()
             text = (self.process.communicate()[1] or b"").decode("utf-8", "replace")
-            ours.close()
-            shutil.rmtree(settings["base"], ignore_errors=True)
             raise SandboxError("the fork server did not start", got=text[-2000:], where="sandbox")
         if self.process.stderr:
             self.process.stderr.close()
@@ -96,12 +103,19 @@ class Server:
     def close(self) -> None:
         """Wait until its slots have cleaned up and it is gone."""
         self.link.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
+        self._drop()
+
+    def _drop(self) -> None:
+        """The process and its folder, if they are still there."""
+        if "process" in self.__dict__ and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        if "link" in self.__dict__:
+            self.link.close()
         shutil.rmtree(self.settings["base"], ignore_errors=True)  # it does so itself, unless it was killed
+        os.close(self._held)
 
 
 class Slot:

@@ -75,6 +75,7 @@ class Sandbox:
         self._given: dict[str, Any] = {"packages": packages, "preload": preload, "read": read}
         self._lock = threading.Lock()
         self._ready: deque[Slot] = deque()
+        self._running: weakref.WeakSet[Program] = weakref.WeakSet()
         self._server: Server | None = None
         self._closed = False
         _OPEN.add(self)
@@ -144,15 +145,17 @@ class Sandbox:
         return described(self.mechanism, self.profile)
 
     def close(self) -> None:
-        """End what runs, and the fork server."""
+        """End what runs (its result says ``stopped``), and the fork server."""
         with self._lock:
             self._closed = True
+            for program in list(self._running):
+                program.stop()
             for slot in self._ready:
                 slot.close()
             self._ready.clear()
-            if self._server is not None:
-                self._server.close()
-                self._server = None
+            server, self._server = self._server, None
+        if server is not None:  # whoever is about to start a program gets the lock meanwhile, and gives up
+            server.close()
 
     def __enter__(self) -> Sandbox:
         return self
@@ -165,7 +168,12 @@ class Sandbox:
         content = _checked(files, limits)
         slot = self._slot()
         try:
-            return Program(slot, limits, content)
+            program = Program(slot, limits, content)
+            with self._lock:
+                if self._closed:
+                    raise _closed()
+                self._running.add(program)
+            return program
         except BaseException as error:
             slot.close()
             if isinstance(error, OSError):
@@ -177,7 +185,7 @@ class Sandbox:
     def _slot(self) -> Slot:
         with self._lock:
             if self._closed:
-                raise BadInput("this sandbox is closed", where="Sandbox.run", do="make another one")
+                raise _closed()
             if self._server is not None and not self._server.alive:
                 self._ready.clear()
                 self._server.close()
@@ -194,7 +202,7 @@ class Sandbox:
         try:
             order.program = program
             program.start({"kind": order.kind, "argv": order.argv, "code": order.code, "env": order.env}, order.stdin)
-            if order.cancelled:
+            if order.cancelled or program.stopped.is_set():  # before it ran
                 program.stop()
             program.wait()
             full = _full(program.slot.work, order.limits) if program.end else ""
@@ -234,7 +242,12 @@ class Sandbox:
         """In a forked child of this process: the server and its slots are the parent's."""
         self._lock = threading.Lock()
         self._ready.clear()
+        self._running.clear()
         self._server = None
+
+
+def _closed() -> BadInput:
+    return BadInput("this sandbox is closed", where="Sandbox.run", do="make another one")
 
 
 class _Order:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import glob
 import importlib.util
 import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
@@ -23,6 +27,9 @@ from evolvent.sandbox.result import Limits, NoSandbox
 
 HERE = Path(__file__).parent
 PROFILES = ("python", "tools", "browser")
+BASE, PROBE = "evolvent-sandbox-", "evolvent-probe-"
+"""How temporary folders begin."""
+_OLD_S = 86_400.0
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib64", f"/usr/lib/{kernel.MACHINE}-linux-gnu")
 _DATA = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
@@ -207,7 +214,8 @@ def _base(*, rooted: bool) -> str:
     places = [tempfile.gettempdir(), *(("/tmp", "/var/tmp") if rooted else ())]
     for place in places:
         if not rooted or _open_to_all(place):
-            base = os.path.realpath(tempfile.mkdtemp(prefix="evolvent-sandbox-", dir=place))
+            _sweep(place)
+            base = os.path.realpath(tempfile.mkdtemp(prefix=BASE, dir=place))
             os.chmod(base, 0o711 if rooted else 0o700)
             return base
     raise NoSandbox(
@@ -216,6 +224,29 @@ def _base(*, rooted: bool) -> str:
         where="sandbox",
         do="set TMPDIR to one with mode 1777",
     )
+
+
+def hold(base: str) -> int:
+    """An open folder that nobody sweeps away until it is closed, or this process has died."""
+    held = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    with contextlib.suppress(OSError):  # not every file system can: the folder is young enough for most runs
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return held
+
+
+@cache
+def _sweep(place: str) -> None:
+    """Remove what was left by a process that was killed while it started: old folders of ours that nobody holds."""
+    for path in (Path(entry.path) for entry in os.scandir(place) if entry.name.startswith((BASE, PROBE))):
+        with contextlib.suppress(OSError):
+            about = path.lstat()
+            if not path.is_symlink() and about.st_uid == os.geteuid() and time.time() - about.st_mtime > _OLD_S:
+                held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+                finally:
+                    os.close(held)
 
 
 def _sub(base: str) -> str:

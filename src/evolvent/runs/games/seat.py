@@ -115,7 +115,7 @@ def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
             closing(Memory(folder.path / "memory.db", policy="memrl", seed=config.seed, reward_range=REWARDS,
                            sync="normal"))
         )  # fmt: skip
-        if not resume:
+        if memory.meta_get("cursor") is None:  # also of a run that was stopped before
             _begin(memory)
         if model is None:
             live.status(f"loading {config.model}")

@@ -27,6 +27,7 @@ REWARDS = (-10.0, 10.0)
 FRESH = 1.0
 """Where a memory's value begins: at a success (at 0 the first advice that does no harm stays ahead, for normalised
 rewards make "no gain" positive). The end of the range is only where z-scores are cut."""
+_STORE = "memory.db of a run that writes programs (evokernel), or its folder"
 
 
 @dataclass(frozen=True)
@@ -121,14 +122,11 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         bench = env.start()
         live.note(f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
                   f"compiled by {bench.compiler.name}, checked and timed in the sandbox")  # fmt: skip
-        if not resume and config.memory:
-            _copy(config.memory, path)
-        rule = preset("evokernel", q_init=FRESH)
-        memory = stack.enter_context(
-            closing(Memory(path, policy=rule, seed=config.seed, reward_range=REWARDS, sync="normal"))
-        )
-        if not resume:
-            _begin(config, memory, set(names))
+        if config.memory and not path.exists():
+            _copy(config, path, set(names))
+        memory = stack.enter_context(closing(_memory(config, path)))
+        if memory.meta_get("cursor") is None:  # also of a run that was stopped before
+            _begin(memory)
         works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
         if env.variant == "faster":
             live.note("each begins with its naive kernel in C, which is right: every attempt refines")
@@ -153,29 +151,49 @@ def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
         work.starts[id_] = Start(source, 1.0, 1.0, 1.0, 0)
 
 
-def _copy(store: str, path: Path) -> None:
-    """Another run's memory, as it is now."""
-    place = Path(store).expanduser()
-    place = place / "memory.db" if place.is_dir() else place
-    if not place.is_file():
-        raise BadInput("no such memory", got=store, expected="memory.db of a run, or its folder", where="--memory")
-    source = f"{place.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(source, uri=True)) as old, closing(sqlite3.connect(path)) as new:
-        old.backup(new)
+def _memory(config: ProgramsConfig, path: Path) -> Memory:
+    rule = preset("evokernel", q_init=FRESH)
+    return Memory(path, policy=rule, seed=config.seed, reward_range=REWARDS, sync="normal")
 
 
-def _begin(config: ProgramsConfig, memory: Memory, names: set[str]) -> None:
-    """Seeds for a new memory; of one that was given, nothing about the kernels at hand."""
-    with memory.transaction():
-        if config.memory:
+def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
+    """Another run's memory as it is now, without what it holds of the kernels at hand; all of it, or nothing."""
+    given = Path(config.memory).expanduser()
+    given = given / "memory.db" if given.is_dir() else given
+    if not given.is_file():
+        raise BadInput("no such memory", got=config.memory, expected=_STORE, where="--memory")
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    try:
+        if not given.stat().st_size:
+            raise BadInput("an empty file", got="0 bytes")
+        uri = f"{given.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True)) as old, closing(sqlite3.connect(part)) as new:
+            old.backup(new)
+        with closing(_memory(config, part)) as memory, memory.transaction():
             for item in memory.items(filter={"kernel": {"in": sorted(names)}}):
                 memory.archive(item.id, "a memory of the kernels that it is tried on")
-        else:
-            seeds = [("template", "write a kernel", body) for body in TEMPLATES]
-            seeds += [("practice", "make a kernel faster", body) for body in PRACTICES]
-            memory.remember_many(
-                {"key": key, "body": body, "kind": kind, "source": "seed", "metadata": {"kernel": ""}}
-                for kind, key, body in seeds
-            )
-        memory.meta_set("cursor", 0)
-        memory.meta_set("receipt", newest_receipt(memory.bank))
+            _from_here(memory)
+    except (BadInput, sqlite3.Error) as error:
+        for one in path.parent.glob(f"{part.name}*"):
+            one.unlink()
+        raise BadInput("not a memory of programs", got=f"{given}: {str(error).partition(chr(10))[0]}", expected=_STORE,
+                       where="--memory") from error  # fmt: skip
+    part.rename(path)
+
+
+def _begin(memory: Memory) -> None:
+    """Seeds for a new memory."""
+    seeds = [("template", "write a kernel", body) for body in TEMPLATES]
+    seeds += [("practice", "make a kernel faster", body) for body in PRACTICES]
+    with memory.transaction():
+        memory.remember_many(
+            {"key": key, "body": body, "kind": kind, "source": "seed", "metadata": {"kernel": ""}}
+            for kind, key, body in seeds
+        )
+        _from_here(memory)
+
+
+def _from_here(memory: Memory) -> None:
+    memory.meta_set("cursor", 0)
+    memory.meta_set("receipt", newest_receipt(memory.bank))

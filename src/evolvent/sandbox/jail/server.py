@@ -45,12 +45,13 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots are reaped by the kernel
-    link.send(b"ready")
-    while True:
-        data, fds, _, _ = socket.recv_fds(link, 4096, 4)
-        if not data:
-            break
-        _slot(fds[0], link, settings, rules, keep)
+    with contextlib.suppress(ConnectionError):  # the harness has died
+        link.send(b"ready")
+        while True:
+            data, fds, _, _ = socket.recv_fds(link, 4096, 4)
+            if not data:
+                break
+            _slot(fds[0], link, settings, rules, keep)
     link.close()
     _end_slots()
     base = os.open(settings["base"], os.O_RDONLY | os.O_DIRECTORY)
