@@ -169,6 +169,36 @@ def test_a_run_that_was_stopped_ends_with_the_same_numbers(tmp_path, quick, afte
     assert values[0] == values[1]
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_a_run_that_was_killed_before_its_memory_was_there_begins_with_all_of_it(tmp_path, quick, given):
+    more = {}
+    if given:
+        played(tmp_path / "first")
+        more = {"memory": str(tmp_path / "first")}
+    played(tmp_path / "whole", **more)
+    config, folder = begin(tmp_path / "cut", **more)
+    folder.close()
+    (folder.path / "memory.part").write_bytes(b"half a copy")
+    if not given:  # opened, nothing in it yet
+        Memory(folder.path / "memory.db", policy="evokernel", reward_range=seat.REWARDS).close()
+    with RunFolder.open(tmp_path / "cut") as folder:
+        evokernel.run(config, folder, live(), resume=True, model=Writer())
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    assert {path.name for path in folder.path.glob("memory*")} <= {"memory.db", "memory.part"}
+
+
+def test_what_is_no_memory_of_programs_is_refused_and_leaves_nothing(tmp_path):
+    (tmp_path / "empty").touch()
+    (tmp_path / "page").write_text("<html>" * 999)
+    with Memory(tmp_path / "other", reward_range=(0.0, 1.0)) as memory:
+        memory.remember("a", "b")
+    for name in ("empty", "page", "other"):
+        config, folder = begin(tmp_path / f"run-{name}", memory=str(tmp_path / name))
+        with folder, pytest.raises(BadInput, match=f"(?s)not a memory of programs.*{name}.*--memory"):
+            evokernel.run(config, folder, live())
+        assert not list(folder.path.glob("memory*"))
+
+
 def test_a_run_that_another_version_began_goes_on_in_its_own_order(tmp_path, quick, monkeypatch):
     config = evokernel.Config(count=4, budget=2)
     drawn = [task.kind for task in kernels.make().tasks("train", 4, 0)]

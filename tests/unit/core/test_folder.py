@@ -149,6 +149,15 @@ def test_a_run_that_is_going_is_not_cut_by_another_process(folder):
     assert [row["step"] for row in folder.read_metrics()] == [1, 2]
 
 
+def test_a_run_is_alone_in_its_folder_before_it_has_written_a_line(folder):
+    with folder.alone():
+        with pytest.raises(BadInput, match="another process"), RunFolder.open(folder.path).alone():
+            pass
+        assert RunFolder.open(folder.path).read_metrics() == []  # whoever reads is not in the way
+    with RunFolder.open(folder.path).alone():
+        pass
+
+
 def test_time_continues_after_opening(folder):
     folder.log(7)
     folder.close()

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from evolvent.core.errors import BadInput
-from evolvent.sandbox import Limits, NoSandbox, Sandbox
+from evolvent.sandbox import GuestError, Limits, NoSandbox, Sandbox, settings
 from evolvent.testing.sandbox.world import leftovers
 
 MB = 1 << 20
@@ -275,6 +276,80 @@ def test_a_closed_sandbox_leaves_no_folder_and_no_process():
     assert not os.path.exists(base) and process.poll() == 0
     with pytest.raises(BadInput, match="closed"):
         code(sandbox, "")
+
+
+def test_closing_a_sandbox_ends_what_runs_in_it():
+    sandbox, found = Sandbox(warm=1), []
+    asked = [lambda: code(sandbox, "import time; time.sleep(60)", Limits(wall=90.0)).status]
+    asked.append(
+        lambda: sandbox.open({"m.py": "import time\ndef f(): time.sleep(60)"}, "m", Limits(wall=90.0)).call("f")
+    )
+
+    def ask(one):
+        try:
+            found.append(one())
+        except GuestError as error:
+            found.append(error.kind)
+
+    threads = [threading.Thread(target=ask, args=(one,)) for one in asked]
+    for thread in threads:
+        thread.start()
+    while len(sandbox._running) < 2 or not all(program.running for program in sandbox._running):
+        time.sleep(0.01)
+    sandbox.close()
+    for thread in threads:
+        thread.join(30)
+    assert found == ["stopped", "stopped"]
+
+
+START = """
+import sys
+import threading
+from evolvent.sandbox import settings
+make = settings._base
+def told(**more):
+    base = make(**more)
+    print(base, flush=True)
+    return base
+settings._base = told
+from evolvent.sandbox import Sandbox
+Sandbox(mechanism="own").run({}, ["python", "-c", ""])
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.05, 0.1])
+def test_a_harness_that_is_killed_while_it_starts_leaves_no_folder(how, after):
+    words = [sys.executable, "-c", START]
+    harness = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    base = harness.stdout.readline().strip()
+    while not os.path.exists(base) or subprocess.run(["pgrep", "-P", str(harness.pid)], check=False).returncode:
+        time.sleep(0.002)  # until its server has begun
+    time.sleep(after)
+    harness.send_signal(how)
+    harness.wait()
+    for _ in range(200):
+        if not os.path.exists(base):
+            break
+        time.sleep(0.05)
+    assert not os.path.exists(base)
+
+
+def test_what_a_killed_start_left_is_swept_away_later_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(settings, "_OLD_S", -1.0)
+    old, held, link = (tmp_path / f"{settings.BASE}{name}" for name in ("old", "held", "link"))
+    probe, other = tmp_path / f"{settings.PROBE}x", tmp_path / "evolvent-other"
+    for folder in (old, held, probe, other):
+        (folder / "root").mkdir(parents=True)
+    link.symlink_to(other)
+    descriptor = settings.hold(str(held))
+    settings._sweep(str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {held.name, link.name, other.name}
+    assert (other / "root").exists()
+    os.close(descriptor)
+    settings._sweep.cache_clear()
+    settings._sweep(str(tmp_path))
+    assert not held.exists()
 
 
 def test_a_forked_child_of_the_harness_has_a_server_of_its_own(sandbox):

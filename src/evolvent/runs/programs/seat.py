@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent import envs, models
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Engine, Model, Request
 from evolvent.evaluate.live import Live, count
@@ -174,7 +174,7 @@ def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
             for item in memory.items(filter={"kernel": {"in": sorted(names)}}):
                 memory.archive(item.id, "a memory of the kernels that it is tried on")
             _from_here(memory)
-    except (BadInput, sqlite3.Error) as error:
+    except (EvolventError, sqlite3.Error) as error:
         for one in path.parent.glob(f"{part.name}*"):
             one.unlink()
         raise BadInput("not a memory of programs", got=f"{given}: {str(error).partition(chr(10))[0]}", expected=_STORE,
