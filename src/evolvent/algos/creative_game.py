@@ -138,7 +138,7 @@ def run(
             lineage = seat.lineages[number % config.lineages]
             if number % config.lineages == 0:
                 live.phase(f"Version {number // config.lineages + 1} of {config.versions}")
-            started, seat.prompt_tokens = time.perf_counter(), 0
+            started, seat.prompt_tokens, seat.sampled = time.perf_counter(), 0, 0
             made = plan(config, seat, lineage, number)
             row, written = _made(config, seat, lineage, made, number, live)  # ACT, STEP
             _credit(config, seat, made, row)
@@ -205,7 +205,7 @@ def _made(
         "plan": planned.mechanics, "changes": changes, "added": by, "calls": calls,
         "ok": int(last is not None and last.playable), "sanity": last.sanity if last else 1.0,
         "runtime": last.score if last else 1.0, "rating": rating, "idea": planned.idea,
-        "tokens": sum(call["tokens"] for call in calls), "prompt_tokens": seat.prompt_tokens,
+        "tokens": sum(call["tokens"] for call in calls) or seat.sampled, "prompt_tokens": seat.prompt_tokens,
     }, written  # fmt: skip
 
 

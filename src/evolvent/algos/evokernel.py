@@ -34,6 +34,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
@@ -84,6 +85,10 @@ class Config(ProgramsConfig):
     """Learning rate of the values."""
     chars: int = 1500
     """Characters of memories in a prompt; what does not fit is neither shown nor credited."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, {"k": 1, "multiplier": 1, "chars": 0, "epsilon": 0, "alpha": 0}, {"epsilon": 1, "alpha": 1})
 
 
 @dataclass
@@ -220,7 +225,8 @@ def _attempt(
         "start": None if start is None else start.step, "origin": context.origin, "source": info["action"],
         "gain": info["ratio"] / (start.ratio if start else best or max(info["ratio"], 1.0)),
         "advice": [{"id": m.id, "kind": m.kind, "body": m.body[:300], "value": m.value} for m in context.shown],
-        "tokens": ended.n_tokens if isinstance(ended, Episode) else 0, "prompt_tokens": seat.prompt_tokens,
+        "tokens": (ended.n_tokens or seat.sampled) if isinstance(ended, Episode) else 0,
+        "prompt_tokens": seat.prompt_tokens,
         "seconds": round(time.perf_counter() - started, 3), "memory": None, "values": {},
         **({} if info["valid"] else {"error": info["words"]}),
     }  # fmt: skip

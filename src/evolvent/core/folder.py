@@ -12,7 +12,7 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -226,7 +226,7 @@ class RunFolder:
             self._resume_from(row)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> Generator[None]:
         """No other process runs in the folder while this lasts; where folders cannot be locked, the lines still are.
 
         Raises:

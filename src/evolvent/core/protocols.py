@@ -177,8 +177,9 @@ class Completion:
     """The answer to a request, with its tokens *as sampled*.
 
     ``token_ids`` int32 ``[K]`` and ``logp`` float32 ``[K]`` (natural log, under the sampling distribution at
-    temperature 1) are empty where an endpoint does not give them. ``finish`` is "stop", "length" or "error";
-    ``stopped`` the stop string that ended it, "" where none did (its end token, a limit), ``None`` where nobody says.
+    temperature 1) are empty where an endpoint does not give them; ``sampled`` is their number where it says no more.
+    ``finish`` is "stop", "length" or "error"; ``stopped`` the stop string that ended it, "" where none did (its end
+    token, a limit), ``None`` where nobody says.
     ``notes`` are further numbers a token, for ``Episode.note``. Of a choice, ``choice`` is its index and ``scores_N``
     the log-probability of each allowed action, float64 ``[N]``, where the engine knows them. What a model says is data:
     zero bytes and lone surrogates of ``text``, which no file and no store can hold, become U+FFFD.
@@ -195,6 +196,7 @@ class Completion:
     choice: int = -1
     scores_N: np.ndarray | None = None
     notes: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    sampled: int = 0
 
     def __post_init__(self) -> None:
         if not self.text.isascii() or "\0" in self.text:

@@ -1,4 +1,4 @@
-"""What a run is compared with, and how that came out: no memory, random play, before learning, its own first drafts.
+"""What a run is compared with, and how that came out: no memory, random play, before learning, its own first attempts.
 
 A difference on the same tasks has a paired interval (Newcombe's, and an exact McNemar test must agree), any other one
 the interval that follows from the two estimates' own (Zou & Donner). Several seeds of one setting are taken together:
@@ -149,7 +149,7 @@ def _on_programs(rows: Sequence[Row]) -> list[Against]:
             ]
             for end in (-1, 0)
         ]
-        test = _paired(f"its first drafts in {what}", ends[0], ends[1], thing="program")
+        test = _paired(f"its first attempts in {what}", ends[0], ends[1], thing="program")
         found += [test] if test else []
     return found
 

@@ -58,9 +58,9 @@ class Policy:
         self._plain()
         if self.k < 0 or self.pool < max(1, self.k):
             raise BadInput(
-                "pool is smaller than k",
+                "no usable k and pool",
                 got=(self.pool, self.k),
-                expected="pool >= k >= 0",
+                expected="(pool, k) with pool >= 1 and pool >= k >= 0",
                 where=_where(self),
                 code="bad_policy",
             )

@@ -7,6 +7,7 @@ prints about success, an object that equals everything) decides nothing.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -133,6 +134,8 @@ def judge(
     if f"{module}.py" not in files:
         raise BadInput("no such module", got=sorted(files), expected=f"{module}.py", where="judge")
     checked = [_case(case, function) for case in cases]
+    if wrong := [t for t in (near(case, tolerance) for case in [Case((), 0), *checked]) if not 0 <= t < math.inf]:
+        raise BadInput("no tolerance", got=wrong[0], expected="a number from 0 on", where="judge")
     with contextlib.ExitStack() as stack:
         used = sandbox or stack.enter_context(Sandbox(warm=0))
         if function is None:

@@ -135,7 +135,7 @@ def test_the_model_says_what_goes_and_what_is_taken_over(tmp_path):
     assert [(one["what"], one["mechanic"]) for one in told[1]["changes"]] == [("remove", "magnet"), ("take", "fruit")]
     assert not told[0]["changes"] and not told[2]["changes"]
     html = write_report(tmp_path / "run").read_text()
-    assert "removed magnet (model), took fruit of catch, version 4, added" in html
+    assert "removed magnet (model), took fruit of catch v2, added" in html
 
 
 def test_a_failure_is_told_repaired_or_stood_in_for(tmp_path):

@@ -462,8 +462,9 @@ def test_what_cannot_be_run_is_said_before_anything_is_loaded(tmp_path):
     folder = RunFolder.create(tmp_path / "x", algo="evokernel", config={}, env="", seed=0, command="")
     with folder, pytest.raises(BadInput, match="dott"):
         evokernel.run(config, folder, live())
-    with pytest.raises(BadInput, match="budget"):
-        evokernel.Config(budget=0)
+    for wrong in ({"budget": 0}, {"k": 0}, {"epsilon": 2.0}, {"temperature": -1.0}, {"alpha": -0.1}):
+        with pytest.raises(BadInput, match=next(iter(wrong))):
+            evokernel.Config(**wrong)
 
 
 def test_a_gain_teaches_its_own_new_lines():

@@ -105,6 +105,7 @@ def test_a_mechanic_replaces_the_one_of_its_name_and_a_page_everything():
 
 def test_programs_are_found_in_answers():
     assert extract("text\n```js\na();\n```\nmore") == "a();" and extract("```\na();") == "a();"
+    assert extract("```js\r\na();\r\n```\r\n") == extract("~~~\na();\n~~~\n") == extract("```js\na();```") == "a();"
     assert extract("I think so.") == "" and extract(BLOCK) == BLOCK
 
 

@@ -266,6 +266,10 @@ def test_the_program_is_found_in_an_answer():
     assert kernels_build.extract(f"Here it is:\n{kernel}") == kernel
     assert kernels_build.extract(f"{kernel}\nint main(void) {{\n  if (1) {{ }}\n  return 0;\n}}\n") == kernel
     assert kernels_build.extract("just words about a kernel") == ""
+    for form in ("```c\n{}```", "```c\n{}```\nThis kernel is fast.", "~~~c\n{}\n~~~\nDone.", "{}\n```", "{}\n ```\nIt is fast.",
+                 "{}\n\nThis kernel is right, as it adds up.", "```bash\nmake\n```\nand\n{}", "\ufeff{}"):  # fmt: skip
+        assert kernels_build.extract(form.format(kernel)) == kernel, form
+        assert kernels_build.extract(form.format(kernel).replace("\n", "\r\n")) == kernel, form
 
 
 def test_the_compilers_words_come_without_paths(bench):
@@ -356,6 +360,27 @@ def test_an_operator_of_ones_own(tmp_path):
         print(Operator("bad", "", "const char** x", len, "", {}, 0, "").parameters)
     with pytest.raises(BadInput, match="Python file"):
         envs.load("kernels:own=nothing")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("OPERATORS = [Op", "OPERATORS = [1, Op", "no operator"),
+        ("OPERATORS = [Op", "OPERATORS, more = [], [Op", "no operators"),
+        ("out: n", "out: m", "dimensions of out.*NameError.*n"),
+        ("x: n; out: n", "x: n", "dimensions of out.*out: and its"),
+        ('{"n": 60000}', "{}", "usual sizes.*above 0 for each of n"),
+        ('{"n": 60000}', '{"n": 0}', "usual sizes"),
+        ('{"n": 60000}', '{"n": 60000000000}', "60,000,000,000 values"),
+        ("1e-4", "-1", "no tolerance"),
+        ("1e-4", "float('nan')", "no tolerance"),
+    ],
+)
+def test_an_operator_that_cannot_be_meant_is_refused_with_what_is_wrong(tmp_path, old, new, told):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN.replace(old, new))
+    with pytest.raises(BadInput, match=f"(?s){told}.*where: .*mine.py"):
+        envs.load(f"kernels:own={file}")
 
 
 def test_the_same_machine_code_is_as_fast_as_itself_on_any_machine(monkeypatch):

@@ -123,6 +123,8 @@ def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions(
         ("def f(x):\n    return 1\n\nThis function returns 1.\n\nf(2)", "def f(x):\n    return 1"),
         ("def f(x):\n    return 1\n\nONE = f(0)\n\nNote, it is 1.", "def f(x):\n    return 1\n\nONE = f(0)"),
         ("import os\n\nWHY = \"\"\"\n\nThis is text.\n\"\"\"", "import os\n\nWHY = \"\"\"\n\nThis is text.\n\"\"\""),
+        ("def f(x):\n    return 1\n```\nThis is it.", "def f(x):\n    return 1"),
+        ("```python\ndef f(x):\n    return 1```", "def f(x):\n    return 1"),
         ("I would add them up.", ""),
         ("", ""),
     ],

@@ -287,8 +287,8 @@ def test_programs_are_compared_with_their_first_drafts_and_with_other_runs(tmp_p
     run = RunFolder.open(_programs(tmp_path / "value", [wrong] * 8, [right] * 6 + [fast] * 2))
     said = of_run(run.manifest(), run.summary(), run.read_metrics(), run.path)
     assert said.sentence == (
-        "Better than its first drafts in programs that are right; "
-        "not shown to differ from its first drafts in programs that are faster."
+        "Better than its first attempts in programs that are right; "
+        "not shown to differ from its first attempts in programs that are faster."
     )
     assert "8 won, 0 lost" in said.lines()[0] and "on the same 8 programs" in said.lines()[0]
     assert said.command == "evolvent run evokernel --select none --no-refine"

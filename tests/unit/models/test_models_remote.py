@@ -113,7 +113,7 @@ def test_an_endpoint_without_completions_is_asked_by_chat_from_then_on(endpoint)
     first = remote.generate("hi", stop=[";"])
     remote.generate("hi")
     assert first.text == "hello" and (first.prompt_tokens, first.cached_tokens) == (7, 5)
-    assert len(first.token_ids) == len(first.logp) == 0
+    assert len(first.token_ids) == len(first.logp) == 0 and first.sampled == 2
     paths = [p for p, _, _ in endpoint.asked]
     assert paths == ["/v1/completions", "/v1/chat/completions", "/v1/chat/completions"]
 
@@ -123,6 +123,7 @@ def test_rate_limits_and_server_errors_are_tried_again(endpoint):
     endpoint.plan["/v1/completions"] = [busy, broken, (200, TEXT)]
     done = Remote("m", endpoint.url).generate("hi")
     assert done.text == " a b" and done.token_ids.tolist() == [5, 6] and done.logp.tolist() == [-0.5, -0.25]
+    assert done.sampled == 0  # its tokens are there
     assert len(endpoint.asked) == 3
 
 

@@ -103,6 +103,19 @@ def store(folder, policy="memlift", **more):
 STREAM = Stream(algo="test", passes=2, train=6, heldout=4)
 
 
+def test_tokens_of_a_model_that_only_counts_them_are_counted(tmp_path):
+    class Counts(Copier):
+        def generate(self, prompt, **settings):
+            return Completion("?", np.zeros(0, np.int32), np.zeros(0, np.float32), prompt_tokens=3, sampled=5)
+
+    folder, memory = start(tmp_path / "run")
+    with closing(folder), memory, Live(plain=True) as live:
+        run_stream(
+            Stream(algo="test", passes=1, train=2, heldout=0), CodeBook(), agent_of(Counts()), memory, folder, live
+        )
+        assert {(row["tokens"], row["prompt_tokens"]) for row in folder.read_metrics()} == {(5, 3)}
+
+
 _LEARNS = {"weight": 0.3, "q_init": "middle"}
 _POLICIES = {"rag": {}, "memp": {}, "memrl": _LEARNS, "memq": _LEARNS, "memlift": {**_LEARNS, "omit": 0.0}}
 

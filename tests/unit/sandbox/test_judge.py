@@ -118,6 +118,14 @@ def test_numbers_that_a_whole_program_prints_are_near_enough(sandbox, printed, t
     assert judge(f"print({printed!r})", [replace(cases[0], tolerance=tolerance)], sandbox=sandbox).passed == right
 
 
+@pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf])
+def test_a_tolerance_that_is_none_is_refused(sandbox, wrong):
+    with pytest.raises(BadInput, match="no tolerance"):
+        judge("def f(): pass", [((), 1.0)], function="f", sandbox=sandbox, tolerance=wrong)
+    with pytest.raises(BadInput, match="no tolerance"):
+        judge("def f(): pass", [Case((), 1.0, tolerance=wrong)], function="f", sandbox=sandbox)
+
+
 def test_no_finite_number_is_near_an_infinite_one(sandbox):
     def near(value, expected):
         program = f"def f(): return {value}"

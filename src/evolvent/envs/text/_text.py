@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Correction, Task, Turn
 
 SPLITS = ("train", "heldout")
+_FENCE = re.compile(r"(?:(```)|^[ \t]*~~~)[^`\n]*\n(.*?)(?:(?(1)```|^[ \t]*~~~)|\Z)", re.S | re.M)
 
 
 class TextEnv:
@@ -29,6 +31,16 @@ class TextEnv:
 def flat(text: str) -> str:
     """``text`` in one line, single blanks between words."""
     return " ".join(text.split())
+
+
+def unix(answer: str) -> str:
+    """An answer with plain ends of lines and without the mark of an encoding."""
+    return answer.replace("\r\n", "\n").replace("\ufeff", "")
+
+
+def code_blocks(answer: str) -> list[str]:
+    """What stands in the fenced blocks of an answer; the last may be open, a fence may end the last line of code."""
+    return [block for _, block in _FENCE.findall(unix(answer))]
 
 
 def known(value: str, names: Sequence[str], what: str, where: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 
+from evolvent.envs.text._text import code_blocks, unix
 from evolvent.sandbox.browser import POLICY
 
 _FRAME = """<!doctype html>
@@ -44,7 +45,6 @@ _BLOCK = re.compile(
     r"^[ \t]*// mechanic: (\w[\w-]*)\n((?:(?![ \t]*// (?:end\n|mechanic: )).*\n)*+)[ \t]*// end\n", re.M
 )
 _MARK = re.compile(r"^[ \t]*// (?:mechanic: .*|end)$\n?", re.M)
-_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)(?:\n```|\Z)", re.S)
 _WHOLE = re.compile(r"<!doctype html|<html|<canvas", re.I)
 _CHANGES_STATE = re.compile(
     r"(?<=[\w\]])\.\w++\s*+(?:[-+*/%]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*+\w|\.(?:push|splice|pop|shift|add)\("
@@ -120,9 +120,9 @@ def guarded(page: str) -> str:
 
 def extract(answer: str) -> str:
     """The program of an answer: what is fenced, or all of it where it looks like one; else nothing."""
-    if found := _FENCE.search(answer):
-        return found[1].strip()
-    text = answer.strip()
+    if blocks := code_blocks(answer):
+        return blocks[0].strip()
+    text = unix(answer).strip()
     return (
         text if _WHOLE.match(text) or text.startswith(("mechanics.push", "//", "const ", "let ", "function ")) else ""
     )

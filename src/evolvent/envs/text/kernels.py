@@ -26,7 +26,7 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv, check_request, known, playing
 from evolvent.envs.text.kernels_build import Refused, compiled, extract, find_compiler, no_compiler, trick
-from evolvent.envs.text.kernels_operator import Operator
+from evolvent.envs.text.kernels_operator import Operator, check_operators
 from evolvent.envs.text.kernels_run import GAIN, Speed, Wrong, check, measured, sets_for
 from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT
 from evolvent.sandbox import Sandbox
@@ -247,6 +247,8 @@ def make(variant: str = "write", *, own: str = "", timed: bool = True, fast_math
     if own and at is None:
         raise BadInput("no Python file", got=own, expected="operators.py", where="kernels:own")
     mine = outside.load(at, "a sequence of operators", ("OPERATORS",))[2] if at else ()
+    if at:
+        check_operators(mine, own)
     if clash := [o.name for o in mine if o.name in HELDOUT]:
         raise BadInput("the name of a held-out operator", got=clash[0], expected="another one", where=own)
     return Kernels(variant, mine, timed=timed, fast_math=fast_math)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evolvent.core.errors import EnvError, install
+from evolvent.envs.text._text import code_blocks, unix
 from evolvent.sandbox import Limits, Result, Sandbox
 
 MB = 1 << 20
@@ -39,7 +40,10 @@ _LIBRARIES = tuple(
     f"-L{path}" for path in (f"/lib/{platform.machine()}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 )
 _STATE = 64  # bytes of writable data that every library has
-_FENCE = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_BARE = re.compile(r"^[ \t]*(?:#|void\b|static\b|typedef\b|inline\b|const\b|float\b|int\b)", re.MULTILINE)
+_KERNEL = re.compile(r"\bkernel\s*\(")
+_AFTER = re.compile(r"```|\n\s*\n(?=[A-Z][a-z']*,? [a-z][^;{}=()\n]*$)", re.MULTILINE)
+"""Where a program without a code block begins, and what ends it: a fence, or a sentence."""
 _STRIP = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 
 
@@ -95,11 +99,11 @@ def extract(text: str) -> str:
 
     The fenced block that defines the kernel counts, else the first.
     """
-    blocks = [block.lstrip("\ufeff") for _, block in _FENCE.findall(text)]
-    source = next((block for block in blocks if "kernel" in block), blocks[0] if blocks else "")
-    if not source:
-        begin = re.search(r"^[ \t]*(?:#|void\b|static\b|typedef\b|inline\b|const\b|float\b|int\b)", text, re.MULTILINE)
-        source = text[begin.start() :] if begin and "kernel" in text else ""
+    blocks, text = code_blocks(text), unix(text)
+    source = next((block for block in blocks if _KERNEL.search(block)), "")
+    if not source and "kernel" in text and (begin := _BARE.search(text)):
+        source = _AFTER.split(text[begin.start() :])[0]
+    source = source or (blocks[0] if blocks else "")
     return _without_main(source).strip()
 
 

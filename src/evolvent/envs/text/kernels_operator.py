@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ Arrays = dict[str, np.ndarray]
 Draw = Callable[[np.random.Generator, tuple[int, ...], Sizes], np.ndarray]
 VALUE = 1.7
 """Of a single float where nothing is drawn: while kernels are timed."""
+_MOST = 1 << 26
+"""Values of an array at the usual sizes."""
 TYPES = {"float": np.float32, "int": np.int32, "unsigned char": np.uint8, "signed char": np.int8}
 
 
@@ -137,6 +140,35 @@ class Operator:
             )
             depth += end == "{"
         return text + "}\n"
+
+
+def check_operators(operators: Any, where: str) -> None:
+    """Refuse what is no sequence of operators that can be drawn and compared.
+
+    Raises:
+        BadInput: says which operator, and what of it.
+    """
+    if not isinstance(operators, list | tuple) or not operators:
+        raise BadInput("no operators", got=operators, expected="OPERATORS = [Operator(…), …]", where=where)
+    for one in operators:
+        if not isinstance(one, Operator):
+            raise BadInput("no operator", got=one, expected="Operator(…)", where=where)
+        here = f"{where}, operator {one.name}"
+        ints = [name for name, kind, role in one.parameters if role == "value" and kind == "int"]
+        if sorted(one.sizes) != sorted(ints) or not all(type(n) is int and n > 0 for n in one.sizes.values()):
+            raise BadInput("the usual sizes are not those of the int arguments", got=one.sizes, where=here,
+                           expected=f"a whole number above 0 for each of {', '.join(ints)}")  # fmt: skip
+        if not 0 <= one.tol < np.inf:
+            raise BadInput("no tolerance", got=one.tol, expected="a number from 0 on", where=here)
+        for name in (name for name, _, role in one.parameters if role != "value"):
+            try:
+                n = math.prod(one.shape(name, one.sizes))
+            except (KeyError, NameError, SyntaxError, TypeError, ValueError, ZeroDivisionError) as error:
+                raise BadInput(f"the dimensions of {name} are not known", got=f"{type(error).__name__}: {error}",
+                               expected=f"shapes with {name}: and its dimensions in terms of {', '.join(ints)}",
+                               where=here) from error  # fmt: skip
+            if not 0 < n <= _MOST:
+                raise BadInput(f"no usual size of {name}", got=f"{n:,} values", expected=f"1 to {_MOST:,}", where=here)
 
 
 def _any(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:

@@ -29,7 +29,7 @@ from textwrap import dedent
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._places import Place
-from evolvent.envs.text._text import TextEnv, flat, known, playing
+from evolvent.envs.text._text import TextEnv, code_blocks, flat, known, playing, unix
 from evolvent.envs.text.program_humaneval import HumanEval, checked, humaneval_file, whole
 from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, Problem, Problems, call, tests
@@ -94,7 +94,6 @@ Value: ['t', 's']
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_FENCE = re.compile(r"(```|~~~)[^`\n]*\n(.*?)(?:\1|\Z)", re.S)
 _BLOCK = re.compile(r"^\s*(def |async def |import |from |class |@)|= *lambda\b", re.M)
 _BARE = re.compile(rf"{BEGIN.pattern}|^(async def |[A-Z][A-Z0-9_]* *= )", re.M)
 """What makes a program of a code block, and where one begins in an answer without any."""
@@ -343,12 +342,12 @@ def extract(answer: str) -> str:
     """The program in an answer: its first code block that has one, whole, or what begins with its first definition,
     import or constant and ends before a sentence.
     """
-    answer = answer.replace("\r\n", "\n").lstrip("\ufeff")
-    blocks = [block for _, block in _FENCE.findall(answer) if _BLOCK.search(block)]
+    answer = unix(answer)
+    blocks = [block for block in code_blocks(answer) if _BLOCK.search(block)]
     if blocks:
         return dedent(blocks[0].strip("\n")).rstrip()[:_MOST_CHARS]
     begin = _BARE.search(answer.lstrip())
-    bare = answer.lstrip()[begin.start() :][:_MOST_CHARS].rstrip() if begin else ""
+    bare = answer.lstrip()[begin.start() :][:_MOST_CHARS].partition("```")[0].rstrip() if begin else ""
     ends = (found.start() for found in _PROSE.finditer(bare))
     return bare[: next((end for end in ends if not any(bare[:end].count(q) % 2 for q in ('"""', "'''"))), None)]
 

@@ -89,11 +89,13 @@ class Remote:
         count.requests += 1
         count.prompt += (prompt_tokens := (getattr(usage, "prompt_tokens", 0) or 0))
         count.cached += (cached := (getattr(details, "cached_tokens", 0) or 0))
-        count.sampled += (getattr(usage, "completion_tokens", 0) or 0) if usage else len(ids)
+        count.sampled += (sampled := (getattr(usage, "completion_tokens", 0) or 0) if usage else len(ids))
         count.seconds += (seconds := time.perf_counter() - started)
         finish = "length" if getattr(choice, "finish_reason", None) == "length" else "stop"
         said, stopped = cut(text, how.stop)  # endpoints leave the stop string out, and do not say which it was
-        return Completion(said, ids, logp, prompt_tokens, cached, seconds, finish, stopped or None)
+        return Completion(
+            said, ids, logp, prompt_tokens, cached, seconds, finish, stopped or None, sampled=0 if len(ids) else sampled
+        )
 
     def _ask(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
         """``/completions``, or chat where there is none."""

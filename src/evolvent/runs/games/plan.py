@@ -118,7 +118,8 @@ def changed(seat: Seat, page: str, made: Plan) -> tuple[str, list[dict[str, Any]
     if made.remove:
         steps.append(({"what": "remove", "mechanic": made.remove, "why": made.why}, ""))
     if take := made.take:
-        origin = {"lineage": take.lineage, "step": take.node.step}
+        version = (take.node.step - 1) // len(seat.lineages) + 1
+        origin = {"lineage": take.lineage, "step": take.node.step, "version": version}
         steps.append(({"what": "take", "mechanic": take.name, "from": origin}, take.code))
     changes = list[dict[str, Any]]()
     for one, code in steps:

@@ -66,11 +66,14 @@ class Seat:
     folder: RunFolder
     lineages: list[Lineage]
     prompt_tokens: int = 0
+    sampled: int = 0
+    """Tokens whose ids are not known."""
 
     def ask(self, requests: Sequence[Request]) -> list[Completion]:
         """The engine, its prompts counted."""
         answers = self.engine(requests)
         self.prompt_tokens += sum(answer.prompt_tokens for answer in answers)
+        self.sampled += sum(answer.sampled for answer in answers)
         return answers
 
     @property

@@ -50,6 +50,7 @@ class Attempt:
     shown: tuple[Recalled, ...]
     omitted: tuple[Recalled, ...]
     lesson: str
+    tokens: int
     prompt_tokens: int
     seconds: float
     error: EnvError | None = None
@@ -96,6 +97,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
         shown=tuple(by_id[i] for i in (last.shown if last else ()) if i in by_id),
         omitted=() if recall is None else recall.omitted,
         lesson=lesson,
+        tokens=episode.n_tokens or counted.sampled,
         prompt_tokens=counted.prompt_tokens,
         seconds=time.perf_counter() - started,
         error=error,
@@ -103,12 +105,13 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
 
 
 class _Counting:
-    """An engine whose prompt tokens are counted."""
+    """An engine whose prompt tokens, and sampled tokens without ids, are counted."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine, self.prompt_tokens = engine, 0
+        self._engine, self.prompt_tokens, self.sampled = engine, 0, 0
 
     def __call__(self, requests: Sequence[Request]) -> list[Completion]:
         answers = self._engine(requests)
         self.prompt_tokens += sum(answer.prompt_tokens for answer in answers)
+        self.sampled += sum(answer.sampled for answer in answers)
         return answers

@@ -190,7 +190,7 @@ def _log(item: Item, tries: list[Attempt], memory: Memory, folder: RunFolder) ->
         repeat=int(item.phase == "stream" and item.number > 1),
         attempts=len(tries),
         prompt_tokens=sum(t.prompt_tokens for t in tries),
-        tokens=sum(t.episode.n_tokens for t in tries),
+        tokens=sum(t.tokens for t in tries),
         seconds=round(sum(t.seconds for t in tries), 3),
         shown=[m.id for m in best.shown],
         omitted=[m.id for m in best.omitted],

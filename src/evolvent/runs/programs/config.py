@@ -36,4 +36,4 @@ class ProgramsConfig:
     """Largest number of tokens of a program."""
 
     def __post_init__(self) -> None:
-        at_least(self, {"count": 1, "budget": 1, "tokens": 1})
+        at_least(self, {"count": 1, "budget": 1, "tokens": 1, "temperature": 0})

@@ -85,12 +85,14 @@ class Seat:
     running: Running = field(default_factory=Running)
     """Of the rewards of refinements."""
     prompt_tokens: int = 0
-    """Of the last question."""
+    """Of the last question; ``sampled`` those of its answer, where their ids are not known."""
+    sampled: int = 0
 
     def ask(self, requests: Sequence[Request]) -> list[Completion]:
         """The engine, its prompts counted."""
         answers = self.engine(requests)
         self.prompt_tokens = sum(answer.prompt_tokens for answer in answers)
+        self.sampled = sum(answer.sampled for answer in answers)
         return answers
 
 

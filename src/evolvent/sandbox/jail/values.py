@@ -97,7 +97,8 @@ def _pack(value: object, depth: int) -> object:
         return {"b": value.hex()}  # type: ignore[attr-defined]
     if kind is complex:
         return {"c": [_pack(value.real, deeper), _pack(value.imag, deeper)]}  # type: ignore[attr-defined]
-    raise BadValue(f"a {kind.__name__} cannot leave the sandbox; plain values can: numbers, text, lists, dicts, sets")
+    named = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    raise BadValue(f"a {named} cannot leave the sandbox; plain values can: numbers, text, lists, dicts, sets")
 
 
 _TAGS: dict[type, str] = {tuple: "t", set: "s", frozenset: "z"}
