@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 PROFILES = ("python", "tools", "browser")
 BASE, PROBE = "evolvent-sandbox-", "evolvent-probe-"
 """How temporary folders begin."""
-_OLD_S = 86_400.0
+_OLD_S = 3600.0
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib64", f"/usr/lib/{kernel.MACHINE}-linux-gnu")
 _DATA = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
