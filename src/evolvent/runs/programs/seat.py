@@ -165,7 +165,7 @@ def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
     if not given.is_file():
         raise BadInput("no such memory", got=config.memory, expected=_STORE, where="--memory")
     part = path.with_suffix(".part")
-    part.unlink(missing_ok=True)
+    _drop(part)  # of a process that was killed: its log would be replayed on the new copy
     try:
         if not given.stat().st_size:
             raise BadInput("an empty file", got="0 bytes")
@@ -177,11 +177,16 @@ def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
                 memory.archive(item.id, "a memory of the kernels that it is tried on")
             _from_here(memory)
     except (EvolventError, sqlite3.Error) as error:
-        for one in path.parent.glob(f"{part.name}*"):
-            one.unlink()
+        _drop(part)
         raise BadInput("not a memory of programs", got=f"{given}: {str(error).partition(chr(10))[0]}", expected=_STORE,
                        where="--memory") from error  # fmt: skip
     part.rename(path)
+
+
+def _drop(store: Path) -> None:
+    """A store with its log."""
+    for one in store.parent.glob(f"{store.name}*"):
+        one.unlink()
 
 
 def _begin(memory: Memory) -> None:
