@@ -29,15 +29,15 @@ ELSEWHERE = {
     "and searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
     "openr": "[finding the first wrong step](../results/search-first-error.md), and process rewards on "
     "[a small network](../results/search-learning.md)",
-    "memento": "one correction in five wrong on the real model, [the analyst](../results/analyst.md) (`cases`), and "
-    "[its estimates in synthetic worlds](../results/memento.md)",
+    "memento": "one correction in five wrong on the real model, [the analyst](../results/analyst.md) (`cases`), a "
+    "[text world](../results/text-world.md), and [its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/learn/test_dueling_q.py`)",
     "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
-    "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given",
-    "creative_game": "[how many pages of a small model play](../results/games.md), one seed",
+    "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given, one with thirty attempts",
+    "creative_game": "[how many pages of a small model play](../results/games.md), three seeds",
     "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
-    "trad": "[steps and whole trajectories against nothing](../results/trad.md), six tasks of one world",
+    "trad": "[steps, their parts, and whole trajectories against nothing](../results/trad.md), two household worlds",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
