@@ -166,11 +166,14 @@ def _search(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Pat
 
 
 def _programs(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Path) -> tuple[str, str]:
-    """More attempts alone find more: the control is as many drafts without memory."""
-    if summary.get("select") == "none" and not summary.get("refine", True):
+    """More attempts alone find more: the control is as many without memory, drafts where there is something to draft."""
+    given = str(manifest["env"]).startswith("kernels:faster")
+    if summary.get("select") == "none" and (given or not summary.get("refine", True)):
         return _any(manifest, summary, folder)
-    words = "See what as many drafts without memory come to; then compare both (evolvent compare)."
-    return words, _with(manifest, "--select", "none", "--no-refine")
+    words = "See what as many {} without memory come to; then compare both (evolvent compare)."
+    if given:
+        return words.format("attempts"), _with(manifest, "--select", "none")
+    return words.format("drafts"), _with(manifest, "--select", "none", "--no-refine")
 
 
 _HINTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Path], tuple[str, str]]] = {

@@ -292,6 +292,9 @@ def test_programs_are_compared_with_their_first_drafts_and_with_other_runs(tmp_p
     )
     assert "8 won, 0 lost" in said.lines()[0] and "on the same 8 programs" in said.lines()[0]
     assert said.command == "evolvent run evokernel --select none --no-refine"
+    given = run.manifest() | {"env": "kernels:faster", "command": "evolvent run evokernel --env kernels:faster"}
+    said = of_run(given, run.summary(), run.read_metrics(), run.path)  # nothing can be drafted there
+    assert said.command == "evolvent run evokernel --env kernels:faster --select none"
     _programs(tmp_path / "none", [wrong] * 8, [right] * 8, select="none")
     standings = compare(load([tmp_path / "none", tmp_path / "value"]))
     assert standings[0].interval_over == "tasks" and standings[1].paired.n == 8
