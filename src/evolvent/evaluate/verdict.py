@@ -166,7 +166,7 @@ def _search(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Pat
 
 
 def _programs(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Path) -> tuple[str, str]:
-    """More attempts alone find more: the control is as many without memory, drafts where there is something to draft."""
+    """More attempts find more: the control is as many without memory, drafts where there is something to draft."""
     given = str(manifest["env"]).startswith("kernels:faster")
     if summary.get("select") == "none" and (given or not summary.get("refine", True)):
         return _any(manifest, summary, folder)
