@@ -115,7 +115,9 @@ class Server:
         if "link" in self.__dict__:
             self.link.close()
         shutil.rmtree(self.settings["base"], ignore_errors=True)  # it does so itself, unless it was killed
-        os.close(self._held)
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
 
 
 class Slot:

@@ -229,7 +229,7 @@ def _base(*, rooted: bool) -> str:
 def hold(base: str) -> int:
     """An open folder that nobody sweeps away until it is closed, or this process has died."""
     held = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
-    with contextlib.suppress(OSError):  # not every file system can: the folder is young enough for most runs
+    with contextlib.suppress(OSError):  # not every file system can: there nothing is swept either
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return held
 

@@ -294,7 +294,9 @@ def test_closing_a_sandbox_ends_what_runs_in_it():
     threads = [threading.Thread(target=ask, args=(one,)) for one in asked]
     for thread in threads:
         thread.start()
-    while len(sandbox._running) < 2 or not all(program.running for program in sandbox._running):
+    for _ in range(3000):
+        if len(sandbox._running) == 2 and all(program.running for program in sandbox._running):
+            break
         time.sleep(0.01)
     sandbox.close()
     for thread in threads:
@@ -323,7 +325,7 @@ def test_a_harness_that_is_killed_while_it_starts_leaves_no_folder(how, after):
     words = [sys.executable, "-c", START]
     harness = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     base = harness.stdout.readline().strip()
-    while not os.path.exists(base) or subprocess.run(["pgrep", "-P", str(harness.pid)], check=False).returncode:
+    while harness.poll() is None and subprocess.run(["pgrep", "-P", str(harness.pid)], check=False).returncode:
         time.sleep(0.002)  # until its server has begun
     time.sleep(after)
     harness.send_signal(how)

@@ -159,11 +159,13 @@ def deltas(row: Row) -> list[str]:
     """What a version has more and less than its parent, and whence, one a mechanic."""
     done = [one for one in row.get("changes", ()) if one["done"]]  # runs of before had none
     gone = [f"removed {one['mechanic']} ({one['why']})" for one in done if one["what"] == "remove"]
-    whence = [one["from"] for one in done if one["what"] == "take"]
-    told = [f"{one['lineage']} v{one['version']}" if "version" in one else one["lineage"] for one in whence]
-    come = [f"took {one['mechanic']} of {of}"
-            for one, of in zip((one for one in done if one["what"] == "take"), told, strict=True)]  # fmt: skip
+    come = [f"took {one['mechanic']} of {_whence(one['from'])}" for one in done if one["what"] == "take"]
     return [*gone, *come, *(f"added {name} ({who})" for name, who in row["added"].items())]
+
+
+def _whence(origin: Row) -> str:
+    """A game and its version; runs of before noted no version."""
+    return f"{origin['lineage']} v{origin['version']}" if "version" in origin else origin["lineage"]
 
 
 def _planned(row: Row) -> str:
