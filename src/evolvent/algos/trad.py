@@ -58,7 +58,7 @@ from evolvent.runs.memory.attempt import Agent
 from evolvent.runs.memory.experts import Expert, experts_of, play_expert, steps_of, world_seed
 from evolvent.runs.memory.lifelong import Item, Stream, check_plan, one_step
 from evolvent.runs.memory.run import answering, judged, loaded
-from evolvent.runs.shell import Shell
+from evolvent.runs.shell import Shell, tell_fewer
 
 PAPER = "arXiv 2403.06221"
 LEVELS = ()
@@ -136,6 +136,9 @@ def run(
     experts: list[Expert] = []
     plan: list[Item] = []
     with _opened(config, folder, live, model, lambda env: _plan(config, env, experts, plan)) as (env, agent, memory):
+        source, of = (config.experts, "solved training tasks") if config.experts else (env.name, "training tasks")
+        tell_fewer(live, source, of, config.train, len(experts))
+        tell_fewer(live, env.name, "held-out tasks", config.heldout, sum(item.phase == "after" for item in plan))
         shell = Shell(folder, live, len(plan), resume=resume, unit="task")
         if resume:
             done = int(memory.meta_get("cursor") or 0)

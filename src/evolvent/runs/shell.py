@@ -199,3 +199,9 @@ class Shell:
     @property
     def _checkpoints(self) -> Path:
         return self.folder.path / "checkpoints"
+
+
+def tell_fewer(live: Live, name: str, of: str, wanted: int, found: int) -> None:
+    """Say that there are fewer tasks than asked for, where it is so."""
+    if found < wanted:
+        live.note(f"{name} has fewer {of} than the {wanted} asked for: {found}")

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections import Counter
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -317,6 +318,8 @@ def test_an_attempt_that_the_world_breaks_costs_that_attempt(tmp_path, quick, mo
     assert all("the machine hiccups" in row["error"] for row in told if not row["valid"])
     assert out.getvalue().count("broke") == 2 and "not judged: the machine hiccups" in out.getvalue()
     assert summary["right"]["successes"] == 2
+    judged = Counter((item["id"], row["phase"]) for row in told if row["valid"] for item in row["advice"])
+    assert judged and {(one["id"], one["stage"]): one["shown"] for one in summary["advice"]} == judged
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert not any("hiccups" in item.body for item in memory.items())
 
@@ -441,12 +444,13 @@ def test_the_first_minute_says_what_is_tried_what_goes_on_and_how_long_it_takes(
 
 
 def test_what_is_drawn_begins_with_the_shortest(tmp_path, quick):
-    config = evokernel.Config(budget=1)
+    config, out = evokernel.Config(count=100, budget=1), io.StringIO()
     folder = RunFolder.create(tmp_path / "run", algo="evokernel", config={}, env="", seed=0, command="")
     with folder:
-        evokernel.run(config, folder, live(), model=Scripted({"*": "prose"}))
+        evokernel.run(config, folder, Live(plain=True, stream=out), model=Scripted({"*": "prose"}))
     sizes = [len(BY_NAME[row["kernel"]].source) for row in rows(tmp_path / "run")]
-    assert len(sizes) == 6 and sizes == sorted(sizes)
+    assert len(sizes) == 20 and sizes == sorted(sizes)
+    assert "kernels has fewer train kernels than the 100 asked for: 20" in out.getvalue()
 
 
 def test_what_cannot_be_run_is_said_before_anything_is_loaded(tmp_path):

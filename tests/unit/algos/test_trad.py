@@ -202,7 +202,8 @@ def test_through_the_command_line(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["run", "trad", *words, "--out", "none", "--plain"])
     assert "has no expert" in capsys.readouterr().err
-    main(["run", "trad", *words, "--experts", "run", "--out", "second", "--plain"])
+    main(["run", "trad", *words, "--train", "3", "--experts", "run", "--out", "second", "--plain"])
+    assert "run has fewer solved training tasks than the 3 asked for: 2" in capsys.readouterr().out
     assert json.loads((tmp_path / "second" / "summary.json").read_text())["experts"]["steps"] == 8
 
 

@@ -182,13 +182,14 @@ def test_shared_memory_is_seen_on_both_sides(sandbox):
     os.close(fd)
 
 
+keys = st.text() | st.integers() | st.booleans() | st.floats() | st.tuples(st.floats(), st.complex_numbers())
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(st.text() | st.integers() | st.booleans(), inner, max_size=3)
-        | st.sets(st.integers() | st.text(), max_size=3)
+        | st.dictionaries(keys, inner, max_size=3)
+        | st.sets(keys, max_size=3)
         | st.frozensets(st.integers(), max_size=3)
     ),
     max_leaves=10,

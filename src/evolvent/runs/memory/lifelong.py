@@ -28,7 +28,7 @@ from evolvent.memory.recall import forget, newest_receipt
 from evolvent.runs.broken import Lately
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
-from evolvent.runs.shell import Shell
+from evolvent.runs.shell import Shell, tell_fewer
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,8 @@ def run_stream(
     Raises ``Interrupted`` after the task at hand when the user asked to stop; the run can be resumed.
     """
     plan = list(_plan(stream, env))
-    for phase, wanted, of in (("stream", stream.train, "training"), ("before", stream.heldout, "held-out")):
-        if (found := sum(item.phase == phase and item.number == 1 for item in plan)) < wanted:
-            live.note(f"{env.name} has fewer {of} tasks than the {wanted} asked for: {found}")
+    for phase, wanted, of in (("stream", stream.train, "training tasks"), ("before", stream.heldout, "held-out tasks")):
+        tell_fewer(live, env.name, of, wanted, sum(item.phase == phase and item.number == 1 for item in plan))
     shell = Shell(folder, live, len(plan), resume=resume, unit="task")
     if resume:
         done = int(memory.meta_get("cursor") or 0)

@@ -72,9 +72,12 @@ def _rounds(by_task: Sequence[Sequence[Row]]) -> list[dict[str, float]]:
 
 
 def advice(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """What each memory that was shown came to, by stage: how often, what came of it, and its value at the end."""
+    """What each memory that was shown came to, by stage: how often, what came of it, and its value at the end.
+
+    Attempts that nobody could judge do not count.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in rows:
+    for row in (row for row in rows if row["valid"]):
         for item in row["advice"]:
             one = found.setdefault(
                 (item["id"], row["phase"]),

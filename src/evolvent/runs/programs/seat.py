@@ -21,6 +21,7 @@ from evolvent.memory.recall import newest_receipt
 from evolvent.models.served.acting import Served
 from evolvent.runs.programs.config import ProgramsConfig
 from evolvent.runs.programs.words import PRACTICES, TEMPLATES
+from evolvent.runs.shell import tell_fewer
 
 REWARDS = (-10.0, 10.0)
 """Bounds of what settles a receipt: ±1 for drafts, a z-score for refinements."""
@@ -121,6 +122,8 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
             names = list(dict.fromkeys([*begun, *names]))[: len(names)]
         if wrong := [name for name in names if name not in env.operators]:
             raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
+        if not config.kernels:
+            tell_fewer(live, config.env, f"{config.split} kernels", config.count, len(names))
         bench = env.start()
         live.note(f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
                   f"compiled by {bench.compiler.name}, checked and timed in the sandbox")  # fmt: skip

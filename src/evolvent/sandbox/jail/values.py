@@ -67,14 +67,19 @@ def same(a: object, b: object, tolerance: float = 0.0) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
-        if len(a) != len(b):
-            return False
-        keys = {key: key for key in b}
-        return all(k in keys and same(k, keys[k]) and same(v, b[k], tolerance) for k, v in a.items())
+        mine, other = {_exact(k): v for k, v in a.items()}, {_exact(k): v for k, v in b.items()}
+        equal = len(a) == len(b) and mine.keys() == other.keys()
+        return equal and all(same(v, other[k], tolerance) for k, v in mine.items())
     if isinstance(a, set | frozenset) and isinstance(b, set | frozenset):
-        keys = {key: key for key in b}
-        return len(a) == len(b) and all(k in keys and same(k, keys[k]) for k in a)
+        return len(a) == len(b) and {_exact(k) for k in a} == {_exact(k) for k in b}
     return a == b
+
+
+def _exact(key: object) -> object:
+    """What stands for a key: equal where type and value are, and where both are NaN, which no dict would find."""
+    if isinstance(key, tuple | frozenset):
+        return type(key), type(key)(map(_exact, key))
+    return type(key), key if key == key else repr(key)
 
 
 def _pack(value: object, depth: int) -> object:
