@@ -21,8 +21,9 @@ situation, thought and command together; a thought that stays empty is asked for
 cannot be found; the history is the agent's own, never the expert's.
 
 Deviations: the local model writes the thoughts, from two examples of ours. A situation is told as the environment tells
-it to a memory. A command is the likeliest of those that are offered (free text where none are). Decisions of more than
-``chars`` characters of examples drop the farthest. The one that thinks sees as many own steps as the one that decides
+it to a memory. A command is the likeliest of those that are offered (free text where none are). Of more than
+``chars`` characters of examples the farthest steps are dropped, and a whole trajectory is shown from its beginning as
+far as it fits. The one that thinks sees as many own steps as the one that decides
 (in the released ALFWorld code all of them), own steps are marked, too, and whole trajectories stand the nearest last
 (released: the shortest first). An attempt ends after ``repeats`` equal commands, or pairs of them, and at the
 environment's limit (50 commands in alfworld). Where the model thinks nothing, nothing is shown.
@@ -49,7 +50,7 @@ from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.recall import forget, newest_receipt
-from evolvent.play.aligned import STEP, TEAM, THINKER, WHOLE, Aligned, Alignment, asked, library_of
+from evolvent.play.aligned import STEP, TEAM, THINKER, WHOLE, Aligned, Alignment, asked, example, library_of
 from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner
 from evolvent.runs.broken import Lately
@@ -155,7 +156,7 @@ def run(
             if item.phase == "expert":
                 broke = _explained(config, item, experts[number], env, agent, memory, folder, live)
             else:
-                ready = ready or _aligned(config, agent, memory, env)
+                ready = ready or _aligned(config, agent, memory, env, live)
                 broke = one_step(item, stream, env, ready, memory, folder, live)  # ACT, STEP
             lately.add(broke)
             if item.phase != "expert":
@@ -177,7 +178,7 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict
     config = from_json(Config, folder.config)
     with _opened(config, folder, live, None) as (env, agent, memory):
         tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
-        return judged(env, _aligned(config, agent, memory, env), memory, tasks, config.seed, live)
+        return judged(env, _aligned(config, agent, memory, env, live), memory, tasks, config.seed, live)
 
 
 # ------------------------------------------------------------------------------------------------ before anything
@@ -220,7 +221,7 @@ def _check_kinds(config: Config, tasks: list[Task], known: set[str]) -> None:
         )  # fmt: skip
 
 
-def _aligned(config: Config, agent: Agent, memory: Memory, env: Env) -> Agent:
+def _aligned(config: Config, agent: Agent, memory: Memory, env: Env, live: Live) -> Agent:
     """The agent with what the memory holds by now."""
     library = library_of(memory)
     if not library:
@@ -230,6 +231,10 @@ def _aligned(config: Config, agent: Agent, memory: Memory, env: Env) -> Agent:
         )  # fmt: skip
     tasks = distinct(env.tasks("heldout", config.heldout, config.seed))
     _check_kinds(config, tasks, {trajectory.kind for trajectory in library.values()})
+    sizes = [len(example(env, one, dict.fromkeys(range(len(one.steps))))) for one in library.values()]
+    if long := sum(size > config.chars for size in sizes):
+        live.note(f"{long} of {len(sizes)} trajectories are longer than --chars {config.chars} (the longest: "
+                  f"{max(sizes)}); the one that thinks sees their first steps")  # fmt: skip
     how = Alignment(
         config.k, config.back, config.forward, config.by, config.marks, config.history, config.same_kind,
         not config.temperature, config.chars,

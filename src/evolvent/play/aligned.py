@@ -68,7 +68,8 @@ class Alignment:
     greedy: bool = True
     """Take the likeliest command; otherwise the one that was drawn."""
     chars: int = 8000
-    """Characters of trajectories in a prompt; what does not fit is neither shown nor recorded."""
+    """Characters of trajectories in a prompt. Of a whole one that does not fit the first steps are shown; what is not
+    shown is not recorded."""
 
 
 @dataclass
@@ -178,8 +179,10 @@ class Aligned:
             if self.memory is not None:
                 kind = {"kind": self.task.kind} if self.how.same_kind else None
                 found = self._asked(asked(self.task, self.steps[0].key), self.how.k, WHOLE, kind, seed)
-                told = [(item, self._told(item, range(1 << 31), None)) for item in found]
-                kept = self._fitting(told, found)
+                told: list[tuple[Recalled, str]] = []
+                for item in found:
+                    told.append((item, self._begun(item, self.how.chars - sum(len(text) for _, text in told))))
+                kept = self._fitting([(item, text) for item, text in told if text], found)
                 self._whole = "".join(text for _, text in reversed(kept))
         return self._whole
 
@@ -199,8 +202,10 @@ class Aligned:
         hits = [Hit(name, int(item.metadata["step"]), item.similarity) for name, (_, item) in items.items()]
         texts: dict[str, str] = {}
         for name, (found, item) in items.items():  # nearest first: what does not fit is farther
-            steps = window(int(item.metadata["step"]), len(self.library[name].steps), self.how.back, self.how.forward)
-            kept = self._fitting([(item, self._told(item, [at for at, _ in steps], dict(steps)))], found, texts)
+            one = self.library[name]
+            steps = window(int(item.metadata["step"]), len(one.steps), self.how.back, self.how.forward)
+            offsets = {at: offset if self.how.marks else None for at, offset in steps}
+            kept = self._fitting([(item, example(self.env, one, offsets))], found, texts)
             if kept:
                 texts[name] = kept[0][1]
         every = [item for _, item in items.values()]
@@ -231,15 +236,11 @@ class Aligned:
         self._new.append((found, ids))
         return kept
 
-    def _told(self, item: Recalled, steps: Sequence[int], offsets: Mapping[int, int] | None) -> str:
-        """Steps of a trajectory as an example, each with its offset to the one that was found, if there is one."""
+    def _begun(self, item: Recalled, room: int) -> str:
+        """A whole trajectory; where there is no room for it, as many of its first steps as there is room for."""
         one = self.library[str(item.metadata["trajectory"])]
-        lines = [
-            told(self.env, step, offsets[at] if offsets and self.how.marks else None)
-            for at, step in enumerate(one.steps)
-            if at in steps
-        ]
-        return f"Example. Task: {one.task}\n{''.join(lines)}\n"
+        texts = (example(self.env, one, dict.fromkeys(range(n))) for n in range(len(one.steps), 0, -1))
+        return next((text for text in texts if len(text) <= room), "")
 
     def _now(self, marks: bool) -> str:
         """The task at hand and its last steps, up to where the situation of now follows."""
@@ -260,6 +261,12 @@ def asked(task: Task, situation: str) -> str:
 def mark(offset: int) -> str:
     """How far a step is from the one in question, before its words."""
     return f"[step {offset:+d}] " if offset else "[step 0] "
+
+
+def example(env: Env, one: Trajectory, offsets: Mapping[int, int | None]) -> str:
+    """Steps of a trajectory in words, each with its offset to the one that was found (None: unmarked)."""
+    lines = [told(env, one.steps[at], offset) for at, offset in offsets.items()]
+    return f"Example. Task: {one.task}\n{''.join(lines)}\n"
 
 
 def told(env: Env, step: Step, offset: int | None) -> str:

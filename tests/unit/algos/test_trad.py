@@ -135,6 +135,13 @@ def test_steps_found_by_thought_solve_what_nothing_else_does(tmp_path):
     assert last.count("Example.") == 2, "one example of each trajectory"
 
 
+def test_trajectories_that_do_not_fit_are_told(tmp_path, capsys):
+    run(tmp_path, "short", chars=300)
+    assert "3 of 3 trajectories are longer than --chars 300 (the longest: " in capsys.readouterr().out
+    run(tmp_path, "long")
+    assert "--chars" not in capsys.readouterr().out
+
+
 def test_whole_trajectories_are_a_control_and_window_and_marks_can_be_switched_off(tmp_path):
     assert run(tmp_path, "whole", by="trajectory")["score"]["value"] == 1.0
     # without neighbours every step has to be found by its own thought, the last one as well

@@ -208,6 +208,22 @@ def test_what_does_not_fit_is_neither_shown_nor_on_record():
                             and item.kind == STEP}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("chars", "steps"),
+    [(409, (4, 3)), (408, (4, 2)), (325, (4, 1)), (300, (4, 0)), (241, (4, 0)), (240, (3, 0)), (30, (0, 0))],
+)
+def test_a_trajectory_that_does_not_fit_is_shown_from_its_beginning(chars, steps):
+    with kept(TOLD) as memory:
+        episode, thinks, _, _ = attempted(memory, ["12"] * 3, chars=chars)
+        whole = thinks[0].partition("Now.")[0].partition("Walk.\n\n")[2]
+        assert len(whole) <= chars
+        assert [whole.count(f"Command: do {name}") for name in "ab"] == list(steps)
+        assert all(f"{name} at {i}." in whole for name, n in zip("ab", steps, strict=True) for i in range(n))
+        wholes = {item.id: item.body[-1] for item in memory.items() if item.kind == WHOLE}
+        shown = {wholes[use.id] for use in episode.memory_uses if use.shown and use.id in wholes}
+        assert shown == {name for name, n in zip("ab", steps, strict=True) if n}
+
+
 def test_without_a_memory_thought_and_own_steps_are_left():
     episode, thinks, acts, _ = attempted(None, ["12"] * 3)
     assert episode.success and "Example" not in "".join(thinks + acts)
