@@ -23,7 +23,7 @@ from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.experience import Use
 from evolvent.runs.memory.attempt import Agent, attempt
-from evolvent.runs.memory.lifelong import Stream, run_stream, show
+from evolvent.runs.memory.lifelong import Stream, note, run_stream, show
 from evolvent.runs.memory.run import Plan
 from run_folders import begin, stable
 
@@ -176,6 +176,8 @@ def test_only_what_fits_the_budget_is_shown_and_credited(tmp_path):
         assert all(memory.get(m.id).n == 1 for m in done.shown)
         uses = {u.id: u.shown for u in done.episode.memory_uses}
         assert sum(uses.values()) == 2
+        none = attempt(env, task, agent_of(Copier(), budget_chars=20), memory, seed=0)
+        assert note(none).startswith("3 recalled, none shown")
 
 
 @pytest.mark.parametrize("stop_after", [1, 7, 13, 18, 23])

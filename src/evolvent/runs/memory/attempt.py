@@ -48,6 +48,8 @@ class Attempt:
     situation: str
     action: str
     shown: tuple[Recalled, ...]
+    recalled: int
+    """Memories found for the last decision; what is too long for a prompt is not shown."""
     omitted: tuple[Recalled, ...]
     lesson: str
     tokens: int
@@ -95,6 +97,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
         situation=steps[0].key if steps else "",
         action=last.action if last else "",
         shown=tuple(by_id[i] for i in (last.shown if last else ()) if i in by_id),
+        recalled=len(by_id),
         omitted=() if recall is None else recall.omitted,
         lesson=lesson,
         tokens=episode.n_tokens or counted.sampled,

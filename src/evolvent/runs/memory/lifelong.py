@@ -213,7 +213,8 @@ def show(live: Live, i: int, n: int, task: Task, done: Attempt) -> None:
 
 def note(done: Attempt) -> str:
     """Why a program failed, what was recalled and why, what was left out, what was learned: the end of a live line."""
-    parts = [f"{m.id} {m.why}" for m in done.shown[:3]] or ["nothing recalled"]
+    nothing = f"{done.recalled} recalled, none shown" if done.recalled else "nothing recalled"
+    parts = [f"{m.id} {m.why}" for m in done.shown[:3]] or [nothing]
     if not done.success and (words := done.episode.meta.get("words")):
         parts.insert(0, str(words))
     if done.omitted:
