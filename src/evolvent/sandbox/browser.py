@@ -122,7 +122,7 @@ def _uses(program: Program | None) -> Use:
     """What the browser and its pages use; nothing before it runs."""
     root = 0 if program is None else int(program.running.get("running", 0))
     if not root:
-        return Use(0, 0.0, 0, 0)
+        return Use(0, 0.0, 0, 0, {})
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return use(proc, [root, *descendants(proc, root)])

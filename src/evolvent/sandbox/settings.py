@@ -23,6 +23,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.sandbox.jail import kernel
 from evolvent.sandbox.jail.landlock import abi
+from evolvent.sandbox.jail.namespaces import ZERO
 from evolvent.sandbox.result import Limits, NoSandbox
 
 HERE = Path(__file__).parent
@@ -30,7 +31,7 @@ PROFILES = ("python", "tools", "browser")
 BASE, PROBE = "evolvent-sandbox-", "evolvent-probe-"
 """How temporary folders begin."""
 _OLD_S = 3600.0
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
+_DEVICES = ("/dev/null", "/dev/full", "/dev/urandom", "/dev/random")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib64", f"/usr/lib/{kernel.MACHINE}-linux-gnu")
 _DATA = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 _TOOLS = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives")
@@ -45,6 +46,8 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "USER": "sandbox",
+    "MALLOC_ARENA_MAX": "1",  # glibc reserves 64 MB of addresses a thread: no room for 32 of them
+    "GIT_CONFIG_NOSYSTEM": "1",
 }
 """All that a program finds in its environment, besides HOME and TMPDIR (its work folder) and what ``env=`` gives."""
 
@@ -88,7 +91,7 @@ def settings(
         "root": _sub(base),
         "rules": rules,
         "visible": sorted(
-            {p for path in (*_DEVICES, *shown) for p in _with_links(path)}, key=lambda p: (p.count("/"), p)
+            {p for path in (*_DEVICES, ZERO, *shown) for p in _with_links(path)}, key=lambda p: (p.count("/"), p)
         ),
         "hidden": hidden,
         "uids": list(uids) if uids else None,

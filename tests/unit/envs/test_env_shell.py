@@ -85,8 +85,8 @@ UNDONE = {
     "waits": ("rm log.txt; sleep 100", "too long"),
     "prints a gigabyte": ("rm log.txt; yes | head -c 1000000000", "printed more"),
     "forks": ("rm log.txt; f() { f | f & }; f; sleep 20", "stopped: "),
-    "writes a lot": ("rm log.txt; head -c 100000000 /dev/zero > big; sleep 3", "stopped: "),
-    "writes too much to keep": ("rm log.txt; head -c 3000000 /dev/zero > big", "more than 1 MB"),
+    "writes a lot": ("rm log.txt; yes | head -c 100000000 > big; sleep 3", "stopped: "),
+    "writes too much to keep": ("rm log.txt; yes | head -c 3000000 > big", "more than 1 MB"),
     "many files": ("rm log.txt; for i in $(seq 250); do echo 1 > f$i; done", "stopped: "),
     "ends the shell": ("rm log.txt; kill -9 $$", "stopped: "),
 }

@@ -117,6 +117,7 @@ def filters(settings: dict[str, Any], uid: int | None) -> dict[bool, bytes]:
         "browser": settings["profile"] == "browser",
         "scoped": inside or settings["abi"] >= 6,
         "truncation": inside or settings["abi"] >= 3,
+        "groups": inside,
         "owner": not inside and uid is None,
     }
     return {notify: seccomp.build(seccomp.Filter(notify=notify, **kind)) for notify in (True, False)}

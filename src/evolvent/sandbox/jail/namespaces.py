@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from .kernel import LIBC, JailError, syscall
 
 WORK = "/w"
+ZERO, _ZEROS = "/dev/zero", "/dev/full"
+"""What is mapped of the first is memory of no process once it is unmapped; the second reads as zeros, too, and has no
+maps."""
 _NS, _CGROUP, _UTS, _IPC, _USER, _PID, _NET = (
     0x20000,
     0x2000000,
@@ -76,6 +79,10 @@ def build(
             _mount("tmpfs", place + path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "size=4k,nr_inodes=2,mode=555")
     if not os.path.lexists(place + "/tmp"):  # else something below it is shown
         os.symlink(WORK[1:], place + "/tmp")
+    os.symlink(".." + WORK, place + "/dev/shm")  # where locks between processes are made
+    if proc_stays:
+        for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+            os.symlink("../proc/self/" + target, f"{place}/dev/{name}")
     work = place + WORK
     os.mkdir(work)
     _mount("tmpfs", work, "tmpfs", _NOSUID | _NODEV, f"size={size},nr_inodes={inodes},mode=700")
@@ -119,5 +126,5 @@ def _show(place: str, path: str) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     else:
         return
-    _mount(path, target, None, _BIND | _REC)
+    _mount(_ZEROS if path == ZERO else path, target, None, _BIND | _REC)
     _harden(target, _RDONLY | _NOSUID | (0 if path.startswith("/dev/") else _NODEV), recursive=True)

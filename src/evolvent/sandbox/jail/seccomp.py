@@ -19,7 +19,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 _BASE = _names("""
-read write close fstat stat lstat newfstatat statx poll ppoll lseek mmap mprotect munmap brk rt_sigaction
+read write close fstat stat lstat newfstatat statx poll ppoll lseek mprotect munmap brk rt_sigaction
 rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend sigaltstack pread64 pwrite64 readv writev
 preadv pwritev preadv2 pwritev2 access faccessat faccessat2 pipe pipe2 select pselect6 sched_yield mremap msync
 mincore madvise dup dup2 dup3 pause nanosleep clock_nanosleep getitimer setitimer alarm getpid gettid getppid getpgrp
@@ -29,20 +29,23 @@ symlinkat readlink readlinkat umask gettimeofday getrusage sysinfo times time ge
 getresuid getresgid set_tid_address set_robust_list futex futex_waitv sched_getaffinity sched_getparam
 sched_getscheduler sched_get_priority_max sched_get_priority_min getpriority clock_gettime clock_getres epoll_create1
 epoll_create epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd2 timerfd_create timerfd_settime timerfd_gettime
-getrlimit setrlimit arch_prctl getrandom restart_syscall rseq membarrier close_range copy_file_range fadvise64
-fallocate statfs fstatfs getcpu recvfrom recvmsg sendto shutdown getsockopt getsockname getpeername
+getrlimit setrlimit arch_prctl getrandom restart_syscall rseq membarrier copy_file_range fadvise64 statfs fstatfs getcpu
+recvfrom recvmsg sendto shutdown getsockname getpeername
 """)
 _TOOLS = ("fork", "vfork", "execve")
 _BROWSER = _names("sendmsg setpriority bind listen")
 """Its processes hand each other memory and open files, over pairs of sockets that lead nowhere else."""
 _OWNER = ("chmod", "fchmod", "fchmodat", "utimensat")
 """Landlock does not cover these: real where the program owns nothing outside, else they pretend, for ld and shutil."""
-_XATTR = ("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr")
-"""Not covered by Landlock either: attributes of files outside could be read. Answered "not supported"."""
+_XATTR = _names("""
+getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr setxattr lsetxattr fsetxattr removexattr lremovexattr
+fremovexattr
+""")
+"""Not covered by Landlock either: attributes of files outside could be read. "Not supported", which cp -p bears."""
 _REFUSED = _names("""
 socket connect bind listen accept accept4 sendmsg sendmmsg setsockopt ptrace setsid setpgid chown fchown lchown
 fchownat setuid setgid setresuid setresgid setreuid setregid setgroups mount umount2 pivot_root chroot unshare setns
-execve execveat fork vfork mknod mknodat setxattr lsetxattr fsetxattr removexattr
+execve execveat fork vfork mknod mknodat
 """)
 """Answered "not permitted"; what is in no list is answered "no such call", so that libraries take their other way."""
 
@@ -50,8 +53,10 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _LD, _JEQ, _JGE, _RET, _AND = 0x20, 0x15, 0x35, 0x06, 0x54
 _ALLOW, _KILL, _ERR, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NEW_NAMESPACE = 0x7E020080 | 0x02000000
-_UNTRACED, _PTRACE, _PARENT, _THREAD = 0x00800000, 0x2000, 0x8000, 0x10000
+_UNTRACED, _PTRACE, _PARENT, _THREAD, _FILES = 0x00800000, 0x2000, 0x8000, 0x10000, 0x400
+_SHARED_ANONYMOUS = 0x21
 _F_OWN = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to anyone of the user
+_SO_PEER = (17, 77)  # SO_PEERCRED, SO_PEERPIDFD: who made the pair of sockets that it was given
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x540F)
 """TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, TIOCGPGRP: questions and flags, nothing that types."""
 _PRCTLS = (3, 15, 16, 23, 39, 0x53564D41)  # dumpable? set and get name, bounding set?, no new privileges?, name memory
@@ -67,6 +72,7 @@ class Filter(NamedTuple):
     browser: bool  # also what Chromium needs
     scoped: bool  # the kernel keeps signals inside: Landlock ABI 6 or a process namespace
     truncation: bool  # the kernel keeps truncation inside: Landlock ABI 3 or read-only mounts
+    groups: bool  # process groups may be made: a namespace ends all of them at once
     owner: bool  # files outside may belong to the program's user: chmod only pretends
     notify: bool  # refused calls go to a listener
 
@@ -124,6 +130,10 @@ def build(f: Filter) -> bytes:
     if MACHINE == "x86_64":  # the x32 numbers
         p.steps += [_step(_JGE, 0x40000000, 0, 1), _step(_RET, _KILL)]
     allowed = [*_BASE, *(_TOOLS if f.tools else ()), *(_BROWSER if f.browser else ()), *(() if f.owner else _OWNER)]
+    if f.tools and f.groups:
+        allowed += ["setpgid", "setsid"]
+    if f.browser:
+        allowed += ["mmap", "getsockopt"]
     if not f.truncation:
         allowed = [name for name in allowed if name not in ("truncate", "open", "openat")]
         p.answer("truncate", no)
@@ -148,10 +158,18 @@ def _arguments(p: _Program, f: Filter, no: int) -> None:
     """Calls that are allowed with some arguments only."""
     own: list[list[Condition]] = [[(0, None, 0)], [(0, None, _MAGIC)]]
     strange = _NEW_NAMESPACE | _UNTRACED | _PTRACE | _PARENT
+    thread: Condition = (0, strange | _THREAD | _FILES, _THREAD | _FILES)  # open files of its own would not be counted
+    p.only_if("clone", [[thread], [(0, strange | _THREAD, 0)]] if f.tools else [[thread]], no)
+    p.never("close_range", 2, 2, (2,), no)  # CLOSE_RANGE_UNSHARE: the same
+    p.only_if("fallocate", [[(1, None, 0)]], _ERR | errno.EOPNOTSUPP)  # others take room beyond a file's end
+    if not f.browser:
+        p.never("mmap", 3, _SHARED_ANONYMOUS, (_SHARED_ANONYMOUS,), no)  # once unmapped, its pages are nobody's memory
+        p.never("getsockopt", 2, 0xFFFFFFFF, _SO_PEER, no)
     if f.tools:
-        p.only_if("clone", [[(0, strange, 0)]], no)
-    else:
-        p.only_if("clone", [[(0, strange | _THREAD, _THREAD)]], no)
+        for name in ("setresuid", "setresgid"):  # what a spawn resets: the effective one, to what the process has
+            p.only_if(name, [[(0, None, 0xFFFFFFFF), (2, None, 0xFFFFFFFF)]], no)
+        for name, index in (("mknod", 1), ("mknodat", 2)):
+            p.only_if(name, [[(index, 0o170000, 0o010000)]], no)  # a pipe
     if f.tools and f.scoped:
         for name in ("kill", "tkill", "tgkill"):
             p.answer(name, _ALLOW)
@@ -185,7 +203,8 @@ def install(program: bytes, pid: int, *, notify: bool) -> int:
 
 NAMES = {number: name for name, number in NUMBERS.items()}
 _NOT_PERMITTED = frozenset(NUMBERS[n] for n in (*_REFUSED, "clone", "kill", "tgkill", "prlimit64", "sched_setaffinity",
-    "fcntl", "socketpair", "truncate", "open", "openat") if n in NUMBERS)  # fmt: skip
+    "fcntl", "socketpair", "truncate", "open", "openat", "mmap", "close_range", "getsockopt")
+    if n in NUMBERS)  # fmt: skip
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 
 

@@ -14,6 +14,7 @@ import resource
 import select
 import signal
 import socket
+import stat
 import time
 from typing import Any
 
@@ -114,7 +115,7 @@ class Slot:
         watch = Watch(limits, self.proc, measured, (int(os.readlink("self", dir_fd=self.proc)), hello["inner"]))
         mine.send(b"go")
         mine.close()
-        exceeded = self._watch(watch, pidfd, listener) or watch.files()
+        exceeded = self._watch(watch, pid, pidfd, listener) or watch.files()
         seconds = time.monotonic() - watch.started
         status = self._end_all(pid)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -123,7 +124,7 @@ class Slot:
                 "end": status,
                 "limit": exceeded,
                 "seconds": seconds,
-                "cpu": used.ru_utime + used.ru_stime,
+                "cpu": max(watch.cpu, used.ru_utime + used.ru_stime),
                 "memory": max(watch.memory, used.ru_maxrss * 1024),
                 "processes": watch.processes,
                 "threads": watch.threads,
@@ -144,6 +145,8 @@ class Slot:
             if ruleset is not None:
                 ruleset.fd = _high(ruleset.fd)
             for target, fd in enumerate([_high(fd) for fd in fds]):
+                if self.uid is not None and stat.S_ISFIFO(os.fstat(fd).st_mode):
+                    os.fchown(fd, self.uid, self.uid)  # it may open /dev/stdout by name
                 os.dup2(fd, target)
                 os.close(fd)
             kept: list[int] = sorted({line, *self.keep, *([] if ruleset is None else [ruleset.fd])})
@@ -171,11 +174,13 @@ class Slot:
         except JailError:
             return -1  # tracing is restricted here: refused calls say "no such call", and are not counted
 
-    def _watch(self, watch: Watch, pidfd: int, listener: int) -> str | None:
+    def _watch(self, watch: Watch, pid: int, pidfd: int, listener: int) -> str | None:
         """Until the program ends, passes a limit (its name is returned), or the harness says so or dies (``stop``)."""
         poll = select.poll()
-        for fd in (pidfd, self.link.fileno(), *([listener] if listener >= 0 else [])):
-            poll.register(fd, select.POLLIN)
+        orphans = _deaths() if self.tools else -1
+        for fd in (pidfd, self.link.fileno(), listener, orphans):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
         tick = TICK_SCAN_S if self.tools and not self.inside else TICK_S
         if self.settings["profile"] == "browser":  # no page has its files, and its maps are long
             tick = TICK_BROWSER_S
@@ -184,6 +189,9 @@ class Slot:
             events = dict(poll.poll(1000 * tick))
             if pidfd in events:
                 return None
+            if orphans in events:
+                os.read(orphans, 1 << 16)
+                _bury(pid)
             if self.link.fileno() in events:
                 self.link.recv(1 << 16)
                 return "stop"
@@ -254,6 +262,20 @@ def _some_uid(range_: list[int] | None) -> int | None:
     if range_ is None:
         return None
     return range_[0] + int.from_bytes(os.urandom(8), "little") % range_[1]
+
+
+def _deaths() -> int:
+    """A pipe that can be read when a child has died."""
+    told, tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    return told
+
+
+def _bury(pid: int) -> None:
+    """Wait for children that died, but for ``pid``: processes whose parents left them fill the limit otherwise."""
+    while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid != pid:
+        os.waitpid(dead.si_pid, 0)
 
 
 def _die_first(proc: int) -> None:

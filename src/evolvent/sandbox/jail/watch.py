@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
 from typing import Any, NamedTuple
 
@@ -10,7 +11,8 @@ from . import tree
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PARENT, _TIMES, _THREADS, _RSS = 0, slice(10, 14), 16, 20  # places in what _stat returns
+_PARENT, _OWN, _TIMES, _THREADS, _STARTED, _RSS = 0, slice(10, 12), slice(10, 14), 16, 18, 20
+"""Places in what _stat returns."""
 _DISK_EVERY_S = 0.05
 
 
@@ -18,9 +20,10 @@ class Use(NamedTuple):
     """Of all processes of a program together."""
 
     memory: int  # bytes resident
-    cpu: float  # seconds, with those of children that ended
+    cpu: float  # seconds, with those of children that ended and were waited for
     processes: int
     threads: int
+    own: dict[tuple[int, int], float]  # seconds of each process alone, by its number and start
 
 
 def _stat(proc: int, pid: int | str) -> list[int] | None:
@@ -35,7 +38,11 @@ def _stat(proc: int, pid: int | str) -> list[int] | None:
         return None
     finally:
         os.close(fd)
-    return [int(word) for word in text.rsplit(b")", 1)[1].split()[1:22]]
+    state, *words = text.rsplit(b")", 1)[1].split()[:22]
+    fields = [int(word) for word in words]
+    if state == b"Z" and fields[_THREADS] <= 1:  # it is dead, and waits to be asked for
+        fields[_THREADS] = fields[_RSS] = 0
+    return fields
 
 
 def descendants(proc: int, root: int) -> list[int]:
@@ -55,22 +62,28 @@ def descendants(proc: int, root: int) -> list[int]:
 def use(proc: int, pids: list[int]) -> Use:
     """What the processes use now."""
     memory = ticks = threads = processes = 0
+    own: dict[tuple[int, int], float] = {}
     for pid in pids:
         fields = _stat(proc, pid)
         if fields is None:
             continue
-        processes += 1
+        processes += fields[_THREADS] > 0
         memory += fields[_RSS] * _PAGE
         ticks += sum(fields[_TIMES])
         threads += fields[_THREADS]
-    return Use(memory, ticks / _TICKS, processes, threads)
+        own[pid, fields[_STARTED]] = sum(fields[_OWN]) / _TICKS
+    return Use(memory, ticks / _TICKS, processes, threads, own)
 
 
-def deleted_bytes(proc: int, pids: list[int], folder: int) -> int:
-    """Bytes of files on the folder's disk that have no name any more and that the processes hold open or mapped."""
+def deleted_bytes(proc: int, pids: list[int], folder: int, most: int) -> int:
+    """Bytes of files below the folder that have no name any more and that the processes hold open or mapped.
+
+    How long a file is that is mapped alone nobody tells: it counts with ``most``, the limit of one file.
+    """
     device = os.fstat(folder).st_dev
-    sizes: dict[tuple[int, int], int] = {}
-    mapped = 0
+    below = os.fsencode(os.readlink(f"self/fd/{folder}", dir_fd=proc)) + b"/"
+    sizes: dict[int, int] = {}
+    mapped: set[int] = set()
     for pid in pids:
         try:
             opened = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
@@ -86,16 +99,15 @@ def deleted_bytes(proc: int, pids: list[int], folder: int) -> int:
             except OSError:
                 continue
             if status.st_nlink == 0 and status.st_dev == device:
-                sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+                sizes[status.st_ino] = status.st_blocks * 512
         try:
             with open(os.open(f"{pid}/maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc), "rb") as file:
                 for line in file:
-                    if line.endswith(b" (deleted)\n") and b"/dev/zero" not in line:
-                        start, end = line.split(None, 1)[0].split(b"-")
-                        mapped += int(end, 16) - int(start, 16)
+                    if line.endswith(b" (deleted)\n") and below in line:
+                        mapped.add(int(line.split(None, 5)[4]))
         except OSError:
             continue
-    return sum(sizes.values()) + mapped
+    return sum(sizes.values()) + most * len(mapped - sizes.keys())
 
 
 class Watch:
@@ -106,6 +118,8 @@ class Watch:
         self.limits, self.proc, self.folder = limits, proc, folder
         self.slot, self.program = pids
         self.memory = self.processes = self.threads = 0
+        self.cpu = 0.0
+        self._own: dict[tuple[int, int], float] = {}
         self.started = time.monotonic()
         self._disk_at = 0.0
 
@@ -120,7 +134,11 @@ class Watch:
         self.processes, self.threads = max(self.processes, used.processes), max(self.threads, used.threads)
         if used.memory > limits["memory"] * 1.05:
             return "memory"
-        if used.cpu > limits["cpu"]:
+        self._own |= used.own
+        # times of children that nobody waits for are in none of their parents: what was last seen of them counts
+        waited = used.cpu + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+        self.cpu = max(self.cpu, waited, sum(self._own.values()))
+        if self.cpu > limits["cpu"]:
             return "cpu"
         if tools and used.processes > limits["processes"]:
             return "processes"
@@ -136,5 +154,5 @@ class Watch:
         if self.folder is None:
             return None
         total, count = tree.size(self.folder, self.limits["disk"], self.limits["inodes"])
-        total += deleted_bytes(self.proc, pids, self.folder) if pids else 0
+        total += deleted_bytes(self.proc, pids, self.folder, self.limits["file"]) if pids else 0
         return "inodes" if count > self.limits["inodes"] else "disk" if total > self.limits["disk"] else None
