@@ -23,7 +23,7 @@ class Sight:
         env: the environment.
         manner: how attempts go.
         episode: where observations are recorded.
-        recalls: whether memories are shown; situations are then written like the memory's keys.
+        recalls: whether memories are shown; situations are then written like the memory's keys, where those tell all.
     """
 
     def __init__(self, env: Env, manner: Manner, episode: Episode, *, recalls: bool) -> None:
@@ -65,7 +65,8 @@ class Sight:
 
     def _told(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
         heard = {name: words for name, words in said.items() if name in member.reads}
-        situation = turn.key or turn.observation if self._recalls else turn.observation
+        by_key = self._recalls and getattr(self._env, "key_is_state", False)
+        situation = turn.key or turn.observation if by_key else turn.observation
         shown = replace(turn, observation=self._past + _lines(situation, heard))
         head = f"{member.profile}\n\n" if member.profile else ""
         question, answer = self._env.labels

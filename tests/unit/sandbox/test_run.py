@@ -91,7 +91,7 @@ for _ in range(99):
         ("import time; time.sleep(60)", Limits(wall=0.3), "time", "wall"),
         ("while True: pass", Limits(wall=300.0, cpu=1.0), "time", "cpu"),
         ("x = 'a' * (1 << 30)", Limits(), "memory", "memory"),
-        ("import mmap; m = [mmap.mmap(-1, 1 << 26, mmap.MAP_PRIVATE) for _ in range(40)]", Limits(), "memory", "memory"),
+        ("import mmap; m = [mmap.mmap(-1, 1 << 26, mmap.MAP_PRIVATE) for _ in 'a' * 40]", Limits(), "memory", "memory"),
         (THREADS, Limits(), "processes", "threads"),
         ("print('a' * 10**7)", Limits(), "output", "output"),
         ("open('x', 'wb').write(b'1' * (40 << 20))", Limits(), "disk", "file"),

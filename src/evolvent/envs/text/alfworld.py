@@ -79,6 +79,7 @@ class AlfWorld(TextEnv):
 
     name = "alfworld"
     instructions = _HEAD
+    key_is_state = True
 
     def __init__(self, kinds: list[str], step_limit: int, all_commands: bool) -> None:
         self._kinds, self._limit, self._all = kinds, step_limit, all_commands

@@ -66,6 +66,8 @@ def make(
 class ScienceWorld(TextEnv):
     """Experiments. The reward of an attempt is its score in [0, 1], paid as it grows; a failure ends at 0."""
 
+    key_is_state = True
+
     def __init__(
         self, game: tuple[Any, Any], names: list[str], simplifications: list[str], step_limit: int, all_commands: bool
     ) -> None:

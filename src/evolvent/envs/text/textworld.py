@@ -75,6 +75,8 @@ class TextWorld(TextEnv):
     A situation says the goal, what the last command brought, the room, what is carried, and what was read.
     """
 
+    key_is_state = True
+
     def __init__(self, game: str, settings: dict[str, int], step_limit: int, all_commands: bool, games: int) -> None:
         self._games = games
         self.name, self.instructions = f"textworld-{game}", _HEAD

@@ -74,6 +74,8 @@ def make(
 class Twx(TextEnv):
     """One game of TextWorld-Express. The reward of an attempt is its score in [0, 1], paid as it grows."""
 
+    key_is_state = True
+
     def __init__(self, game: str, server: Any, step_limit: int, heldout: str, all_commands: bool) -> None:
         self.name, self.instructions = f"twx-{game}", _HEADS[game]
         self._game, self._limit, self._heldout = game, step_limit, heldout
