@@ -378,11 +378,11 @@ def _failed(folder: RunFolder, error: Exception, again: str, *, new: bool) -> No
     if new and not folder.touched and {path.name for path in folder.path.iterdir()} <= ours:
         folder.remove()
     elif new or folder.touched:  # otherwise it was refused to go on, and stands as it stood
+        kept = ""
         with suppress(OSError):
             folder.fail(error)
-        error.add_note(
-            f"  run: stands in {folder.path} (traceback: {ERROR}); when that is mended, it goes on with\n       {again}"
-        )
+            kept = f" (traceback: {ERROR})"
+        error.add_note(f"  run: stands in {folder.path}{kept}; when that is mended, it goes on with\n       {again}")
 
 
 def _short(env: str) -> str:

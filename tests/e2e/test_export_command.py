@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evolvent.cli import export
+from evolvent.cli import export, main
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
@@ -69,6 +69,14 @@ def test_the_rule_that_trained_is_the_default(made, tmp_path, capsys):
     assert batch.meta_info["temperature"] == 0.7 and batch.meta_info["rule"] == "step_group_std"
     told = capsys.readouterr().out
     assert "tokens to train on" in told and "2 of 4 groups are not whole" in told and "--record 4" in told
+
+
+def test_credit_says_which_groups_are_not_whole(made, capsys):
+    folder = made("grpo")
+    main(["credit", str(folder), "--rule", "step_group_std", "--plain"])
+    assert "2 of 4 groups are not whole" in capsys.readouterr().out
+    main(["credit", str(folder), "--rule", "step_group_std", "--plain", "--last"])
+    assert "not whole" not in capsys.readouterr().out
 
 
 def test_the_last_update_is_whole(made, tmp_path, capsys):

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
@@ -71,6 +72,7 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     check_stages(config.updates, config.plan.warmup, "--warmup")
+    at_least(config, {"alpha": 1e-6})
     rule = token_conservative_bellman.Config(gamma=config.gamma)
     settings = DuelingConfig(
         alpha=config.alpha, gamma=config.gamma, adv=config.adv, ce=config.ce, grad_clip=config.grad_clip,

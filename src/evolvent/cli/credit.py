@@ -86,6 +86,8 @@ def credit(
             records = count(len(episodes), "record")
             live.note(f"{attempts} attempts in {records}: what some share is one unit, with their mean")
         _show(books, f"{folder}: {what}", top, live)
+        for warning in incomplete(episodes, opened.config, finished=opened.finished):
+            live.note(f"! {warning}")
         if json is not None:
             told = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
             write_atomic(json, dump(told, indent=2) + "\n")
@@ -109,6 +111,27 @@ def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
         )  # fmt: skip
     newest = max(int(record.get("step", 0)) for record in records)
     return [Episode.from_dict(record) for record in records if not last or int(record.get("step", 0)) == newest]
+
+
+def incomplete(episodes: Sequence[Episode], config: dict[str, Any], *, finished: bool) -> list[str]:
+    """Groups of which only a part was recorded: credit that compares them is not the one that trained."""
+    counts: dict[str, int] = {}
+    for episode in episodes:
+        counts[episode.group or episode.task_id] = counts.get(episode.group or episode.task_id, 0) + 1
+    size = int(config.get("group", 0))
+    short = sum(n < size for n in counts.values())
+    if not short:
+        return []
+    whole = (
+        "--last takes the last update, of which all are recorded"
+        if finished
+        else "the run has not ended, and only at its end all attempts of the last update are recorded (--resume)"
+    )
+    return [
+        f"{short} of {len(counts)} groups are not whole: fewer than {size} attempts of them were recorded. Credit that "
+        f"compares attempts compares those alone; {whole}; a run with --record "
+        f"{int(config.get('prompts', 1)) * size} keeps all"
+    ]
 
 
 def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: RunFolder) -> Any:

@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue
+from evolvent.cli.credit import incomplete
 from evolvent.cli.export_pairs import pairs
 from evolvent.core.branches import branches
 from evolvent.core.episode import Episode
@@ -74,7 +75,7 @@ def verl(
         batch = export_verl.verl_batch(episodes, ledger, level=chosen.level, agent=agent, meta_info=meta)
         export_verl.save(out, batch)
         _tell(live, batch, episodes, f"{folder} → {out}")
-        for warning in (*_incomplete(episodes, config, finished=opened.finished), *batch.warnings):
+        for warning in (*incomplete(episodes, config, finished=opened.finished), *batch.warnings):
             live.note(f"! {warning}")
 
 
@@ -100,27 +101,6 @@ def _episodes(opened: RunFolder, live: Live) -> tuple[list[Episode], list[int]]:
             expected="a run that trains a language model", do="record token_ids and logp as sampled (Episode.act)",
         )  # fmt: skip
     return episodes, steps
-
-
-def _incomplete(episodes: Sequence[Episode], config: dict[str, Any], *, finished: bool) -> list[str]:
-    """Groups of which only a part was recorded: credit that compares them is not the one that trained."""
-    counts: dict[str, int] = {}
-    for episode in episodes:
-        counts[episode.group or episode.task_id] = counts.get(episode.group or episode.task_id, 0) + 1
-    size = int(config.get("group", 0))
-    short = sum(n < size for n in counts.values())
-    if not short:
-        return []
-    whole = (
-        "--last takes the last update, of which all are recorded"
-        if finished
-        else "the run has not ended, and only at its end all attempts of the last update are recorded (--resume)"
-    )
-    return [
-        f"{short} of {len(counts)} groups are not whole: fewer than {size} attempts of them were recorded. Credit that "
-        f"compares attempts compares those alone; {whole}; a run with --record "
-        f"{int(config.get('prompts', 1)) * size} keeps all"
-    ]
 
 
 def _tell(live: Live, batch: Any, episodes: Sequence[Episode], title: str) -> None:

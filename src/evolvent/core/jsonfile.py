@@ -78,11 +78,15 @@ def check_target(path: Path | None, where: str) -> None:
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Replace ``path`` by a file with ``content``: temporary file, fsync, rename, fsync of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content.encode("utf-8", LONE_SURROGATES) if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content.encode("utf-8", LONE_SURROGATES) if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:  # a full disk: nothing of it stays
+        temporary.unlink(missing_ok=True)
+        raise
     if os.name == "posix":
         handle = os.open(path.parent, os.O_RDONLY)
         try:

@@ -20,7 +20,8 @@ from evolvent.sandbox.result import Limits, NoSandbox
 UNSAFE = "none (unsafe)"
 NAMES = ("own+ns", "own")
 _WHAT_TO_DO = (
-    "use Linux 5.13 or newer (x86-64 or aarch64; on Windows WSL2, on macOS a virtual machine), or --unsafe-no-sandbox"
+    "use Linux 5.13 or newer (x86-64 or aarch64; on Windows WSL2, on macOS a virtual machine); a program you trust "
+    "runs without: `evolvent sandbox run --unsafe-no-sandbox`"
 )
 _PROBE = """
 import ctypes, os, socket

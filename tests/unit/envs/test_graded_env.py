@@ -64,11 +64,33 @@ def test_a_reward_function_that_does_not_take_the_keys_is_refused_at_once(tmp_pa
         ("def reward(completion, prompt): return 1", "no prompts"),
         ("PROMPTS = [{'prompt': 'x'}]", "no reward function"),
         ("PROMPTS = [{'question': 'x'}]\ndef reward(c, p): return 1", "not a prompt"),
+        ("PROMPTS = [{'prompt': 'x', 'split': 'test'}]\ndef reward(c, p): return 1", r"no such split[^§]*'test'"),
+        (
+            "PROMPTS = [{'prompt': 'x', 'split': s} for s in ('train', 'heldout')]\ndef reward(c, p): return 1",
+            "both splits",
+        ),
+        (f"{GOOD}\nSTOP = ''", "ends an answer"),
+        (f"{GOOD}\nSTOP = ('a', 3)", "ends an answer"),
+        (f"{GOOD}\nMAX_TOKENS = -1", "MAX_TOKENS >= 1"),
+        (f"{GOOD}\nREWARD_RANGE = (1, 0)", "REWARD_RANGE"),
+        (f"{GOOD}\nREWARD_RANGE = 1", "REWARD_RANGE"),
     ],
 )
 def test_a_file_that_lacks_something_is_refused(tmp_path, code, said):
     with pytest.raises(BadInput, match=said):
         made(tmp_path, code)
+
+
+@pytest.mark.parametrize(("stop", "stops"), [("'END'", ("END",)), ("['a', 'bc']", ("a", "bc")), ("()", ())])
+def test_what_ends_an_answer_is_one_text_or_several(tmp_path, stop, stops):
+    assert made(tmp_path, f"{GOOD}\nSTOP = {stop}").stop == stops
+
+
+def test_equal_prompts_are_in_one_split(tmp_path):
+    code = "PROMPTS = [{'prompt': str(i // 2)} for i in range(20)]\ndef reward(completion, prompt): return 1"
+    env = made(tmp_path, code)
+    train, heldout = ({task.text for task in env.tasks(split, 20, 0)} for split in ("train", "heldout"))
+    assert heldout == {"4", "9"} and not train & heldout
 
 
 def test_all_attempts_have_the_same_prompts_however_they_are_drawn(tmp_path):

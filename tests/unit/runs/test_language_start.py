@@ -91,6 +91,9 @@ CASES = [
     *(("openr", {name: x}, f"--{name}") for name in ("process", "outcome") for x in (-1.0, float("inf"))),
     ("spc", {"env": "chain", "anchor": float("nan")}, "--anchor"),
     *((name, {"clip": float("nan")}, "range out of bounds") for name in ("spc", "satori", "grpo")),
+    *(("b_coder", {"env": "program:easy", name: x}, f"--{name}")
+      for name, x in (("gamma", 2.0), ("gamma", float("nan")), ("alpha", 0.0), ("ce", -5.0), ("kept", -1))),
+    ("poad", {"gae_lambda": 7.0}, "0 to 1[^?]*--gae-lambda"), ("grpo", {"kl": -1.0}, "--kl"),
     # of all of them
     ("grpo", {"lr": -1e-3}, "--lr"),
     ("grpo", {"temperature": 0.0}, "greedy"),
@@ -130,7 +133,8 @@ def test_no_count_is_too_small_or_without_end(name, tmp_path):
         "whole": "aepo", "interval": "marft", "reward_updates": "tgdpo",
         **dict.fromkeys(("imitate", "rounds", "shown"), "satori"),
         **dict.fromkeys(("rollouts", "simulations", "widths", "longest", "keep"), "ts_llm"),
-        **dict.fromkeys(("questions", "samples"), "openr"),
+        **dict.fromkeys(("questions", "samples"), "openr"), **dict.fromkeys(("gamma", "gae_lambda"), "poad"),
+        **dict.fromkeys(("alpha", "ce", "kept"), "b_coder"),
     }  # fmt: skip
     algo = holders.get(name, "grpo")
     inside = name in type(import_module(f"evolvent.algos.{algo}").Config().plan).__dataclass_fields__

@@ -58,13 +58,14 @@ def make(variant: str) -> Graded:
     if not callable(grade):
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
                        where=where)  # fmt: skip
-    low, high = getattr(module, "REWARD_RANGE", (0.0, 1.0))
+    low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
     tools = _its_tools(module, where)
     _check_takes(grade, rows, where, calls=tools is not None)
     return Graded(
         path.stem, rows, Grade(grade, float(low), float(high), float(getattr(module, "SUCCESS", high))),
-        instructions=getattr(module, "INSTRUCTIONS", ""), stop=tuple(getattr(module, "STOP", ("\n",))),
-        max_tokens=int(getattr(module, "MAX_TOKENS", 64)), tools=tools, max_turns=_max_turns(module, tools, where),
+        instructions=getattr(module, "INSTRUCTIONS", ""), stop=_stops(getattr(module, "STOP", "\n"), where),
+        max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where), tools=tools,
+        max_turns=_max_turns(module, tools, where),
     )  # fmt: skip
 
 
@@ -126,7 +127,9 @@ class Graded(TextEnv):
         self.waits = tools is not None
         self._tools, self._max_turns = tools, max_turns
         told = any("split" in row for row in rows)
-        held = [i for i, row in enumerate(rows) if (row.get("split") == "heldout" if told else i % 5 == 4)]
+        order = {prompt: i for i, prompt in enumerate(dict.fromkeys(row["prompt"] for row in rows))}
+        held = [i for i, row in enumerate(rows)
+                if (row.get("split") == "heldout" if told else order[row["prompt"]] % 5 == 4)]  # fmt: skip
         self._rows = rows
         self._split = {"heldout": held, "train": [i for i in range(len(rows)) if i not in set(held)]}
         self._turn: Turn | None = None
@@ -138,7 +141,8 @@ class Graded(TextEnv):
         check_request(split, n, f"{self.name}.tasks")
         rows = list(self._split[split])
         if n and not rows:
-            raise BadInput("no prompts in this split", got=split, where=self.name, do="give at least five prompts")
+            raise BadInput("no prompts in this split", got=split, where=self.name,
+                           do='give at least five different prompts, or some rows "split": "heldout"')  # fmt: skip
         random.Random(seed).shuffle(rows)
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
@@ -195,6 +199,31 @@ def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleT
     return module, _checked(rows, where)
 
 
+def _range(bounds: Any, where: str) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
+        raise BadInput("no range of rewards", got=repr(bounds), expected="REWARD_RANGE = (least, most)", where=where)
+    return low, high
+
+
+def _stops(stop: Any, where: str) -> tuple[str, ...]:
+    """One text that ends an answer, or several."""
+    stops = (stop,) if isinstance(stop, str) else stop
+    if not isinstance(stops, list | tuple) or not all(isinstance(one, str) and one for one in stops):
+        raise BadInput("nothing that ends an answer", got=repr(stop), where=where,
+                       expected='STOP = "text", or several texts, none of them empty')  # fmt: skip
+    return tuple(stops)
+
+
+def _tokens(most: Any, where: str) -> int:
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise BadInput("no room for an answer", got=repr(most), expected="MAX_TOKENS >= 1", where=where)
+    return most
+
+
 def _its_tools(module: ModuleType, where: str) -> _tools.Tools | None:
     if not hasattr(module, "TOOLS"):
         return None
@@ -232,8 +261,15 @@ def _checked(rows: Any, where: str) -> list[Row]:
         if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
             raise BadInput("not a prompt", got=repr(row)[:100], expected='{"prompt": text, …}',
                            where=f"{where}, PROMPTS[{number}]")  # fmt: skip
+        if (split := row.get("split", "train")) not in ("train", "heldout"):
+            raise BadInput("no such split", got=repr(split), expected='"train" or "heldout"',
+                           where=f"{where}, PROMPTS[{number}]")  # fmt: skip
         try:
             json.dumps(dict(row))
         except (TypeError, ValueError) as error:
             raise BadInput("a row is not plain data", got=str(error), where=f"{where}, PROMPTS[{number}]") from error
+    splits: dict[str, Any] = {}
+    for row in rows:
+        if "split" in row and splits.setdefault(row["prompt"], row["split"]) != row["split"]:
+            raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where, expected="one of them")
     return rows

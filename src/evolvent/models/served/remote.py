@@ -139,7 +139,7 @@ class Remote:
         said = choice if hasattr(choice, "text") else getattr(choice, "message", None)
         text = getattr(said, "text", None) if said is choice else getattr(said, "content", None)
         if said is None or not isinstance(text, str | None):
-            raise self._no_completion(str(reply))
+            raise self._no_completion(str(getattr(reply, "error", None) or reply))
         return choice, text or ""
 
     def _no_completion(self, got: str) -> ModelError:

@@ -152,15 +152,17 @@ _POSITIVE = (
 _COUNTS = (
     "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",
     "critic_epochs", "warmup", "whole", "interval", "reward_updates", "imitate", "keep",
+    "gamma", "gae_lambda", "kl", "alpha", "ce", "kept",
 )  # fmt: skip
 LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
-"""The least value of settings that count something, by their names in all algorithms."""
+"""The least value of settings that count something or weigh it, by their names in all algorithms."""
 MANY, MACHINE = 1_000_000, 4096
 MOST: dict[str, int] = {
     **dict.fromkeys(
         ("prompts", "group", "eval_tasks", "questions", "samples", "rollouts", "simulations", "widths"), MANY
     ),
     **dict.fromkeys(("threads", "workers", "lora_rank"), MACHINE),
+    **dict.fromkeys(("gamma", "gae_lambda"), 1),  # else returns grow with what is far away
 }
 """The largest value of those of which something is made, one each, before anything is seen of the run."""
 
