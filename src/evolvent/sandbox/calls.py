@@ -32,6 +32,15 @@ class GuestError(EvolventError, RuntimeError):
         """Whether nothing of the program ran, because it could not be compiled."""
 
 
+def request(ticket: str, function: str, arguments: Sequence[object], named: Mapping[str, object]) -> bytes:
+    """The line that asks for a call.
+
+    Raises:
+        BadValue: arguments that cannot enter.
+    """
+    return dumps({"id": ticket, "fn": function, "args": list(arguments), "kwargs": dict(named)})
+
+
 class Guest:
     """A confined process that has imported a module and answers calls. After any error but ``raised`` it is over.
 
@@ -72,7 +81,7 @@ class Guest:
             raise GuestError(self.over, f"this program has ended: {self.over}", where="Guest.call")
         ticket = secrets.token_hex(8)
         try:
-            line = dumps({"id": ticket, "fn": function, "args": list(arguments), "kwargs": dict(named)})
+            line = request(ticket, function, arguments, named)
         except BadValue as error:
             raise BadInput("arguments that cannot enter", got=str(error), where=f"Guest.call {function}") from error
         until = time.monotonic() + self.limits.wall

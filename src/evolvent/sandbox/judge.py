@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.sandbox.calls import Guest, GuestError
+from evolvent.sandbox.calls import Guest, GuestError, request
 from evolvent.sandbox.jail.values import BadValue, dumps, loads, same
 from evolvent.sandbox.result import Limits
 from evolvent.sandbox.sandbox import Sandbox
@@ -125,7 +125,7 @@ def judge(
         patient: false: a call that gives no answer in time speaks for those after it, which are not made.
 
     Raises:
-        BadInput: inputs or expected values that are not plain.
+        BadInput: inputs or expected values that cannot cross: not plain, nested too deep, more than 1 MB.
         NoSandbox: nothing here confines a program.
     """
     if not isinstance(program, str | bytes | Mapping):
@@ -171,7 +171,7 @@ class _Calls:
                     except GuestError as error:  # it cannot be imported: the other cases will do no better
                         return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
                 try:
-                    got = guest.call(function, *loads(dumps(list(case.inputs))))
+                    got = guest.call(function, *case.inputs)
                 except GuestError as error:
                     outcomes.append(_failed(case, error))
                     if error.kind == "time" and not patient:
@@ -213,7 +213,9 @@ def _case(given: Case | tuple[Any, Any], function: str | None) -> Case:
     expected = given.expected
     try:
         if function is not None:
-            dumps([list(inputs), None if callable(expected) else expected])
+            # whole messages, there and back: what cannot cross is found before anything runs
+            loads(request("0" * 16, function, inputs, {}))
+            loads(dumps({"id": "0" * 16, "value": None if callable(expected) else expected}))
         elif (
             len(inputs) != 1 or not isinstance(inputs[0], str) or not (callable(expected) or isinstance(expected, str))
         ):

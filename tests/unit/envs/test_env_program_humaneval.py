@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -137,6 +138,47 @@ def test_a_hostile_answer_is_wrong_and_the_next_one_is_judged(env, answer):
     turn = tried(env, answer)
     assert not turn.success and turn.valid
     assert tried(env, "    return x / 2").success
+
+
+DEEP = "    for i in range({n}):\n        x = {value}\n    return x"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [DEEP.format(n=n, value=value) for n in (14, 27, 28, 29, 99) for value in ("[x]", "(x,)", "{0: x}")]
+    + ["    return 'x' * 600_000", "    return 'x' * 1_048_400", "    return [0] * 300_000", "    return 10**4299"],
+)  # fmt: skip
+def test_a_program_cannot_void_its_failure(env, answer):
+    turn = tried(env, answer)
+    assert not turn.success and turn.valid
+
+
+RETURNED = """
+def check(candidate):
+    assert candidate(candidate(candidate(1.0))) == 0.125
+    assert candidate(2.0) == 1.0 and candidate([]) == []
+"""
+
+
+@pytest.mark.parametrize("size", [1, 500_000, *range(1_048_400, 1_048_500, 9)])
+def test_an_answer_that_the_check_hands_back_is_the_programs(tmp_path, size):
+    env = program.make("humaneval", folder=str(written(tmp_path, [ROW | {"test": RETURNED}])))
+    program_humaneval._rows.cache_clear()
+    turn = tried(env, f"    return 'x' * {size}")
+    assert not turn.success and turn.valid
+    assert tried(env, "    return x / 2 if x != [] else []").success
+    env.close()
+
+
+def test_an_answer_is_read_and_not_compiled_out_here(folder):
+    """A compiler writes each of these blocks twice, and so the inner ones 2**n times."""
+    pad = [" " * n for n in range(4, 64)]
+    answer = "".join(f"{p}try: x\n{p}finally:\n" for p in pad) + " " * 64 + "x"
+    problem = program.make("humaneval", folder=str(folder)).problems
+    found = problem.problem(problem.tasks("heldout", 1, 0)[0])
+    started = time.monotonic()
+    assert program_humaneval.whole(answer, "", found).endswith(answer.rstrip())
+    assert time.monotonic() - started < 5
 
 
 def test_there_is_nothing_to_learn_from(env):

@@ -1,6 +1,8 @@
 """The world of shell commands: experts do every job, files stay, what passes a limit is undone, and nothing is believed."""
 # ruff: noqa: E501 - commands in one line
 
+import base64
+import gzip
 import io
 import tarfile
 
@@ -165,6 +167,40 @@ def test_an_archive_that_nobody_has_read_is_read_with_care():
     huge[124:136] = b"77777777777\0"  # a size that is not there
     huge[148:156] = b"%06o\0 " % (sum(huge[:148]) + 8 * 32 + sum(huge[156:512]))
     assert shell.unpacked(bytes(huge)) is None
+
+
+def back(kind, name=b"a"):
+    """A header that says its member ends where it begins: a size of minus one block."""
+    block = bytearray(tarfile.TarInfo("a").tobuf(tarfile.GNU_FORMAT))
+    block[: len(name)], block[124:136], block[156:157] = name, b"\xff" * 10 + b"\xfe\x00", kind
+    block[148:156] = b"%06o\0 " % (sum(block[:148]) + 8 * 32 + sum(block[156:512]))
+    return bytes(block)
+
+
+@pytest.mark.parametrize("kind", [b"0", b"5", b"7", b"Q", b"S", b"x", b"g", b"L", b"K", b"2"])
+def test_an_archive_that_leads_back_to_where_it_was_is_none(kind):
+    bad = tarfile.TarInfo("b").tobuf(tarfile.GNU_FORMAT) + back(kind) + bytes(1024)
+    assert shell.unpacked(bad) is None
+    assert shell.unpacked(shell.packed({"b": b"1"})[:1024] + back(kind)) is None
+
+
+def test_long_and_foreign_names_come_back():
+    files = {"f" * 90 + "/" + "g" * 90: b"1", "é/\udcff": b"2", "f" * 90: None, "é": None}
+    assert shell.unpacked(shell.packed(files)) == files
+    long = tarfile.TarInfo("a" * 5000).tobuf(tarfile.GNU_FORMAT)
+    assert shell.unpacked(long + bytes(1024)) is None
+
+
+def test_the_archive_of_a_command_is_never_its_own(world):
+    """GNU tar does not write over a file that it may not write to, or a folder."""
+    bad = base64.b64encode(gzip.compress(back(b"Q") + bytes(1024))).decode()
+    long = "d" * 120
+    turns = played(world, one(world), [
+        f"echo {bad} | base64 -d | gzip -d > .state.tar; chmod 444 .state.tar", "mkdir -p .state.tar/a; ls", "ls -A",
+        f"mkdir {long} é; echo 1 > {long}/ö", f"cat {long}/*; ls",
+    ])  # fmt: skip
+    assert [turn.observation for turn in turns[:3]] == ["Output: (none)", "Output: log.txt", "Output: log.txt"]
+    assert turns[4].observation.startswith("Output: 1\n" + long) and all(turn.valid for turn in turns)
 
 
 @pytest.mark.parametrize("spec", ["shell:kinds=11", "shell:step_limit=1", "shell:root=yes"])

@@ -2,13 +2,16 @@
 # ruff: noqa: E501 - queries in one line
 
 import random
+import sqlite3
+import tracemalloc
+from pathlib import Path
 
 import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task
-from evolvent.envs.text import sql
+from evolvent.envs.text import analyst_sql, sql
 from evolvent.testing.env import check_env
 
 
@@ -84,6 +87,72 @@ def test_a_query_that_never_ends_is_ended(world):
     # a machine that gives it no second in a quarter of a minute is to blame itself: then nothing is learned
     assert "took longer than 1 s" in turn.observation or not turn.valid
     assert not turn.done
+
+
+VOID = ["SELECT malformed FROM cust", "SELECT [disk I/O error] FROM cust", 'SELECT a."unable to open" FROM cust a',
+        "SELECT [database disk image is malformed] FROM nowhere", "SELECT interrupted FROM cust"]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", VOID)
+def test_no_query_makes_its_own_failure_count_for_nothing(world, query):
+    task = next(t for t in world.tasks("train", 100, 0) if t.meta["base"] == "shop")
+    turns = played(world, task, [query, "done"])
+    assert turns[0].observation.startswith("Output: error: no such") and all(turn.valid for turn in turns)
+
+
+def test_a_database_that_is_damaged_is_not_the_querys_fault(tmp_path):
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE t (a TEXT)")
+        made.executemany("INSERT INTO t VALUES (?)", [("x" * 3000,)] * 9)
+    made.close()
+    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 4096 + path.read_bytes()[8192:])
+    database = analyst_sql.ReadOnlyDatabase(path, 5.0, frozenset("t"))
+    result = database.run("SELECT a FROM t")
+    assert "malformed" in result.error and not result.valid
+    database.close()
+
+
+LONG = "(SELECT group_concat(a.nm || b.nm) g FROM cust a, cust b WHERE a.cid < {n})"
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (f"SELECT g, g || no FROM {LONG.format(n=45)}, ord LIMIT 199", "more than 1,000,000 bytes"),
+        (f"SELECT {', '.join('g' * 90)} FROM {LONG.format(n=45)}, ord LIMIT 199", "more than 1,000,000 bytes"),
+        (f"SELECT {', '.join('g' * 600)} FROM {LONG.format(n=45)}", "too many columns"),
+        (f"SELECT replace(g, ' ', '{'x' * 90}') FROM {LONG.format(n=45)}", "too big"),
+        (f"SELECT length(g) FROM {LONG.format(n=45)}", "60074"),
+    ],
+)
+def test_what_a_query_returns_is_bounded(world, query, words):
+    task = next(t for t in world.tasks("train", 100, 0) if t.meta["base"] == "shop")
+    tracemalloc.start()
+    (turn,) = played(world, task, [query])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert words in turn.observation and turn.valid and most < 12e6, turn
+
+
+def test_results_are_remembered_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(analyst_sql, "CACHED_BYTES", 100_000)
+    database = analyst_sql.ReadOnlyDatabase(Path(sql._built().name) / "shop.db", 5.0, frozenset(("cust", "ord")))
+    for i in range(50):
+        assert database.run(f"SELECT {i}, nm FROM cust").rows and database._cached_bytes <= 100_000
+    assert 1 < len(database._cache) < 20
+    monkeypatch.setattr(analyst_sql, "CACHED_BYTES", 1_000)
+    assert database.run("SELECT nm FROM cust").rows and not database._cache and database._cached_bytes == 0
+    database.close()
+
+
+def test_a_query_that_sqlite_has_no_memory_for_is_told(world, monkeypatch):
+    def none(cursor):
+        raise MemoryError
+
+    monkeypatch.setattr(analyst_sql, "_read", none)
+    (turn,) = played(world, world.tasks("train", 1, 0)[0], ["SELECT 1"])
+    assert "too much memory" in turn.observation and turn.valid
 
 
 def test_an_attempt_ends_at_its_limit_with_its_last_result(world):

@@ -228,6 +228,45 @@ def test_what_is_no_value_is_refused(line):
         loads(line)
 
 
+NESTED = {"list": lambda v: [v], "tuple": lambda v: (v,), "dict": lambda v: {"a": v},
+          "frozenset": lambda v: frozenset([v])}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_what_can_leave_can_be_read_and_the_other_way_round(kind):
+    value, deep = 1.5 + 2j, 0
+    while deep < 40:
+        try:
+            line = dumps(value)
+        except BadValue:
+            break
+        assert same(loads(line), value)
+        value, deep = NESTED[kind](value), deep + 1
+    assert deep == 30
+
+
+def chain(n):
+    value = None
+    for i in range(n):
+        value = {"val": i, "next": value}
+    return value
+
+
+def test_chains_cross_in_both_directions_and_a_longer_one_is_refused_before_anything_runs(sandbox):
+    program = (
+        "def f(v):\n    if type(v) is dict: return 1 + f(v['next'])\n    if v is None: return 0\n"
+        "    r = None\n    for i in range(v): r = {'val': i, 'next': r}\n    return r\n"
+    )
+    cases = [(chain(28), 28), (29, chain(29)), (14, chain(14)), (chain(14), 14), (30, 0), (29, chain(29))]
+    found = judge(program, cases, function="f", sandbox=sandbox).outcomes
+    assert [outcome.status for outcome in found] == ["right"] * 4 + ["value", "right"]
+    assert "30 deep" in found[4].detail
+    same_hash = {i * sys_modulus(): 0 for i in range(1, 200)}
+    for case in ((chain(29), 29), (1, chain(30)), (same_hash, 1), ("x" * (1 << 20), 1), (1, "x" * (1 << 20))):
+        with pytest.raises(BadInput, match=r"(?s)not made of plain values.*judge, inputs"):
+            judge(program, [(1, chain(1)), case], function="f", sandbox=sandbox)
+
+
 def test_keys_made_to_collide_are_refused():
     with pytest.raises(BadValue, match="hash"):
         loads(dumps({i * sys_modulus(): 0 for i in range(1, 200)}))

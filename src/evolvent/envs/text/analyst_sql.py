@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,11 @@ from pathlib import Path
 
 MAX_SQL_CHARS = 2_000
 MAX_ROWS = 200
-CACHED_RESULTS = 50_000
+MAX_RESULT_BYTES = 1_000_000
+CACHED_BYTES = 64_000_000
+_MAX_VALUE_BYTES, _MAX_COLUMNS = 100_000, 100
+_MACHINE = frozenset((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN))
+"""What a query is not to blame for. Its own words stand in the text of an error, so the text says nothing."""
 # Pure functions with bounded output: nothing random, nothing that reads files, no format() (it can pad to gigabytes).
 _FUNCTIONS = (
     "abs avg ceil ceiling coalesce count cume_dist date datetime dense_rank exp first_value floor glob group_concat "
@@ -42,17 +47,20 @@ class ReadOnlyDatabase:
     """One SQLite file, opened read-only, that answers any text with rows or an error and cannot be changed by it.
 
     The limits on one query: ``time_limit_s`` seconds of processor time (wall time would make results depend on what
-    else runs), ``MAX_ROWS`` rows, ``MAX_SQL_CHARS`` characters. Results are remembered by the query's text.
+    else runs), ``MAX_ROWS`` rows of 100 columns, ``MAX_RESULT_BYTES`` of memory, 100,000 bytes of a value,
+    ``MAX_SQL_CHARS`` characters. Results are remembered by the query's text, up to ``CACHED_BYTES``.
     """
 
     def __init__(self, path: Path, time_limit_s: float, tables: frozenset[str]) -> None:
         self._time_limit_s, self._tables = time_limit_s, tables
-        self._cache: dict[str, Result] = {}
+        self._cache: dict[str, tuple[Result, int]] = {}
+        self._cached_bytes = 0
         self._denied = self._stopped = ""
         uri = path.resolve().as_uri() + "?mode=ro&immutable=1"
         self._connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         self._connection.execute("PRAGMA cache_size=-65536")
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, _MAX_COLUMNS)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 100)
@@ -61,13 +69,17 @@ class ReadOnlyDatabase:
     def run(self, sql: str) -> Result:
         """The result of one query; never raises on account of its text."""
         if sql in self._cache:
-            return self._cache[sql]
+            return self._cache[sql][0]
         result = self._refuse(sql) or self._execute(sql)
         if result.valid:
-            if len(self._cache) >= CACHED_RESULTS:
-                del self._cache[next(iter(self._cache))]
-            self._cache[sql] = result
+            self._remember(sql, result)
         return result
+
+    def _remember(self, sql: str, result: Result) -> None:
+        size = 500 + sum(map(sys.getsizeof, (sql, result.error))) + sum(map(_size, result.rows))
+        self._cache[sql], self._cached_bytes = (result, size), self._cached_bytes + size
+        while self._cached_bytes > CACHED_BYTES:
+            self._cached_bytes -= self._cache.pop(next(iter(self._cache)))[1]
 
     def close(self) -> None:
         """Close the file."""
@@ -89,15 +101,13 @@ class ReadOnlyDatabase:
             cursor = self._connection.execute(sql)
             if cursor.description is None:
                 return Result(error="only SELECT is allowed")
-            rows = cursor.fetchmany(MAX_ROWS + 1)
-            cursor.close()
+            return _read(cursor)
         except (sqlite3.Error, sqlite3.Warning) as error:
             return self._explain(error)
+        except MemoryError:
+            return Result(error="the query needs too much memory")
         finally:
             self._connection.set_progress_handler(None, 0)
-        if len(rows) > MAX_ROWS:
-            return Result(error=f"the query returns more than {MAX_ROWS} rows")
-        return Result(rows=tuple(tuple(row) for row in rows))
 
     def _clock(self) -> Callable[[], bool]:
         cpu, wall = time.thread_time(), time.monotonic()
@@ -112,18 +122,16 @@ class ReadOnlyDatabase:
         return too_long
 
     def _explain(self, error: Exception) -> Result:
-        text = str(error)
+        text, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
         if self._stopped == "time":
             return Result(error=f"the query took longer than {self._time_limit_s:g} s")
         if self._stopped == "machine":
             return Result(error="the machine was too busy to run the query", valid=False)
         if self._denied:
             return Result(error=f"not allowed: {self._denied}; only SELECT over {', '.join(sorted(self._tables))}")
-        if text == "interrupted":  # sqlite3 swallows what is raised inside the handler: this was Ctrl-C
+        if code == sqlite3.SQLITE_INTERRUPT:  # sqlite3 swallows what is raised inside the handler: this was Ctrl-C
             raise KeyboardInterrupt
-        if "disk i/o" in text.lower() or "malformed" in text or "unable to open" in text:
-            return Result(error=text, valid=False)
-        return Result(error=text[:200])
+        return Result(error=text[:200], valid=code not in _MACHINE)
 
     def _authorize(
         self, action: int, first: str | None, second: str | None, _schema: str | None, _by: str | None
@@ -144,6 +152,27 @@ class ReadOnlyDatabase:
         else:
             self._denied = names.get(action, "this statement")
         return sqlite3.SQLITE_DENY
+
+
+def _read(cursor: sqlite3.Cursor) -> Result:
+    """The rows, one after the other: no more is read than may be returned."""
+    rows: list[tuple[Value, ...]] = []
+    room = MAX_RESULT_BYTES
+    try:
+        for row in cursor:
+            room -= _size(row)
+            if len(rows) == MAX_ROWS:
+                return Result(error=f"the query returns more than {MAX_ROWS} rows")
+            if room < 0:
+                return Result(error=f"the query returns more than {MAX_RESULT_BYTES:,} bytes")
+            rows.append(row)
+    finally:
+        cursor.close()
+    return Result(rows=tuple(rows))
+
+
+def _size(row: Sequence[Value]) -> int:
+    return sys.getsizeof(row) + sum(map(sys.getsizeof, row))
 
 
 def extract_query(text: str) -> str:

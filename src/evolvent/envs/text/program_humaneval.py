@@ -8,6 +8,7 @@ begun anew with one answer more until it ends. The program sees arguments alone;
 
 from __future__ import annotations
 
+import ast
 import gzip
 import importlib.util
 import json
@@ -156,10 +157,11 @@ def whole(answer: str, found: str, problem: Problem) -> str:
 
 
 def _parses(source: str) -> bool:
+    """Whether it can be read. It is not compiled out here: that can take any time and memory, the sandbox bounds it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(source, "answer", "exec", dont_inherit=True)
+            ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return False
     return True
@@ -180,14 +182,24 @@ def checked(source: str, problem: Problem, place: Sandbox, limits: Limits) -> Ve
 def _ends(call: Any, problem: Problem, case: Case, place: Sandbox) -> str:
     """``right``, ``wrong``, or ``harness`` where the check itself could not be run."""
     answers: list[Any] = []
-    with place.open({"checker.py": _CHECKER}, "checker", Limits(wall=10.0, cpu=20.0)) as checker:
+    try:
+        checker = place.open({"checker.py": _CHECKER}, "checker", Limits(wall=10.0, cpu=20.0))
+    except GuestError:
+        return "harness"
+    with checker:
         while len(answers) < _MOST_CALLS:
+            # without an answer the check itself is at fault; else it ran, and what cannot be handed to it, or what it
+            # cannot bear, is wrong: a program must not be able to void its failure
+            blamed = "wrong" if answers else "harness"
             try:
                 said = checker.call("attempt", problem.given, case.inputs[0], problem.function, answers)
-            except GuestError:
-                return "harness"
+            except (GuestError, BadInput) as error:
+                return "harness" if isinstance(error, GuestError) and error.kind == "harness" else blamed
             if "call" not in said:
                 return "right" if said == {"passed": True} else "wrong"
             args, named = said["call"]
-            answers.append(call(problem.function, *args, **named))
+            try:
+                answers.append(call(problem.function, *args, **named))
+            except BadInput:
+                return blamed
     return "harness"

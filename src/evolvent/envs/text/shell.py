@@ -48,10 +48,12 @@ Command: done
 """
 LIMITS = Limits(wall=5.0, cpu=3.0, memory=256 << 20, output=1 << 16, disk=8 << 20, file=4 << 20, inodes=300)
 STATE, MOST_BYTES, MOST_FILES, SHOWN = ".state.tar", 1 << 20, 200, 500
+_LONGEST, _BLOCK = 4096, 512
 _SCRIPT = f"""tar xf {STATE} && rm {STATE} || exit 125
 ( eval "$1" ) < /dev/null 2>&1
 code=$?
-tar cf {STATE} --exclude=./{STATE} .
+rm -rf {STATE}
+tar cf {STATE} --format=gnu --exclude=./{STATE} .
 exit $code"""
 _STOPPED = {
     "time": "it took too long", "output": "it printed more than 64 KB", "memory": "it took too much memory",
@@ -195,7 +197,7 @@ def untouched(one: Job, files: Mapping[str, bytes | None]) -> bool:
 def packed(files: Mapping[str, bytes | None]) -> bytes:
     """The files as an archive; always the same bytes."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in sorted(files):
             content, member = files[name], tarfile.TarInfo(name)
             member.type, member.mode = (tarfile.DIRTYPE, 0o755) if content is None else (tarfile.REGTYPE, 0o644)
@@ -207,23 +209,31 @@ def packed(files: Mapping[str, bytes | None]) -> bytes:
 def unpacked(archive: bytes) -> Files | None:
     """The plain files and folders of an archive that nobody has read; ``None`` where it is none, or too much.
 
-    Links and devices are left out, and nothing is written.
+    Links and devices are left out, and nothing is written. ``tarfile`` reads single headers only: its loop believes
+    sizes, and one below zero leads it back to where it was. What GNU tar writes here needs no more.
     """
     files: Files = {}
-    room = MOST_BYTES
+    at, room, long = 0, MOST_BYTES, ""
     try:
-        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
-            for member in tar:
-                name = member.name.removeprefix("./")
-                parts = name.split("/")
-                if name in (".", STATE) or not (member.isreg() or member.isdir()) or member.issparse():
-                    continue
-                if len(files) >= MOST_FILES or member.size > room or any(part in ("", ".", "..") for part in parts):
+        while (header := archive[at : at + _BLOCK]) != bytes(_BLOCK):
+            member = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+            begin, size = at + _BLOCK, member.size
+            at = begin + -(-size // _BLOCK) * _BLOCK
+            if size < 0 or at > len(archive):
+                return None
+            if member.type == tarfile.GNUTYPE_LONGNAME:  # of the member that follows
+                if size > _LONGEST:
                     return None
-                room -= member.size
-                content = tar.extractfile(member) if member.isreg() else None
-                files[name] = content.read(member.size) if content is not None else None
-    except (tarfile.TarError, OSError, ValueError, EOFError, KeyError, OverflowError, RecursionError):
+                long = archive[begin : begin + size].rstrip(b"\0").decode("utf-8", "surrogateescape")
+                continue
+            name, long = (long or member.name).removeprefix("./").rstrip("/"), ""
+            if name in ("", ".", STATE) or member.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE):
+                continue
+            if len(files) >= MOST_FILES or size > room or any(part in ("", ".", "..") for part in name.split("/")):
+                return None
+            room -= size
+            files[name] = None if member.isdir() else archive[begin : begin + size]
+    except (tarfile.TarError, ValueError, OverflowError):
         return None
     return files
 

@@ -45,9 +45,16 @@ def take(root: int, patterns: Sequence[str], most_bytes: int, most_files: int) -
     found: dict[str, bytes] = {}
     left: list[str] = []
     seen = total = 0
-    stack: list[tuple[str, int]] = [("", os.dup(root))]
+    stack = [""]
     while stack:
-        prefix, fd = stack.pop()
+        prefix = stack.pop()
+        try:
+            fd = _inner(root, prefix)  # when it is visited: all at once would take a descriptor each
+        except OSError:
+            if not prefix:
+                raise
+            left.append(prefix[:-1])
+            continue
         try:
             # scandir of the inner folders reads a copy of fd, whose place it would share
             names = sorted(os.listdir(fd))[:most_files] if patterns else []
@@ -55,10 +62,7 @@ def take(root: int, patterns: Sequence[str], most_bytes: int, most_files: int) -
                 path, seen = prefix + name, seen + 1
                 folder = _is_folder(fd, name)
                 if folder and path.count("/") < _DEEP and seen < 10 * most_files:
-                    try:
-                        stack.append((path + "/", os.open(name, _FOLDER, dir_fd=fd)))
-                    except OSError:
-                        left.append(path)
+                    stack.append(path + "/")
                 elif not folder and any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
                     content = _content(fd, name, most_bytes - total) if len(found) < most_files else None
                     if content is None:
@@ -71,6 +75,18 @@ def take(root: int, patterns: Sequence[str], most_bytes: int, most_files: int) -
         finally:
             os.close(fd)
     return found, left[:100]
+
+
+def _inner(root: int, prefix: str) -> int:
+    """The folder ``a/b/`` below ``root``, opened name by name: a link is followed nowhere on the way."""
+    fd = os.dup(root)
+    for name in prefix.split("/")[:-1]:
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
 
 
 def size(root: int, most_bytes: int, most_files: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 MAX_BYTES, MAX_DEPTH, MAX_SAME_HASH = 1 << 20, 30, 100
+"""Of depth: values within values, the message that carries them included; what stands for a dict in JSON has more."""
 MAX_DIGITS = 4300
 """Of an integer: Python reads and writes no longer ones, unless it is told to."""
 _TOO_LONG = 10**MAX_DIGITS
@@ -127,15 +128,16 @@ def _unpack(value: Any, depth: int) -> Any:
         return binascii.unhexlify(inner)
     if not isinstance(inner, list):
         raise BadValue(f"tag {tag[:10]!r} without a list")
+    if tag == "d" and all(isinstance(pair, list) and len(pair) == 2 for pair in inner):
+        pairs = [(_unpack(key, depth + 1), _unpack(item, depth + 1)) for key, item in inner]  # as deep as in _pack
+        _hashes([key for key, _ in pairs])
+        return dict(pairs)
     items = [_unpack(item, depth + 1) for item in inner]
     if tag == "t":
         return tuple(items)
     if tag in ("s", "z"):
         _hashes(items)
         return set(items) if tag == "s" else frozenset(items)
-    if tag == "d" and all(isinstance(pair, list) and len(pair) == 2 for pair in items):
-        _hashes([key for key, _ in items])
-        return dict(items)
     if tag == "c" and len(items) == 2 and all(type(part) is float for part in items):
         return complex(*items)
     raise BadValue(f"unknown tag {tag[:10]!r}")

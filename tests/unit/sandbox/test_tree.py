@@ -1,0 +1,27 @@
+"""Files of a program that are read from outside: what its folders and links cost and where they lead."""
+
+import os
+import resource
+
+import pytest
+
+from evolvent.sandbox.jail import tree
+
+
+def test_many_folders_take_no_descriptor_each_and_links_on_the_way_are_not_followed(tmp_path):
+    work = tmp_path / "work"
+    for i in range(300):
+        (work / f"d{i}/e").mkdir(parents=True)
+    (work / "d7/e/a.txt").write_text("x")
+    (tmp_path / "a.txt").write_text("outside")
+    (work / "link").symlink_to(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    root = os.open(work, os.O_RDONLY)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (root + 9, hard))
+        assert tree.take(root, ["*.txt"], 1 << 20, 1000) == ({"d7/e/a.txt": b"x"}, [])
+        with pytest.raises(OSError, match="link"):
+            tree._inner(root, "link/")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(root)
