@@ -20,6 +20,8 @@ def test_many_folders_take_no_descriptor_each_and_links_on_the_way_are_not_follo
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (root + 9, hard))
         assert tree.take(root, ["*.txt"], 1 << 20, 1000) == ({"d7/e/a.txt": b"x"}, [])
+        assert tree.size(root, 1 << 30, 5000)[1] == 602
+        assert tree.size(root, 1 << 30, 100)[1] == 101
         with pytest.raises(OSError, match="link"):
             tree._inner(root, "link/")
     finally:

@@ -92,29 +92,28 @@ def _inner(root: int, prefix: str) -> int:
 def size(root: int, most_bytes: int, most_files: int) -> tuple[int, int]:
     """Bytes on disk and entries below ``root``; stops counting where either exceeds its maximum."""
     total = count = 0
-    stack = [(os.dup(root), 0)]
-    while stack:
-        fd, depth = stack.pop()
+    stack = [""]
+    while stack and count <= most_files and total <= most_bytes:
+        prefix = stack.pop()
+        try:
+            fd = _inner(root, prefix)
+        except OSError:
+            continue  # gone or unreadable meanwhile: its bytes are bounded by the limit of one file
         try:
             with os.scandir(fd) as entries:
                 for entry in entries:
                     status = entry.stat(follow_symlinks=False)
                     count, total = count + 1, total + status.st_blocks * 512
                     if stat.S_ISDIR(status.st_mode):
-                        if depth > 2 * _DEEP:
+                        if prefix.count("/") > 2 * _DEEP:
                             count = most_files + 1
-                        else:
-                            stack.append((os.open(entry.name, _FOLDER, dir_fd=fd), depth + 1))
+                        stack.append(f"{prefix}{entry.name}/")
                     if count > most_files or total > most_bytes:
                         break
         except OSError:
-            pass  # gone or unreadable meanwhile: its bytes are bounded by the limit of one file
+            pass
         finally:
             os.close(fd)
-        if count > most_files or total > most_bytes:
-            break
-    for fd, _ in stack:
-        os.close(fd)
     return total, count
 
 
