@@ -45,7 +45,11 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
     missing = [
         "defects of the kernel itself; side channels of the processor; the load that it puts on processor and memory",
         "memory is limited by process at once, in sum by looking every 20 ms: many processes pass it for a moment",
+        "what lies in its pipes and sockets is no process's memory: at most what its open files hold",
+        "a lock on a library or on another file that it may read: other programs that ask for one wait for its end",
     ]
+    if profile != "python":
+        missing.append("processor time of children that nobody waits for and that end between two looks")
     if inside and (profile == "browser" or (profile == "tools" and mechanism.landlock)):
         missing.append("the /proc of its own processes stands there: their numbers and links, and no file can be read")
     if profile == "browser":
@@ -57,6 +61,7 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
             "whether a file exists, its size and times, and where a link points: stat and readlink are not refused",
             "disk in sum is measured every 50 ms, so that more than the limit can be written in between",
             "the machine's name, and how busy it is",
+            "when a file that it may read was read last: it moves that time, and the next run can see it",
         ]
     if not inside and owned:
         missing += [
