@@ -3,7 +3,7 @@
 A kernel runs in a jailed process that has nothing but its inputs. Inputs and outputs lie in sealed shared memory; out
 here they are filled with fresh values, outputs with no numbers, and compared afterwards. Time is the processor time of
 the whole process, read from outside, from the end of one sample to the end of the next: threads, work before the call
-and work after it count. Each input is used once, so nothing can be remembered.
+and work after it count. All inputs of every sample are drawn anew, so nothing that was seen is worth remembering.
 
 The reference runs beside it in a process of its own, in turns. A gain counts from ``GAIN`` on, a loss from its inverse,
 and only where a second pair of fresh processes confirms it; the smaller of both differences is taken. Of the same
@@ -23,7 +23,7 @@ import numpy as np
 
 from evolvent.core.errors import EnvError
 from evolvent.envs.text import kernels_guest
-from evolvent.envs.text.kernels_operator import TYPES, VALUE, Arrays, Operator, Sizes
+from evolvent.envs.text.kernels_operator import TYPES, VALUE, Arrays, Operator, Quick, Sizes
 from evolvent.sandbox import Guest, GuestError, Limits, Sandbox
 
 GAIN = 1.15
@@ -88,6 +88,8 @@ class Worker:
         self._blank = np.full(at + _PAGE, _AROUND_INPUTS, np.uint8)
         for begin, end, byte in blank:
             self._blank[begin:end] = byte
+        edges = [0, *(edge for begin, end, _ in blank for edge in (begin + _GUARD, end - _GUARD)), at + _PAGE]
+        self._between = list(zip(edges[::2], edges[1::2], strict=True))
         self._given: list[Arrays] = []
         try:
             self._guest: Guest = sandbox.open(
@@ -103,7 +105,8 @@ class Worker:
     def fill(self, inputs: Sequence[Arrays]) -> None:
         """Give every set its inputs; outputs and the space between hold no numbers."""
         self._given = list(inputs)
-        self._memory[:] = self._blank
+        for begin, end in self._between:
+            self._memory[begin:end] = self._blank[begin:end]
         for places, given in zip(self._places, inputs, strict=True):
             for name, at, shape, kind, out in places:
                 view = self._view(at, shape, kind)
@@ -175,7 +178,8 @@ def differs(operator: Operator, got: Sequence[np.ndarray], expected: Sequence[np
     names = [name for name, _, role in operator.parameters if role == "out"]
     for name, mine, right in zip(names, got, expected, strict=True):
         with np.errstate(invalid="ignore"):
-            bad = ~(np.abs(mine.astype(np.float64) - right) <= slack * operator.tol * np.maximum(1.0, np.abs(right)))
+            wide = mine.astype(np.result_type(np.float32, right.dtype), copy=False)  # double unless both are floats
+            bad = ~(np.abs(wide - right) <= slack * operator.tol * np.maximum(1.0, np.abs(right)))
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             value = mine[at]
@@ -211,25 +215,6 @@ def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.G
 
 
 # ------------------------------------------------------------------------------------------------ faster?
-class Fresh:
-    """Endless inputs of an operator's usual sizes: parts of two drawn sets put together at a random place."""
-
-    def __init__(self, operator: Operator, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._sets = [operator.inputs(rng, operator.sizes) for _ in range(4)]
-
-    def draw(self) -> Arrays:
-        """One set. Indices stay whole, since they belong together."""
-        first, second = (self._sets[i] for i in self._rng.choice(len(self._sets), 2, replace=False))
-        made = dict(first)
-        for name, array in first.items():
-            if array.dtype != np.int32 and array.size > 1:
-                at = int(self._rng.integers(1, array.size))
-                flat = np.concatenate([second[name].ravel()[at:], array.ravel()[:at]])
-                made[name] = np.roll(flat, int(self._rng.integers(array.size))).reshape(array.shape)
-        return made
-
-
 def pair(
     sandbox: Sandbox, library: bytes, reference: bytes, operator: Operator, sets: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -238,12 +223,11 @@ def pair(
     Raises:
         Wrong: outputs of a round differ.
     """
-    rng = np.random.default_rng()  # nobody can know what comes
-    fresh, sizes = Fresh(operator, rng), [operator.sizes] * sets
+    rng, sizes = Quick(), [operator.sizes] * sets  # nobody can know what comes
     with Worker(sandbox, library, operator, sizes) as mine, Worker(sandbox, reference, operator, sizes) as other:
         seconds = np.zeros((2, ROUNDS + 1))
         for i in range(ROUNDS + 1):
-            inputs = [fresh.draw() for _ in range(sets)]
+            inputs = [operator.inputs(rng, one) for one in sizes]  # parts used again could be remembered
             for which in (0, 1) if i % 2 else (1, 0):
                 worker = (mine, other)[which]
                 worker.fill(inputs)

@@ -1,0 +1,55 @@
+"""The world of kernels: what a kernel may keep, say and take, and that honest kernels are not suspected."""
+
+import pytest
+
+from evolvent.core.errors import EnvError
+from evolvent.envs.text.kernels import Bench
+from evolvent.envs.text.kernels_tasks import BY_NAME
+from evolvent.sandbox import NoSandbox
+
+try:
+    _bench = Bench()
+except (EnvError, NoSandbox) as error:  # pragma: no cover - a machine without a compiler or a jail
+    pytest.skip(f"kernels cannot be judged here: {error}", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def bench():
+    yield _bench
+    _bench.close()
+
+
+@pytest.fixture
+def no_rules(monkeypatch):
+    """What is judged where the first gate lets everything through."""
+    monkeypatch.setattr("evolvent.envs.text.kernels.trick", lambda source: "")
+    monkeypatch.setattr("evolvent.envs.text.kernels_build.linked", lambda library: "")
+
+
+MEMO = """
+static int used, cap = 24 << 16; static float *in, *res; static int* table;
+static float g(float v) { return 0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v))); }
+static unsigned h(const float* p) { uint64_t k; memcpy(&k, p, 8); return (unsigned)(k * 0x9E3779B97F4A7C15ull >> 40); }
+void kernel(const float* x, float* out, int n) {
+    if (n != 1 << 16) { for (int i = 0; i < n; i++) out[i] = g(x[i]); return; }
+    if (!in) { used = 1; in = malloc(cap * 4L); res = malloc(cap * 4L); table = calloc(1 << 24, 4); }
+    for (int i = 0; i < n;) {
+        int j = i + 1 < n ? table[h(x + i)] : 0, len = 0;
+        if (j && in[j] == x[i] && in[j + 1] == x[i + 1]) {
+            while (i + len < n && j + len < used && in[j + len] == x[i + len]) len++;
+            memcpy(out + i, res + j, len * 4L);
+            i += len;
+            continue;
+        }
+        out[i] = g(x[i]);
+        if (used < cap) { if (i + 1 < n) table[h(x + i)] = used; in[used] = x[i]; res[used++] = out[i]; }
+        i++;
+    }
+}
+"""
+"""Looks for pieces that it has seen and copies what it computed for them."""
+
+
+def test_pieces_that_were_seen_do_not_come_again(bench, no_rules):
+    found = bench.judge(BY_NAME["gelu"], f"```c\n{MEMO}```", 7)
+    assert found.speed is not None and found.speed.ratio <= 1.0, found
