@@ -53,3 +53,10 @@ void kernel(const float* x, float* out, int n) {
 def test_pieces_that_were_seen_do_not_come_again(bench, no_rules):
     found = bench.judge(BY_NAME["gelu"], f"```c\n{MEMO}```", 7)
     assert found.speed is not None and found.speed.ratio <= 1.0, found
+
+
+def test_a_kernel_that_sleeps_is_told_the_time_limit(bench, no_rules, monkeypatch):
+    monkeypatch.setattr("evolvent.envs.text.kernels_run.TOGETHER_S", 1)
+    source = BY_NAME["axpy"].source.replace("{", "{ usleep(200000);", 1)
+    found = bench.judge(BY_NAME["axpy"], f"int usleep(unsigned);\n{source}", 7)
+    assert found.gate == "correct" and "calls did not end in 1 s" in found.words, found

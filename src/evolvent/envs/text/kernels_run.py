@@ -29,6 +29,8 @@ from evolvent.sandbox import Guest, GuestError, Limits, Sandbox
 GAIN = 1.15
 """Below it two kernels are equally fast: of the same kernel the clock finds up to that."""
 ROUNDS, SAMPLE_S, MOST_SETS, MOST_BYTES = 15, 0.004, 16, 48 << 20
+TOGETHER_S = 20
+"""Seconds by the wall that all calls in one process may take together; or ten times what the reference takes."""
 _LIMITS = Limits(wall=10, cpu=90, memory=2048 << 20, disk=64 << 20, threads=1)
 _GUARD, _PAGE = 64, 4096
 _AROUND_INPUTS, _AROUND_OUTPUTS = 0xFF, 0xA5
@@ -91,6 +93,7 @@ class Worker:
         edges = [0, *(edge for begin, end, _ in blank for edge in (begin + _GUARD, end - _GUARD)), at + _PAGE]
         self._between = list(zip(edges[::2], edges[1::2], strict=True))
         self._given: list[Arrays] = []
+        self.waited = 0.0
         try:
             self._guest: Guest = sandbox.open(
                 {"worker.py": _GUEST, "k.so": library}, "worker", _LIMITS, shared=[self._fd]
@@ -123,7 +126,9 @@ class Worker:
         Raises:
             Wrong: it crashed, or did not come to an end.
         """
+        began = time.monotonic()
         self._asked("run", which)
+        self.waited += time.monotonic() - began
         self.outputs = [
             [self._view(at, shape, kind).copy() for _, at, shape, kind, out in places if out] for places in self._places
         ]
@@ -133,6 +138,15 @@ class Worker:
             raise Wrong("it ended the process that ran it") from None
         spent, self._before = (now - self._before) / 1e9, now
         return spent
+
+    def in_time(self, reference_s: float = 0.0) -> None:
+        """Whether its calls took too long by the wall: a sleep takes no time of a processor.
+
+        Raises:
+            Wrong: they did.
+        """
+        if self.waited > (most := max(TOGETHER_S, 10 * reference_s)):
+            raise Wrong(f"its calls did not end in {most:.0f} s")
 
     def trespass(self) -> str:
         """What the last run wrote where it may not; empty where it did not."""
@@ -205,6 +219,7 @@ def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.G
             told = "" if i == 0 else "right at the usual sizes, but at others "
             try:
                 worker.run(i)
+                worker.in_time()
             except Wrong as wrong:
                 raise Wrong(told + wrong.words, harness=wrong.harness) from wrong
             if wrong := differs(operator, worker.outputs[i], operator.expected(inputs, one)):
@@ -232,6 +247,7 @@ def pair(
                 worker = (mine, other)[which]
                 worker.fill(inputs)
                 seconds[which, i] = worker.run()
+            mine.in_time(other.waited)
             for got, right in zip(mine.outputs, other.outputs, strict=True):
                 if wrong := differs(operator, got, right, 2.0):  # either may be off by the tolerance
                     raise Wrong(f"right when it was tried, wrong when it was timed: {wrong}")
