@@ -1,8 +1,11 @@
 """The world of kernels: what a kernel may keep, say and take, and that honest kernels are not suspected."""
 
+import time
+
 import pytest
 
 from evolvent.core.errors import EnvError
+from evolvent.envs.text import kernels_build, program
 from evolvent.envs.text.kernels import Bench
 from evolvent.envs.text.kernels_tasks import BY_NAME
 from evolvent.sandbox import NoSandbox
@@ -60,3 +63,14 @@ def test_a_kernel_that_sleeps_is_told_the_time_limit(bench, no_rules, monkeypatc
     source = BY_NAME["axpy"].source.replace("{", "{ usleep(200000);", 1)
     found = bench.judge(BY_NAME["axpy"], f"int usleep(unsigned);\n{source}", 7)
     assert found.gate == "correct" and "calls did not end in 1 s" in found.words, found
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 60_000, " " * 60_000 + "x", "main(\n" * 10_000, "\n\nAs a" * 9000], ids=["lines", "blanks", "mains", "prose"]
+)  # fmt: skip
+def test_a_program_is_found_in_time_that_grows_with_the_answer(text):
+    began = time.process_time()
+    for answer in (f"void kernel(int n)\n{text}x", f"```c\nvoid kernel(int n);{text}\n```", f"def f():{text}x"):
+        kernels_build.extract(answer)
+        program.extract(answer)
+    assert time.process_time() - began < 2.0

@@ -42,7 +42,7 @@ _LIBRARIES = tuple(
 _STATE = 64  # bytes of writable data that every library has
 _BARE = re.compile(r"^[ \t]*(?:#|void\b|static\b|typedef\b|inline\b|const\b|float\b|int\b)", re.MULTILINE)
 _KERNEL = re.compile(r"\bkernel\s*\(")
-_AFTER = re.compile(r"```|\n\s*\n(?=[A-Z][a-z']*,? [a-z][^;{}=()\n]*$)", re.MULTILINE)
+_AFTER = re.compile(r"```|\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z][^;{}=()\n]*$)", re.MULTILINE)
 """Where a program without a code block begins, and what ends it: a fence, or a sentence."""
 _STRIP = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 
@@ -109,7 +109,7 @@ def extract(text: str) -> str:
 
 def _without_main(source: str) -> str:
     """Models like to add a ``main`` that tries the kernel out; it would only be in the way."""
-    found = re.search(r"^[ \t]*(?:int|void)?[ \t]*main[ \t]*\([^)]*\)\s*\{", source, re.MULTILINE)
+    found = re.search(r"^[ \t]*(?:(?:int|void)[ \t]*)?main[ \t]*\([^()]*\)\s*\{", source, re.MULTILINE)
     if found is None:
         return source
     depth, at = 0, found.end() - 1
