@@ -10,7 +10,7 @@ from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.envs.text import kernels_build, kernels_run
 from evolvent.envs.text.kernels import Bench, Verdict
-from evolvent.envs.text.kernels_operator import Operator
+from evolvent.envs.text.kernels_operator import Operator, Quick
 from evolvent.envs.text.kernels_run import Speed
 from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT
 from evolvent.sandbox import NoSandbox
@@ -249,12 +249,18 @@ def test_a_difference_counts_where_two_pairs_of_processes_find_it(monkeypatch, r
     assert not left
 
 
-def test_fresh_inputs_never_repeat_and_keep_what_belongs_together():
+def test_inputs_of_samples_share_no_pieces_and_are_those_that_are_meant():
+    rng = Quick()
     for operator in ALL:
-        fresh = kernels_run.Fresh(operator, np.random.default_rng(0))
-        one, other = fresh.draw(), fresh.draw()
-        assert any(not np.array_equal(one[name], other[name]) for name in one), operator.name
+        one, other = operator.inputs(rng, operator.sizes), operator.inputs(rng, operator.sizes)
+        for name in one:
+            if one[name].dtype == np.float32 and operator.name != "argmax_rows":  # whose values are few, by intent
+                old, new = (each[name].ravel()[: one[name].size & ~1].view(np.uint64) for each in (one, other))
+                assert np.isin(new, old).mean() < 1e-3, (operator.name, name)
+            assert one[name].size < 300 or (one[name] == other[name]).mean() < 0.1, (operator.name, name)
         operator.expected(one, operator.sizes)
+    x = rng.rotated((1 << 18,))
+    assert abs(x.mean()) < 0.01 and abs(x.std() - 1) < 0.01 and abs((x**4).mean() - 3) < 0.1
 
 
 # ------------------------------------------------------------------------------------------------ text
@@ -320,7 +326,7 @@ def test_a_turn_tells_gate_words_and_ratio():
 
 OWN = """
 import numpy as np
-from evolvent.envs.text.kernels_operator import Operator
+from evolvent.envs.text.kernels_operator import Operator, Quick
 
 def cube(x, n):
     return x**3

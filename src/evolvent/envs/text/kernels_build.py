@@ -24,27 +24,34 @@ _HEADERS = frozenset({
     "math.h", "stdint.h", "stddef.h", "string.h", "stdlib.h", "stdbool.h", "float.h", "limits.h", "stdalign.h",
     "immintrin.h", "emmintrin.h", "xmmintrin.h", "x86intrin.h", "arm_neon.h", "stdio.h", "assert.h", "tgmath.h",
 })  # fmt: skip
-_WORDS = frozenset({
-    "asm", "__asm", "__asm__", "constructor", "destructor", "section", "weak", "alias", "ifunc", "extern", "__thread",
-    "_Thread_local", "thread_local", "__rdtsc", "_rdtsc", "__rdtscp", "_rdpmc", "__builtin_ia32_rdtsc",
-    "__builtin_ia32_rdtscp", "__builtin_ia32_rdpmc", "__FILE__", "__TIME__", "__DATE__", "main",
-})  # fmt: skip
+_WORDS = re.compile(
+    r"_*(?:asm|constructor|destructor|ifunc)_*|_+section_*|section_+|__thread|_Thread_local|thread_local|__cpu_\w+"
+    r"|_?_rdtscp?|__?rdpmc|__builtin_(?:ia32_rd(?:tscp?|pmc)|read(?:cycle|steady)counter|arm_rsr\w*)"
+    r"|__FILE__|__TIME__|__DATE__|main"
+)
+"""What a word of a program may not be."""
 _MAY_IMPORT = re.compile(
-    r"(?:mem(?:cpy|set|move|cmp)(?:_chk)?|__mem\w+_chk|malloc|calloc|realloc|free|aligned_alloc|posix_memalign|qsort"
+    r"(?:mem(?:cpy|set|move|cmp|chr)(?:_chk)?|__mem\w+_chk|strlen|malloc|calloc|realloc|free|aligned_alloc|posix_memalign|qsort"
     r"|abs|labs|__stack_chk_fail|__cxa_finalize|__gmon_start__|_ITM_\w+|_ZGV\w+|__assert_fail"
     r"|_?_?(?:exp|exp2|expm1|log|log2|log10|log1p|sqrt|cbrt|pow|fabs|fma|fmax|fmin|fmod|hypot|tanh?|sinh?|cosh?|atan2?"
-    r"|asin|acos|erfc?|tgamma|lgamma|floor|ceil|round|rint|nearbyint|trunc|lround|lrint|ldexp|frexp|copysign|exp10"
-    r"|sincos|isnan|isinf)(?:f|l)?(?:_finite)?)$"
+    r"|asin|acos|erfc?|tgamma|lgamma|floor|ceil|round|rint|nearbyint|trunc|l?lround|l?lrint|ldexp|frexp|copysign|exp10"
+    r"|fdim|scalbl?n|nextafter|i?logb|remainder|remquo|modf|sincos|isnan|isinf)(?:f|l)?(?:_finite)?)\Z"
 )
 _LIBRARIES = tuple(
     f"-L{path}" for path in (f"/lib/{platform.machine()}-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 )
-_STATE = 64  # bytes of writable data that every library has
+_STRICT = ("-z", "relro", "-z", "now", "-z", "noexecstack")
+"""Of the linker: what the loader has filled in is read-only afterwards, and nothing on the stack is run."""
+_PAGE = 4096
+_CPU_STATE = 32  # bytes in which the compiler's library notes the processor, for __builtin_cpu_supports
 _BARE = re.compile(r"^[ \t]*(?:#|void\b|static\b|typedef\b|inline\b|const\b|float\b|int\b)", re.MULTILINE)
 _KERNEL = re.compile(r"\bkernel\s*\(")
-_AFTER = re.compile(r"```|\n\s*\n(?=[A-Z][a-z']*,? [a-z][^;{}=()\n]*$)", re.MULTILINE)
+_AFTER = re.compile(r"```|\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z][^;{}=()\n]*$)", re.MULTILINE)
 """Where a program without a code block begins, and what ends it: a fence, or a sentence."""
-_STRIP = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_LEX = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|([\"'])(?:\\[^\n]|(?!\1)[^\\\n])*(\1)?", re.DOTALL)
+"""Comments, and strings and characters: their quote, and what ends them."""
+_INCLUDED = re.compile(r"include[^\S\n]*(?:<([^>]*)>|\"([^\"]*)\")\s*")
+_PRAGMAS = re.compile(r"\bGCC\s+(?:dependency|pch_preprocess)\b|\bclang\s+section\b")
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def extract(text: str) -> str:
 
 def _without_main(source: str) -> str:
     """Models like to add a ``main`` that tries the kernel out; it would only be in the way."""
-    found = re.search(r"^[ \t]*(?:int|void)?[ \t]*main[ \t]*\([^)]*\)\s*\{", source, re.MULTILINE)
+    found = re.search(r"^[ \t]*(?:(?:int|void)[ \t]*)?main[ \t]*\([^()]*\)\s*\{", source, re.MULTILINE)
     if found is None:
         return source
     depth, at = 0, found.end() - 1
@@ -125,19 +132,41 @@ def trick(source: str) -> str:
     """What a program may not do by its text; empty where nothing is against the rules."""
     if len(source) > _MOST:
         return f"a kernel of more than {_MOST:,} characters"
-    plain = _STRIP.sub(" ", source.replace("\\\n", ""))
+    text = source.replace("\\\n", "")  # before everything else, as the compiler does
+    if re.search(r"[\0\r]|\\[ \t\f\v]*$", text, re.MULTILINE):
+        return "a backslash with blanks behind it at the end of a line, or a control character, may hide words"
+    if any(found[1] and not found[2] for found in _LEX.finditer(text)):
+        return "a quote that does not end on its line may hide words"
+    code = _LEX.sub(lambda found: found[0] if found[1] else " ", text)
+    plain = _LEX.sub(lambda found: found[1] * 2 if found[1] else " ", text)
     if "##" in plain or "%:" in plain:
         return "pasted words (##) may hide others"
-    if told := re.search(r"#\s*(import|include_next|embed)\b|\b__has_(?:include|embed)", plain):
-        return f"{told[0]!r} is not allowed in a kernel"
-    for name in re.findall(r"^\s*#\s*include\s*(.*)$", source.replace("\\\n", ""), re.MULTILINE):
-        header = name.strip().split("//")[0].strip().strip('<>"')
-        if header not in _HEADERS:
-            return f"#include of {header[:40]!r}: only headers of the C language and of vector instructions"
-    used = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"^\s*#\s*include.*$", "", plain, flags=re.MULTILINE)))
-    if wrong := sorted(used & _WORDS):
-        return f"{wrong[0]!r} is not allowed in a kernel"
-    return ""
+    if re.search(r"\b(?:u8?|[UL])?R\"", plain):
+        return "a raw string may hide words"
+    return _directive(code) or _word(plain)
+
+
+def _directive(code: str) -> str:
+    """What is against the rules in the lines for the preprocessor, of a text without comments."""
+    for line in re.findall(r"^[^\S\n]*#[^\S\n]*(.*)$", code, re.MULTILINE):
+        if told := re.match(r"import|include_next|embed|line\b|\d", line):
+            return f"'#{told[0]}' is not allowed in a kernel"
+        if line.startswith("include"):
+            found = _INCLUDED.fullmatch(line)
+            header = (found[1] or found[2] or "").strip() if found else line[7:].strip()
+            if found is None or header not in _HEADERS:
+                return f"#include of {header[:40]!r}: only headers of the C language and of vector instructions"
+    told = _PRAGMAS.search(code)
+    return f"{told[0]!r} is not allowed in a kernel" if told else ""
+
+
+def _word(plain: str) -> str:
+    """A word that is against the rules, of a text without comments and strings."""
+    used = set(re.findall(r"[A-Za-z_]\w*", plain))
+    wrong = {name for name in used if _WORDS.fullmatch(name) or name.startswith(("__has_include", "__has_embed"))}
+    if "section" in used and re.search(r"\b__|\[\s*\[|<:", plain):
+        wrong.add("section")  # where there may be attributes it is one; else a variable may be called so
+    return f"{min(wrong)!r} is not allowed in a kernel" if wrong else ""
 
 
 def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bool = False) -> bytes | Refused:
@@ -149,7 +178,17 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
     if compiler.name == "zig":
         result = _zig(sandbox, compiler, files, flags, replace(limits, wall=90, cpu=30, memory=4096 * MB))
     else:
-        command = [*compiler.command, *flags, "-shared", "-o", "k.so", "k.c", "-lm"]
+        command = [
+            *compiler.command,
+            *flags,
+            "-shared",
+            "-nostartfiles",
+            f"-Wl,{','.join(_STRICT)}",
+            "-o",
+            "k.so",
+            "k.c",
+            "-lm",
+        ]
         result = sandbox.run(files, command, limits, ["k.so"])
     if result.status == "harness":
         return Refused("harness", result.error)
@@ -175,7 +214,7 @@ def _zig(
     result = sandbox.run(files, command, limits, ["k.o"], env=caches)
     if result.status != "ok" or "k.o" not in result.files:
         return result
-    command = [zig, "ld.lld", "-shared", "-o", "k.so", "k.o", *_LIBRARIES, "-l:libm.so.6", "-l:libc.so.6"]
+    command = [zig, "ld.lld", "-shared", *_STRICT, "-o", "k.so", "k.o", *_LIBRARIES, "-l:libm.so.6", "-l:libc.so.6"]
     return sandbox.run({"k.o": result.files["k.o"]}, command, limits, ["k.so"])
 
 
@@ -206,36 +245,53 @@ def errors_of(text: str, most: int = 2) -> str:
 def linked(library: bytes) -> str:
     """What is against the rules in a library: a foreign function, state between calls; or there is no kernel."""
     try:
-        names, state = _elf(library)
+        names, own = _symbols(library)
+        state, early = _loaded(library)
     except (struct.error, IndexError, ValueError):
         return "the library cannot be read"
     if "kernel" not in {name for name, defined in names if defined}:
         return "there is no function called kernel"
     if foreign := sorted(name for name, defined in names if not defined and not _MAY_IMPORT.match(name)):
         return f"{foreign[0][:60]!r} is not allowed in a kernel"
-    return f"keeps {state} bytes between calls (static or global data)" if state > _STATE else ""
+    asks = "__cpu_indicator_init" in own  # it asks which processor this is: the compiler's library notes it once
+    if early > asks:
+        return "runs something when it is loaded"
+    return f"keeps {state} bytes between calls (data that is not const)" if state > asks * _CPU_STATE else ""
 
 
-def _elf(data: bytes) -> tuple[list[tuple[str, bool]], int]:
-    """Dynamic symbols with whether they are defined, and the bytes of writable data, of a 64-bit ELF file."""
+def _symbols(data: bytes) -> tuple[list[tuple[str, bool]], set[str]]:
+    """Dynamic symbols with whether they are defined, and the names of all others, of a 64-bit ELF file."""
     if data[:5] != b"\x7fELF\x02":
         raise ValueError("not a 64-bit library")
-    start, (size, count, names_at) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HHH", data, 58)
+    start, (size, count) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HH", data, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
-    words = sections[names_at]
+    dynamic, own = list[tuple[str, bool]](), set[str]()
+    for _, kind, _, _, offset, length, link, _, _, _ in sections:
+        if kind not in (2, 11):  # all symbols, the dynamic symbols
+            continue
+        for at in range(offset + 24, offset + length, 24):
+            name, _, _, index = struct.unpack_from("<IBBH", data, at)
+            begin = sections[link][4] + name
+            text = data[begin : data.index(b"\0", begin)].decode("utf-8", "replace")
+            if kind == 11:
+                dynamic.append((text, index != 0))
+            else:
+                own.add(text)
+    return dynamic, own
 
-    def text(section: tuple[int, ...], at: int) -> str:
-        begin = section[4] + at
-        return data[begin : data.index(b"\0", begin)].decode("utf-8", "replace")
 
-    symbols: list[tuple[str, bool]] = []
-    state = 0
-    for section in sections:
-        kind, length, link = section[1], section[5], section[6]
-        if kind == 11:  # the dynamic symbols
-            for at in range(section[4] + 24, section[4] + length, 24):
-                name, _, _, index = struct.unpack_from("<IBBH", data, at)
-                symbols.append((text(sections[link], name), index != 0))
-        elif text(words, section[0]).split(".")[1:2] in (["data"], ["bss"], ["tdata"], ["tbss"], ["tm_clone_table"]):
-            state += length
-    return symbols, state
+def _loaded(data: bytes) -> tuple[int, int]:
+    """Of what the loader reads: the bytes that stay writable, those of each thread too, and functions that it calls."""
+    start, (size, count) = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<HH", data, 54)
+    parts = [struct.unpack_from("<IIQQQQQQ", data, start + i * size) for i in range(count)]
+    sealed = [(at & -_PAGE, (at + most) & -_PAGE) for kind, _, _, at, _, _, most, _ in parts if kind == 0x6474E552]
+    state = early = 0
+    for kind, flags, offset, at, _, length, most, _ in parts:
+        if kind == 1 and flags & 2:  # writable; what is sealed after relocation is not
+            state += most - sum(max(0, min(at + most, end) - max(at, begin)) for begin, end in sealed)
+        elif kind == 7:  # a copy for each thread
+            state += most
+        elif kind == 2:  # what the loader does: one function at the begin, the end; lists of them
+            told = dict(struct.unpack_from("<QQ", data, where) for where in range(offset, offset + length, 16))
+            early += (12 in told) + (13 in told) + sum(told.get(key, 0) // 8 for key in (27, 28, 33))
+    return state, early

@@ -3,7 +3,7 @@
 A kernel runs in a jailed process that has nothing but its inputs. Inputs and outputs lie in sealed shared memory; out
 here they are filled with fresh values, outputs with no numbers, and compared afterwards. Time is the processor time of
 the whole process, read from outside, from the end of one sample to the end of the next: threads, work before the call
-and work after it count. Each input is used once, so nothing can be remembered.
+and work after it count. All inputs of every sample are drawn anew, so nothing that was seen is worth remembering.
 
 The reference runs beside it in a process of its own, in turns. A gain counts from ``GAIN`` on, a loss from its inverse,
 and only where a second pair of fresh processes confirms it; the smaller of both differences is taken. Of the same
@@ -23,12 +23,14 @@ import numpy as np
 
 from evolvent.core.errors import EnvError
 from evolvent.envs.text import kernels_guest
-from evolvent.envs.text.kernels_operator import TYPES, VALUE, Arrays, Operator, Sizes
+from evolvent.envs.text.kernels_operator import TYPES, VALUE, Arrays, Operator, Quick, Sizes
 from evolvent.sandbox import Guest, GuestError, Limits, Sandbox
 
 GAIN = 1.15
 """Below it two kernels are equally fast: of the same kernel the clock finds up to that."""
 ROUNDS, SAMPLE_S, MOST_SETS, MOST_BYTES = 15, 0.004, 16, 48 << 20
+TOGETHER_S = 20
+"""Seconds by the wall that all calls in one process may take together; or ten times what the reference takes."""
 _LIMITS = Limits(wall=10, cpu=90, memory=2048 << 20, disk=64 << 20, threads=1)
 _GUARD, _PAGE = 64, 4096
 _AROUND_INPUTS, _AROUND_OUTPUTS = 0xFF, 0xA5
@@ -88,7 +90,10 @@ class Worker:
         self._blank = np.full(at + _PAGE, _AROUND_INPUTS, np.uint8)
         for begin, end, byte in blank:
             self._blank[begin:end] = byte
+        edges = [0, *(edge for begin, end, _ in blank for edge in (begin + _GUARD, end - _GUARD)), at + _PAGE]
+        self._between = list(zip(edges[::2], edges[1::2], strict=True))
         self._given: list[Arrays] = []
+        self.waited = 0.0
         try:
             self._guest: Guest = sandbox.open(
                 {"worker.py": _GUEST, "k.so": library}, "worker", _LIMITS, shared=[self._fd]
@@ -103,7 +108,8 @@ class Worker:
     def fill(self, inputs: Sequence[Arrays]) -> None:
         """Give every set its inputs; outputs and the space between hold no numbers."""
         self._given = list(inputs)
-        self._memory[:] = self._blank
+        for begin, end in self._between:
+            self._memory[begin:end] = self._blank[begin:end]
         for places, given in zip(self._places, inputs, strict=True):
             for name, at, shape, kind, out in places:
                 view = self._view(at, shape, kind)
@@ -120,7 +126,9 @@ class Worker:
         Raises:
             Wrong: it crashed, or did not come to an end.
         """
+        began = time.monotonic()
         self._asked("run", which)
+        self.waited += time.monotonic() - began
         self.outputs = [
             [self._view(at, shape, kind).copy() for _, at, shape, kind, out in places if out] for places in self._places
         ]
@@ -130,6 +138,15 @@ class Worker:
             raise Wrong("it ended the process that ran it") from None
         spent, self._before = (now - self._before) / 1e9, now
         return spent
+
+    def in_time(self, reference_s: float = 0.0) -> None:
+        """Whether its calls took too long by the wall: a sleep takes no time of a processor.
+
+        Raises:
+            Wrong: they did.
+        """
+        if self.waited > (most := max(TOGETHER_S, 10 * reference_s)):
+            raise Wrong(f"its calls did not end in {most:.0f} s")
 
     def trespass(self) -> str:
         """What the last run wrote where it may not; empty where it did not."""
@@ -175,7 +192,8 @@ def differs(operator: Operator, got: Sequence[np.ndarray], expected: Sequence[np
     names = [name for name, _, role in operator.parameters if role == "out"]
     for name, mine, right in zip(names, got, expected, strict=True):
         with np.errstate(invalid="ignore"):
-            bad = ~(np.abs(mine.astype(np.float64) - right) <= slack * operator.tol * np.maximum(1.0, np.abs(right)))
+            wide = mine.astype(np.result_type(np.float32, right.dtype), copy=False)  # double unless both are floats
+            bad = ~(np.abs(wide - right) <= slack * operator.tol * np.maximum(1.0, np.abs(right)))
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             value = mine[at]
@@ -201,6 +219,7 @@ def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.G
             told = "" if i == 0 else "right at the usual sizes, but at others "
             try:
                 worker.run(i)
+                worker.in_time()
             except Wrong as wrong:
                 raise Wrong(told + wrong.words, harness=wrong.harness) from wrong
             if wrong := differs(operator, worker.outputs[i], operator.expected(inputs, one)):
@@ -211,25 +230,6 @@ def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.G
 
 
 # ------------------------------------------------------------------------------------------------ faster?
-class Fresh:
-    """Endless inputs of an operator's usual sizes: parts of two drawn sets put together at a random place."""
-
-    def __init__(self, operator: Operator, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._sets = [operator.inputs(rng, operator.sizes) for _ in range(4)]
-
-    def draw(self) -> Arrays:
-        """One set. Indices stay whole, since they belong together."""
-        first, second = (self._sets[i] for i in self._rng.choice(len(self._sets), 2, replace=False))
-        made = dict(first)
-        for name, array in first.items():
-            if array.dtype != np.int32 and array.size > 1:
-                at = int(self._rng.integers(1, array.size))
-                flat = np.concatenate([second[name].ravel()[at:], array.ravel()[:at]])
-                made[name] = np.roll(flat, int(self._rng.integers(array.size))).reshape(array.shape)
-        return made
-
-
 def pair(
     sandbox: Sandbox, library: bytes, reference: bytes, operator: Operator, sets: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -238,16 +238,16 @@ def pair(
     Raises:
         Wrong: outputs of a round differ.
     """
-    rng = np.random.default_rng()  # nobody can know what comes
-    fresh, sizes = Fresh(operator, rng), [operator.sizes] * sets
+    rng, sizes = Quick(), [operator.sizes] * sets  # nobody can know what comes
     with Worker(sandbox, library, operator, sizes) as mine, Worker(sandbox, reference, operator, sizes) as other:
         seconds = np.zeros((2, ROUNDS + 1))
         for i in range(ROUNDS + 1):
-            inputs = [fresh.draw() for _ in range(sets)]
+            inputs = [operator.inputs(rng, one) for one in sizes]  # parts used again could be remembered
             for which in (0, 1) if i % 2 else (1, 0):
                 worker = (mine, other)[which]
                 worker.fill(inputs)
                 seconds[which, i] = worker.run()
+            mine.in_time(other.waited)
             for got, right in zip(mine.outputs, other.outputs, strict=True):
                 if wrong := differs(operator, got, right, 2.0):  # either may be off by the tolerance
                     raise Wrong(f"right when it was tried, wrong when it was timed: {wrong}")

@@ -94,10 +94,10 @@ Value: ['t', 's']
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_BLOCK = re.compile(r"^\s*(def |async def |import |from |class |@)|= *lambda\b", re.M)
+_BLOCK = re.compile(r"^[^\S\n]*(def |async def |import |from |class |@)|= *lambda\b", re.M)
 _BARE = re.compile(rf"{BEGIN.pattern}|^(async def |[A-Z][A-Z0-9_]* *= )", re.M)
 """What makes a program of a code block, and where one begins in an answer without any."""
-_PROSE = re.compile(r"\n\s*\n(?=[A-Z][a-z']*,? [a-z])")
+_PROSE = re.compile(r"\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z])")
 """Where a sentence begins behind a program without a code block; no line of Python begins so, but of a text in it."""
 _MOST_CHARS = 8000
 
@@ -349,7 +349,8 @@ def extract(answer: str) -> str:
     begin = _BARE.search(answer.lstrip())
     bare = answer.lstrip()[begin.start() :][:_MOST_CHARS].partition("```")[0].rstrip() if begin else ""
     ends = (found.start() for found in _PROSE.finditer(bare))
-    return bare[: next((end for end in ends if not any(bare[:end].count(q) % 2 for q in ('"""', "'''"))), None)]
+    whole = next((end for end in ends if not any(bare[:end].count(q) % 2 for q in ('"""', "'''"))), None)
+    return bare[:whole].rstrip()
 
 
 def _worked(names: Sequence[str]) -> str:
