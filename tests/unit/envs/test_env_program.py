@@ -13,6 +13,7 @@ from evolvent.core.protocols import Task
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_test_weighted
 from evolvent.envs.text import program, program_problems
+from evolvent.envs.text.program_answers import extract
 from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
 from evolvent.evaluate.live import Live
 from evolvent.models.served.acting import Served
@@ -127,10 +128,28 @@ def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions(
         ("```python\ndef f(x):\n    return 1```", "def f(x):\n    return 1"),
         ("I would add them up.", ""),
         ("", ""),
+        ("```python\nimport math\n```\nand\n```python\ndef f(x):\n    return 1\n```", "import math\n\ndef f(x):\n    return 1"),
+        ("Usage:\n```python\nfrom solution import f\nf(3)\n```\n```python\ndef f(x):\n    return 1\n```", "def f(x):\n    return 1"),
+        ("```python\ndef f(x):\n    return 1\n```\nor\n```python\ndef f(x):\n    return 2\n```", "def f(x):\n    return 1"),
+        ("rate: int = 1\ndef f(x):\n    return rate", "rate: int = 1\ndef f(x):\n    return rate"),
+        ("from what I see it is easy:\n\ndef f(x):\n    return 1", "def f(x):\n    return 1"),
+        ("Sure\nimport os\ndef f(x):\n    return 1", "import os\ndef f(x):\n    return 1"),
+        ("    import os\n    def f(x):\n        return 1", "import os\ndef f(x):\n    return 1"),
+        ('"""Text."""\nf = lambda x: 1', '"""Text."""\nf = lambda x: 1'),
+        ("def f(x)\n    return 1", "def f(x)\n    return 1"),
     ],
 )  # fmt: skip
 def test_the_program_is_found_in_an_answer(answer, source):
-    assert program.extract(answer) == source
+    assert extract(answer, "f") == source
+
+
+@pytest.mark.parametrize("spec", ["easy", "repair"])
+def test_a_label_that_is_repeated_is_no_part_of_a_program(spec):
+    env = program.make(spec)
+    for task in env.tasks("train", 3, 0):
+        for said in ("Program: ", "Program:\n", " Program: "):
+            env.reset(task)
+            assert env.step(said + env.problem(task).source).success
 
 
 # ------------------------------------------------------------------------------------------------ verdicts

@@ -104,7 +104,8 @@ def test_programs_of_codeio_are_repaired_and_predicted(tmp_path):
     problem = env.problem(task)
     (case,) = problem.cases
     assert f"Call: main_solution({case.inputs[0]}, {case.inputs[1]})" in task.text and problem.given in task.text
-    for answer, right in ((f" `{case.expected}`\nbecause", True), (f"{case.expected + 1}", False), (f"{case.expected}.0", False),
+    for answer, right in ((f" `{case.expected}`\nbecause", True), (f"```\n{case.expected}\n```", True), (f"Value: {case.expected}", True),
+                          (f"{case.expected + 1}", False), (f"{case.expected}.0", False),
                           ("__import__('os')._exit(0)", False), ("", False)):  # fmt: skip
         turn = tried(env, task, answer)
         assert turn.success == right and str(case.expected) not in turn.observation, answer

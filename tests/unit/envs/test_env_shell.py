@@ -59,6 +59,7 @@ def test_tasks_have_their_split_and_come_again(world):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_expert_does_the_job_and_nobody_else_is_paid(world, kind):
     task = one(world, kind)
+    assert played(world, task, [*(f"Command: {said}" for said in world.job(task).expert), "Done."])[-1].success
     turns = played(world, task, [*world.job(task).expert, "done"])
     assert turns[-1].success and turns[-1].reward == 1.0 and turns[-1].terminated, [t.observation for t in turns]
     assert turns[-1].info["rewards"] == {"share": 1.0, "runs": 1.0}

@@ -161,6 +161,7 @@ def test_an_attempt_ends_at_its_limit_with_its_last_result(world):
     right = env.expert(task)[-2]
     turns = played(env, task, ["tables"] * 4 + [right])
     assert turns[-1].truncated and not turns[-1].terminated and turns[-1].success
+    assert played(env, task, [f"Command: {right}", "Done."])[-1].success
     turns = played(env, task, [right, "SELECT 1", "done"])
     assert turns[-1].terminated and not turns[-1].success, "the last result counts"
     with pytest.raises(EnvError):

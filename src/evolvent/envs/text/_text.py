@@ -38,6 +38,16 @@ def unix(answer: str) -> str:
     return answer.replace("\r\n", "\n").replace("\ufeff", "")
 
 
+def unlabelled(answer: str, label: str) -> str:
+    """An answer without the label before it: the worked examples have it, and models repeat it."""
+    return answer.lstrip().removeprefix(f"{label}:") if answer.lstrip().startswith(f"{label}:") else answer
+
+
+def is_done(command: str) -> bool:
+    """Whether it is the word that ends an attempt, as people write it."""
+    return command.strip().rstrip(".!;").lower() == "done"
+
+
 def code_blocks(answer: str) -> list[str]:
     """What stands in the fenced blocks of an answer; the last may be open, a fence may end the last line of code."""
     return [block for _, block in _FENCE.findall(unix(answer))]

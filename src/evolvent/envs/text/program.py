@@ -20,19 +20,18 @@ them: what a search may look at), and ``test:0`` … for each of them.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._places import Place
-from evolvent.envs.text._text import TextEnv, code_blocks, flat, known, playing, unix
+from evolvent.envs.text._text import TextEnv, flat, known, playing, unlabelled
+from evolvent.envs.text.program_answers import MOST_CHARS, extract, first_line
 from evolvent.envs.text.program_humaneval import HumanEval, checked, humaneval_file, whole
 from evolvent.envs.text.program_lines import fails_here, line_labels
-from evolvent.envs.text.program_problems import BEGIN, OPEN, SHOWN, Generated, Problem, Problems, call, tests
+from evolvent.envs.text.program_problems import OPEN, SHOWN, Generated, Problem, Problems, call, tests
 from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
 from evolvent.envs.text.program_sources import CodeIO, Folder, Opened, codeio_file
 from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
@@ -94,12 +93,6 @@ Value: ['t', 's']
 WORKED = ("plus", "above", "first", "sum_plus", "all_plus")
 """Kinds of ``easy`` that the instructions show, with the constant 1, which no task has: a small model imitates."""
 _LIMITS = Limits(wall=3.0, cpu=0.5, memory=256 << 20, output=1 << 16, disk=1 << 20)
-_BLOCK = re.compile(r"^[^\S\n]*(def |async def |import |from |class |@)|= *lambda\b", re.M)
-_BARE = re.compile(rf"{BEGIN.pattern}|^(async def |[A-Z][A-Z0-9_]* *= )", re.M)
-"""What makes a program of a code block, and where one begins in an answer without any."""
-_PROSE = re.compile(r"\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z])")
-"""Where a sentence begins behind a program without a code block; no line of Python begins so, but of a text in it."""
-_MOST_CHARS = 8000
 
 
 _PLACE = Place(Sandbox)
@@ -177,7 +170,7 @@ class Program(TextEnv):
         return self._turn
 
     def _read(self, action: str) -> str:
-        return extract(action)
+        return extract(unlabelled(action, self.labels[1]), self._problem.function)
 
     def _judged(self, source: str, problem: Problem) -> Verdict:
         return judged(source, problem, _PLACE.enter(self))
@@ -225,12 +218,12 @@ class Predict(Program):
         raise BadInput("no lines to label: this variant asks for values", where=self.name, do="take program:codeio")
 
     def _read(self, action: str) -> str:
-        return action.strip().partition("\n")[0].strip("` ")
+        return first_line(unlabelled(action, self.labels[1]))
 
     def _judged(self, source: str, problem: Problem) -> Verdict:
         (case,) = problem.cases
         try:
-            value = ast.literal_eval(source[:_MOST_CHARS])
+            value = ast.literal_eval(source[:MOST_CHARS])
         except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             return Verdict((Outcome(case, False, "raised", detail="SyntaxError", unread=True),), "not run")
         right = same(value, case.expected, near(case, problem.tolerance))
@@ -250,7 +243,8 @@ class Check(Program):
         raise BadInput("no labels to learn from: HumanEval is a check", where=self.name, do="take program:repair")
 
     def _read(self, action: str) -> str:
-        return whole(action[:_MOST_CHARS], extract(action), self._problem)
+        found = extract(unlabelled(action, self.labels[1]), self._problem.function)
+        return whole(action[:MOST_CHARS], found, self._problem)
 
     def _judged(self, source: str, problem: Problem) -> Verdict:
         return checked(source, problem, _PLACE.enter(self), _LIMITS)
@@ -336,21 +330,6 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
     if not all(outcome.status in ("right", "wrong", "raised", "value") for outcome in found.outcomes):
         return found
     return Verdict(found.outcomes + asked(hidden=True).outcomes, found.mechanism)
-
-
-def extract(answer: str) -> str:
-    """The program in an answer: its first code block that has one, whole, or what begins with its first definition,
-    import or constant and ends before a sentence.
-    """
-    answer = unix(answer)
-    blocks = [block for block in code_blocks(answer) if _BLOCK.search(block)]
-    if blocks:
-        return dedent(blocks[0].strip("\n")).rstrip()[:_MOST_CHARS]
-    begin = _BARE.search(answer.lstrip())
-    bare = answer.lstrip()[begin.start() :][:_MOST_CHARS].partition("```")[0].rstrip() if begin else ""
-    ends = (found.start() for found in _PROSE.finditer(bare))
-    whole = next((end for end in ends if not any(bare[:end].count(q) % 2 for q in ('"""', "'''"))), None)
-    return bare[:whole].rstrip()
 
 
 def _worked(names: Sequence[str]) -> str:

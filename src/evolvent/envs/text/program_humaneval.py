@@ -8,13 +8,11 @@ begun anew with one answer more until it ends. The program sees arguments alone;
 
 from __future__ import annotations
 
-import ast
 import gzip
 import importlib.util
 import json
 import random
 import re
-import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.protocols import Task
 from evolvent.envs.text._text import check_request
+from evolvent.envs.text.program_answers import parsed
 from evolvent.envs.text.program_problems import Problem
 from evolvent.sandbox import Case, GuestError, Limits, Sandbox, Verdict
 from evolvent.sandbox.judge import Outcome
@@ -147,24 +146,14 @@ def whole(answer: str, found: str, problem: Problem) -> str:
         found: the program in it, "" where none begins in the first column.
         problem: its head is a program itself.
     """
-    begins = f"{problem.given}\n\n{found}" if found else ""
+    future = "\n".join(line for line in found.splitlines() if line.startswith("from __future__ "))  # comes first
+    begins = f"{future}\n{problem.given}\n\n{found.replace(future, '', 1)}".lstrip("\n") if found else ""
     if re.search(rf"^def {problem.function}\b", found, re.M):
         return begins
     body = re.sub(r"\A\s*```[^\n]*\n", "", answer.replace("\r\n", "\n")).lstrip("\n")
     indented = body.startswith(("  ", "\t"))
     goes_on = problem.given + _OTHER.split(body if indented else f"    {body.lstrip()}")[0].rstrip()
-    return goes_on if _parses(goes_on) or (indented and not begins) else begins
-
-
-def _parses(source: str) -> bool:
-    """Whether it can be read. It is not compiled out here: that can take any time and memory, the sandbox bounds it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return False
-    return True
+    return goes_on if parsed(goes_on) or (indented and not begins) else begins
 
 
 def checked(source: str, problem: Problem, place: Sandbox, limits: Limits) -> Verdict:

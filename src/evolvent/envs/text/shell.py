@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._places import Place
-from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, playing, unlabelled
 from evolvent.envs.text.shell_tasks import KINDS, Job, job
 from evolvent.sandbox import Limits, Result, Sandbox
 from evolvent.sandbox.mechanisms import choose
@@ -119,8 +119,9 @@ class Shell(TextEnv):
         """
         playing(self._turn, self.name)
         # no command holds a zero byte; a shell that reads one drops it
-        command, self._steps = action.replace("\0", "").strip().removeprefix("$ "), self._steps + 1
-        over, result = command == "done", None
+        action, self._steps = action.replace("\0", ""), self._steps + 1
+        command = unlabelled(action, self.labels[1]).strip().removeprefix("$ ")
+        over, result = is_done(command), None
         if not over and command:
             result = self._run(command)
         share = achieved(self._job, self._files)

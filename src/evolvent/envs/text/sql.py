@@ -23,7 +23,7 @@ from pathlib import Path
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, playing, unlabelled
 from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, extract_query, same_rows
 
 INSTRUCTIONS = """Answer questions with queries. Commands: tables, describe TABLE, a SELECT in one line, and done when
@@ -178,8 +178,8 @@ class Sql(TextEnv):
             EnvError: there was no reset, or the attempt is over.
         """
         key, self._steps = playing(self._turn, self.name).key, self._steps + 1
-        command = " ".join(action.split()).rstrip(";")
-        over = command.lower() == "done"
+        command = " ".join(unlabelled(action, self.labels[1]).split()).rstrip(";")
+        over = is_done(command)
         words, valid = ("", True) if over else self._answer(command)
         right = not self._last.error and same_rows(self._last.rows, self._right.rows)
         ended = over or self._steps >= self._limit
