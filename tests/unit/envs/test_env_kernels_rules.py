@@ -6,7 +6,7 @@ import time
 import pytest
 
 from evolvent.core.errors import EnvError
-from evolvent.envs.text import kernels_build, program
+from evolvent.envs.text import kernels, kernels_build, program
 from evolvent.envs.text.kernels import Bench
 from evolvent.envs.text.kernels_tasks import BY_NAME
 from evolvent.sandbox import NoSandbox
@@ -168,3 +168,12 @@ def test_honest_kernels_are_not_suspected(bench, how):
         pytest.skip("zig is linked without the library that asks which processor this is")
     found = bench.judge(BY_NAME["axpy"], f"```c\n{HONEST[how]}```", 7, timed=False)
     assert found.correct, found
+
+
+def test_a_machine_that_confines_nothing_is_told_at_once(monkeypatch):
+    def none(*_):
+        raise NoSandbox("nothing confines")
+
+    monkeypatch.setattr(kernels, "choose", none)
+    with pytest.raises(NoSandbox):
+        kernels.make()

@@ -30,6 +30,7 @@ from evolvent.envs.text.kernels_operator import Operator, check_operators
 from evolvent.envs.text.kernels_run import GAIN, Speed, Wrong, check, measured, sets_for
 from evolvent.envs.text.kernels_tasks import ALL, BY_NAME, HELDOUT
 from evolvent.sandbox import Sandbox
+from evolvent.sandbox.mechanisms import choose
 
 GATES = ("text", "hack", "compile", "correct", "")
 """Where a program stopped, in their order; the last: nowhere."""
@@ -240,9 +241,11 @@ def make(variant: str = "write", *, own: str = "", timed: bool = True, fast_math
     Raises:
         BadInput: an unknown variant, or a file that has no operators.
         EnvError: there is no C compiler.
+        NoSandbox: nothing here confines a program.
     """
     known(variant, ("write", "faster"), "variant", "envs.kernels.make")
     find_compiler()
+    choose("auto", "tools")
     at = outside.pointer(own)
     if own and at is None:
         raise BadInput("no Python file", got=own, expected="operators.py", where="kernels:own")
