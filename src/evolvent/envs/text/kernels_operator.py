@@ -184,8 +184,8 @@ def _any(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndar
 class Quick(np.random.Generator):
     """Draws normal arrays at a tenth of the price, so that all inputs of a sample can be new.
 
-    Each is a rotation of two windows of a hidden pool, at random places and by a random angle: normal again, and
-    neither a value nor a piece comes twice.
+    Each is a rotation of two windows of a hidden pool, at random places and by a random angle: normal again, no
+    piece comes twice, and single values only by chance.
     """
 
     def __init__(self) -> None:
