@@ -84,7 +84,9 @@ def test_what_was_learned_is_evaluated_frozen(whole):
     assert (folder / "metrics.jsonl").read_bytes() == before, "nothing in the run changes"
 
 
-GRADED = 'PROMPTS = [{{"prompt": "{prompt}"}}] * 5\ndef reward(completion, prompt): return {value}\nMAX_TOKENS = 3'
+GRADED = """PROMPTS = [{{"prompt": "{prompt}" + i * " "}} for i in range(5)]
+def reward(completion, prompt): return {value}
+MAX_TOKENS = 3"""
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,9 @@ def test_one_agent_alone_is_a_team_of_one(folder, tmp_path):
 
 
 def test_a_prompt_that_fits_no_agent_is_said(folder, tmp_path):
-    (tmp_path / "long.py").write_text(f"PROMPTS = [{{'prompt': '{'x' * 600}'}}] * 5\ndef reward(c, p): return 1.0\n")
+    (tmp_path / "long.py").write_text(
+        f"PROMPTS = [{{'prompt': '{'x' * 600}' + i * 'y'}} for i in range(5)]\ndef reward(c, p): return 1.0\n"
+    )
     with pytest.raises(EnvError, match=r"not even the first answer fits[^?]*at most 512 tokens[^?]*task graded:long"):
         start("marft", settings("marft", folder, env=f"graded:{tmp_path / 'long.py'}"), tmp_path / "run")
 

@@ -67,7 +67,7 @@ def test_a_reward_function_that_does_not_take_the_keys_is_refused_at_once(tmp_pa
         ("PROMPTS = [{'prompt': 'x', 'split': 'test'}]\ndef reward(c, p): return 1", r"no such split[^§]*'test'"),
         (
             "PROMPTS = [{'prompt': 'x', 'split': s} for s in ('train', 'heldout')]\ndef reward(c, p): return 1",
-            "both splits",
+            "one row in both splits",
         ),
         (f"{GOOD}\nSTOP = ''", "ends an answer"),
         (f"{GOOD}\nSTOP = ('a', 3)", "ends an answer"),

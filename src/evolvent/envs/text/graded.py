@@ -127,9 +127,10 @@ class Graded(TextEnv):
         self.waits = tools is not None
         self._tools, self._max_turns = tools, max_turns
         told = any("split" in row for row in rows)
-        order = {prompt: i for i, prompt in enumerate(dict.fromkeys(row["prompt"] for row in rows))}
+        words = [_without_split(row) for row in rows]  # equal rows are in one split
+        order = {word: i for i, word in enumerate(dict.fromkeys(words))}
         held = [i for i, row in enumerate(rows)
-                if (row.get("split") == "heldout" if told else order[row["prompt"]] % 5 == 4)]  # fmt: skip
+                if (row.get("split") == "heldout" if told else order[words[i]] % 5 == 4)]  # fmt: skip
         self._rows = rows
         self._split = {"heldout": held, "train": [i for i in range(len(rows)) if i not in set(held)]}
         self._turn: Turn | None = None
@@ -142,7 +143,7 @@ class Graded(TextEnv):
         rows = list(self._split[split])
         if n and not rows:
             raise BadInput("no prompts in this split", got=split, where=self.name,
-                           do='give at least five different prompts, or some rows "split": "heldout"')  # fmt: skip
+                           do='give at least five different rows, or some rows "split": "heldout"')  # fmt: skip
         random.Random(seed).shuffle(rows)
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
@@ -268,8 +269,14 @@ def _checked(rows: Any, where: str) -> list[Row]:
             json.dumps(dict(row))
         except (TypeError, ValueError) as error:
             raise BadInput("a row is not plain data", got=str(error), where=f"{where}, PROMPTS[{number}]") from error
-    splits: dict[str, Any] = {}
-    for row in rows:
-        if "split" in row and splits.setdefault(row["prompt"], row["split"]) != row["split"]:
-            raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where, expected="one of them")
+    if any("split" in row for row in rows):
+        splits: dict[str, str] = {}
+        for row in rows:
+            split = row.get("split", "train")
+            if splits.setdefault(_without_split(row), split) != split:
+                raise BadInput("one row in both splits", got=row["prompt"][:100], where=where, expected="one of them")
     return rows
+
+
+def _without_split(row: Row) -> str:
+    return json.dumps({key: value for key, value in row.items() if key != "split"}, sort_keys=True)
