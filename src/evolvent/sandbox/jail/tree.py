@@ -92,27 +92,27 @@ def _inner(root: int, prefix: str) -> int:
 def size(root: int, most_bytes: int, most_files: int) -> tuple[int, int]:
     """Bytes on disk and entries below ``root``; stops counting where either exceeds its maximum."""
     total = count = 0
-    stack = [""]
-    while stack and count <= most_files and total <= most_bytes:
-        prefix = stack.pop()
-        try:
-            fd = _inner(root, prefix)
-        except OSError:
-            continue  # gone or unreadable meanwhile: its bytes are bounded by the limit of one file
-        try:
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    status = entry.stat(follow_symlinks=False)
-                    count, total = count + 1, total + status.st_blocks * 512
-                    if stat.S_ISDIR(status.st_mode):
-                        if prefix.count("/") > 2 * _DEEP:
-                            count = most_files + 1
-                        stack.append(f"{prefix}{entry.name}/")
-                    if count > most_files or total > most_bytes:
-                        break
-        except OSError:
-            pass
-        finally:
+    stack = [(fd := os.dup(root), os.listdir(fd))]
+    try:
+        # a folder stays open while what is below it is counted (it may be moved): only depth costs descriptors
+        while stack and count <= most_files and total <= most_bytes:
+            fd, names = stack[-1]
+            if not names:
+                os.close(stack.pop()[0])
+                continue
+            name = names.pop()
+            try:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                count, total = count + 1, total + status.st_blocks * 512
+                if stat.S_ISDIR(status.st_mode):
+                    stack.append((inner := os.open(name, _FOLDER, dir_fd=fd), []))
+                    stack[-1][1].extend(os.listdir(inner))
+            except OSError:
+                continue  # gone or unreadable meanwhile: its bytes are bounded by the limit of one file
+            if len(stack) > 2 * _DEEP:
+                count = most_files + 1
+    finally:
+        for fd, _ in stack:
             os.close(fd)
     return total, count
 
