@@ -37,7 +37,7 @@ ELSEWHERE = {
     "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given, one with thirty attempts",
     "creative_game": "[how many pages of a small model play](../results/games.md), three seeds",
     "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
-    "trad": "[steps, their parts, and whole trajectories against nothing](../results/trad.md), a household task and ALFWorld",
+    "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
