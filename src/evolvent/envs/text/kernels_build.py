@@ -178,17 +178,8 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
     if compiler.name == "zig":
         result = _zig(sandbox, compiler, files, flags, replace(limits, wall=90, cpu=30, memory=4096 * MB))
     else:
-        command = [
-            *compiler.command,
-            *flags,
-            "-shared",
-            "-nostartfiles",
-            f"-Wl,{','.join(_STRICT)}",
-            "-o",
-            "k.so",
-            "k.c",
-            "-lm",
-        ]
+        linking = ["-shared", "-nostartfiles", f"-Wl,{','.join(_STRICT)}", "-o", "k.so"]
+        command = [*compiler.command, *flags, *linking, "k.c", "-lm"]
         result = sandbox.run(files, command, limits, ["k.so"])
     if result.status == "harness":
         return Refused("harness", result.error)
