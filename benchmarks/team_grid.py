@@ -78,6 +78,9 @@ def main(
             command = f"python benchmarks/{name}.py --tasks {cell.task} --arms {cell.arm} --seeds {seed}"
             if minutes and "steps" not in cell.settings:
                 command += f" --steps {a.steps}" if a.steps else f" --minutes {a.minutes:g}"
+            if a.device:
+                command += f" --device {a.device}"
+                cell = replace(cell, settings=cell.settings | {"device": a.device})
             module = (learners or {}).get(cell.algo) or importlib.import_module(f"evolvent.algos.{cell.algo}")
             try:
                 add(results, run(module, cell, seed, path, command, live, minutes=a.minutes, steps=a.steps))
@@ -204,6 +207,7 @@ def _arguments(
     if minutes:
         p.add_argument("--minutes", type=float, default=minutes, help="of a run: its steps are found by a trial")
         p.add_argument("--steps", type=int, default=0, help="of a run, instead of --minutes: the same for all")
+    p.add_argument("--device", default="", help="of torch, where it is not the cells' own")
     p.add_argument("--runs", default=str(HERE / "runs" / name))
     p.add_argument("--out", default=str(HERE / "results" / f"{name}.json"))
     p.set_defaults(minutes=minutes, steps=0)

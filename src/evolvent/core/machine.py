@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -63,14 +64,20 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Processor model, cores this process may use, memory in GiB, operating system, Python version."""
+    """Processor model, cores this process may use, memory in GiB, operating system, Python version; a GPU in use."""
     return {
         "cpu": _cpu_model(),
         "cores": _cores(),
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}".strip(),
         "python": platform.python_version(),
+        **_gpu(),
     }
+
+
+def _gpu() -> dict[str, str]:
+    torch = sys.modules.get("torch")  # not imported for this
+    return {"gpu": torch.cuda.get_device_name()} if torch and torch.cuda.is_initialized() else {}
 
 
 def _cores() -> int:
