@@ -60,5 +60,5 @@ def stir(model, scale=0.2, seed=1):
     generator = torch.Generator().manual_seed(seed)
     for name in model.adapters:
         for parameter in model.trainable(name):
-            parameter.data += scale * torch.randn(parameter.shape, generator=generator)
+            parameter.data += scale * torch.randn(parameter.shape, generator=generator).to(parameter)
     return model

@@ -104,7 +104,7 @@ def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
     def probabilities(adapter):
         table = [Row(context, ids, tuple(actions)) for ids in actions]
         with torch.no_grad():
-            return model.logprobs(table, adapter=adapter).logp_K.reshape(4, 2).sum(1).exp().numpy()
+            return model.logprobs(table, adapter=adapter).logp_K.reshape(4, 2).sum(1).exp().cpu().numpy()
 
     tilted = probabilities(None) * np.exp(np.array(list(paid.values())) / beta)
     np.testing.assert_allclose(probabilities("policy"), tilted / tilted.sum(), atol=0.02)

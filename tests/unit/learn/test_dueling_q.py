@@ -99,12 +99,12 @@ def test_it_begins_as_the_model_with_advantages_below_zero(folder):
     assert (seen.taken_K <= 0).all() and (seen.greedy_K == 0).all(), "rho says its own best token"
     with torch.no_grad():
         logits = values._logits(seen.policy_KD)
-        said = torch.tensor(np.concatenate([e.token_ids for e in episodes])).long()
+        said = torch.tensor(np.concatenate([e.token_ids for e in episodes])).long().to(logits.device)
         want = 0.5 * (logits.gather(-1, said[:, None])[:, 0] - logits.amax(-1))
     assert seen.taken_K.tolist() == pytest.approx(want.tolist(), abs=1e-5)
     values.note(episodes, seen)
-    value = values.value(seen.base_KD, seen.policy_KD).detach().numpy().reshape(4, 2)
-    taken = seen.taken_K.numpy().reshape(4, 2)
+    value = values.value(seen.base_KD, seen.policy_KD).detach().cpu().numpy().reshape(4, 2)
+    taken = seen.taken_K.cpu().numpy().reshape(4, 2)
     for e, v, a in zip(episodes, value, taken, strict=True):
         assert e.notes["greedy_q"].tolist() == pytest.approx(v.tolist(), abs=1e-6)
         recovered = [a[0] + v[0] - 0.999 * v[1], a[1] + v[1]]
@@ -148,7 +148,7 @@ def test_values_become_what_programs_earn_and_the_right_one_is_preferred_and_ran
     assert start < 1e-3 and likely() > 0.6
     assert told["value_loss"] < 0.1 and told["ce_loss"] < 0.3 and told["adv_loss"] < 0.1
     seen = values.read(episodes)
-    q = (seen.taken_K + values.value(seen.base_KD, seen.policy_KD)).detach().numpy()[1::2][:4]
+    q = (seen.taken_K + values.value(seen.base_KD, seen.policy_KD)).detach().cpu().numpy()[1::2][:4]
     assert q == pytest.approx(list(PAID.values()), abs=0.5) and sorted(q, reverse=True) == q.tolist() and q[0] <= 1.0
     values.note(episodes, seen)
     assert ranked(episodes)["g"][0] == 0 and 4 not in ranked(episodes)["g"]

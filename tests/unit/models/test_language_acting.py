@@ -92,7 +92,7 @@ def test_a_situation_is_asked_about_once_until_the_weights_move(model, way, monk
     assert len(rows) == 6 and [s.choice for s in again] == [s.choice for s in first]
     with torch.no_grad():
         for weight in model.trainable():
-            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)).to(weight))
     try:
         acting.forget()
         moved = acting(asks(model))
@@ -100,4 +100,4 @@ def test_a_situation_is_asked_about_once_until_the_weights_move(model, way, monk
     finally:
         with torch.no_grad():
             for weight in model.trainable():
-                weight.sub_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+                weight.sub_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)).to(weight))

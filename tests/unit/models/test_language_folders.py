@@ -27,12 +27,13 @@ ROW = Row(np.arange(5, 12, dtype=np.int32), np.arange(20, 26, dtype=np.int32))
 
 def logp(model, adapter="policy"):
     with torch.no_grad():
-        return model.logprobs([ROW], adapter=adapter).logp_K
+        return model.logprobs([ROW], adapter=adapter).logp_K.cpu()
 
 
 def plain(network):
     with torch.no_grad():
-        logits = network(torch.tensor(np.concatenate([ROW.context, ROW.tokens])[None].astype(np.int64))).logits[0]
+        whole = torch.tensor(np.concatenate([ROW.context, ROW.tokens])[None].astype(np.int64)).to(network.device)
+        logits = network(whole).logits[0].cpu()
     return logits.log_softmax(-1)[np.arange(6, 12), ROW.tokens.astype(np.int64)]
 
 
@@ -70,7 +71,7 @@ def test_transformers_reads_all_weights(folder, tmp_path):
     full = language.load(folder, dtype="float32", lora_rank=0)
     with torch.no_grad():
         for parameter in full.trainable():
-            parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+            parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)).to(parameter)
     full.save(tmp_path / "full")
     assert (plain(AutoModelForCausalLM.from_pretrained(tmp_path / "full").eval()) - logp(full)).abs().max() < 1e-4
     assert AutoTokenizer.from_pretrained(tmp_path / "full").chat_template == full.tokenizer.chat_template

@@ -44,7 +44,7 @@ def plain(model, rows, adapter="policy", temperature=1.0):
     out = []
     with model._engine.adapters.active(adapter):
         for row in rows:
-            whole = torch.tensor(np.concatenate([row.context, row.tokens])[None], dtype=torch.int64)
+            whole = torch.tensor(np.concatenate([row.context, row.tokens])[None], dtype=torch.int64).to(model.device)
             first = len(row.context) - 1
             out.append(model.network(whole).logits[0, first : first + len(row.tokens)].float() / temperature)
     return torch.cat(out)
@@ -56,7 +56,7 @@ def tokens_of(rows):
 
 def logp_entropy(logits, tokens):
     log_p = logits.log_softmax(-1)
-    return log_p.gather(1, tokens[:, None])[:, 0], -(log_p.exp() * log_p).sum(-1)
+    return log_p.gather(1, tokens[:, None].to(logits.device))[:, 0], -(log_p.exp() * log_p).sum(-1)
 
 
 def gradients(model, adapter, loss):
@@ -67,7 +67,7 @@ def gradients(model, adapter, loss):
 @pytest.mark.parametrize("adapter", ["policy", "checker"])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_values_and_gradients_are_those_of_the_plain_pass(model, adapter, temperature):
-    weights = torch.linspace(-1, 1, len(tokens_of(ROWS)))
+    weights = torch.linspace(-1, 1, len(tokens_of(ROWS)), device=model.device)
     judged = model.logprobs(ROWS, adapter=adapter, temperature=temperature)
     logp, entropy = logp_entropy(plain(model, ROWS, adapter, temperature), tokens_of(ROWS))
     assert judged.logp_K.dtype == judged.entropy_K.dtype == torch.float32
@@ -80,10 +80,10 @@ def test_values_and_gradients_are_those_of_the_plain_pass(model, adapter, temper
 def test_the_adapters_differ_and_none_is_the_base(model, folder):
     from transformers import AutoModelForCausalLM
 
-    base = AutoModelForCausalLM.from_pretrained(folder)
+    base = AutoModelForCausalLM.from_pretrained(folder).to(model.device)
     with torch.no_grad():
         by = {name: model.logprobs(ROWS, adapter=name).logp_K for name in ("policy", "checker", None)}
-        row = torch.tensor(np.concatenate([ROWS[1].context, ROWS[1].tokens])[None], dtype=torch.int64)
+        row = torch.tensor(np.concatenate([ROWS[1].context, ROWS[1].tokens])[None], dtype=torch.int64).to(model.device)
         truth = logp_entropy(base(row).logits[0, len(ROWS[1].context) - 1 : -1], tokens_of(ROWS[1:2]))[0]
     n = len(ROWS[0].tokens)
     assert (by[None][n : n + len(truth)] - truth).abs().max() < TOLERANCE
@@ -140,8 +140,8 @@ def test_choices_renormalise_over_what_continues_one(model, temperature):
             at += 1
     truth = masked.log_softmax(-1)
     entropy = -torch.where(truth.isinf(), 0, truth.exp() * truth).sum(-1)
-    truth = truth.gather(1, tokens_of(rows)[:, None])[:, 0]
-    weights = torch.linspace(-1, 1, len(truth))
+    truth = truth.gather(1, tokens_of(rows)[:, None].to(truth.device))[:, 0]
+    weights = torch.linspace(-1, 1, len(truth), device=truth.device)
     expected = gradients(model, "policy", (weights * truth).sum())
     judged = model.logprobs(rows, temperature=temperature)
     assert (judged.logp_K - truth).abs().max() < TOLERANCE and (judged.entropy_K - entropy).abs().max() < TOLERANCE
@@ -163,7 +163,7 @@ def test_all_actions_at_once(model, normalise):
         logp = logp_entropy(plain(model, rows), tokens_of(rows))[0]
         sums = torch.stack([part.sum() for part in logp.split([len(c) for c in some])])
         by = {"word": [len(t.split()) for t in texts], "token": [len(t) for t in texts], "sum": [1] * 4}[normalise]
-        truth = (sums / torch.tensor(by[: len(some)])).log_softmax(0)
+        truth = (sums / sums.new_tensor(by[: len(some)])).log_softmax(0)
         assert (mine - truth).abs().max() < TOLERANCE
         ours_g, truth_g = gradients(model, "policy", mine[0]), gradients(model, "policy", truth[0])
         assert (ours_g - truth_g).abs().max() < TOLERANCE * 10
@@ -198,7 +198,7 @@ def test_checkpointing_acts_with_the_adapter_of_the_first_pass(folder, model):
 
 def test_all_weights_trained(folder):
     full = language.load(folder, dtype="float32", lora_rank=0)
-    weights = torch.linspace(-1, 1, len(tokens_of(ROWS)))
+    weights = torch.linspace(-1, 1, len(tokens_of(ROWS)), device=full.device)
     for entropy in (False, True):
         judged = full.logprobs(ROWS)
         logits = full.network.float()
@@ -213,7 +213,7 @@ def test_all_weights_trained(folder):
 def plain_full(network, rows):
     out = []
     for row in rows:
-        whole = torch.tensor(np.concatenate([row.context, row.tokens])[None], dtype=torch.int64)
+        whole = torch.tensor(np.concatenate([row.context, row.tokens])[None], dtype=torch.int64, device=network.device)
         out.append(network(whole).logits[0, len(row.context) - 1 :][: len(row.tokens)])
     return torch.cat(out)
 

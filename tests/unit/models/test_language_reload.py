@@ -112,7 +112,7 @@ def trained(dtype, lr, steps=50):
     for _ in range(steps):
         logp = model.logprobs(rows).logp_K
         sums = torch.stack([part.sum() for part in logp.split([len(row.tokens) for row in rows])])
-        (-(sums * torch.tensor([1.0, -0.05, -0.05])).sum()).backward()
+        (-(sums * sums.new_tensor([1.0, -0.05, -0.05])).sum()).backward()
         torch.nn.utils.clip_grad_norm_(model.trainable(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

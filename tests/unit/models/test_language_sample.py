@@ -181,7 +181,7 @@ def test_other_kinds_of_models(tmp_path, kind, settings):
     rows = [Row(prompts[i // 2], d.token_ids) for i, d in enumerate(done)]
     with torch.no_grad():
         judged = other.logprobs(rows, want=("logits",))
-        whole = torch.tensor(np.concatenate([rows[0].context, rows[0].tokens])[None], dtype=torch.int64)
+        whole = torch.tensor(np.concatenate([rows[0].context, rows[0].tokens])[None]).long().to(other.device)
         truth = other.network(whole, use_cache=False).logits[0, len(prompts[0]) - 1 : -1]
     assert (judged.logits_KV[: len(truth)] - truth).abs().max() < 1e-3
     assert np.abs(judged.logp_K.numpy() - np.concatenate([d.logp for d in done])).max() < 2 * GAP

@@ -226,7 +226,8 @@ def test_the_loop_in_the_docstring_runs(tmp_path):
     source = "def run(config, folder, live, resume=False):\n" + textwrap.indent(textwrap.dedent(example), "    ")
     config = config_of("mappo", env="spread:n=2,limit=6", steps=24 * 2)
     team = envs.load_team(config.env, 1).team
-    actors, critic = Actors(team, team.obs_dim, hidden=(8,), shared=True), torch.nn.Linear(team.state_dim, 1)
+    actors = Actors(team, team.obs_dim, hidden=(8,), shared=True).to(config.plan.device)
+    critic = torch.nn.Linear(team.state_dim, 1).to(config.plan.device)
 
     def value(view):
         return critic(view.state).expand(-1, 2)
