@@ -105,6 +105,7 @@ def _run(
         "passes": [p["rate"] for p in summary["passes"]],
         "first_encounter": summary["first_encounter"]["rate"],
         "before": _rate(summary, "before"), "heldout": _rate(summary, "after"),
+        "heldout_attempts": getattr(config, "attempts", 1),
         "heldout_tasks": {m["task"]: m["success"] for m in folder.read_metrics() if m["phase"] == "after"},
         "stream_mean": sum(m["success"] for m in stream) / tries,
         "prompt_tokens_per_task": sum(m["prompt_tokens"] for m in stream) / tries,

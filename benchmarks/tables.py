@@ -143,7 +143,12 @@ def _cells(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _heldout(row: dict[str, Any]) -> float | None:
-    return row["heldout"]
+    """Unless earlier code tried held-out tasks once where it tried others several times."""
+    return row["heldout"] if _alike(row) else None
+
+
+def _alike(row: dict[str, Any]) -> bool:
+    return row.get("heldout_attempts", 1) == row["config"].get("attempts", 1)
 
 
 def _mean(values: Sequence[float | None]) -> str:
@@ -158,7 +163,7 @@ def _mean(values: Sequence[float | None]) -> str:
 
 def _difference(mine: Sequence[dict[str, Any]], reference: dict[int, dict[str, Any]]) -> str:
     a, b, seeds = [], [], []
-    for row in mine:
+    for row in filter(_alike, mine):
         other = reference.get(row["seed"])
         for task, success in row["heldout_tasks"].items():
             if other is not None and task in other["heldout_tasks"]:

@@ -24,7 +24,7 @@ from evolvent.models.served.scripted import Scripted
 from evolvent.play.experience import Use
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, note, run_stream, show
-from evolvent.runs.memory.run import Plan
+from evolvent.runs.memory.run import Plan, judged
 from run_folders import begin, stable
 
 CODES = {"alpha": "A1", "bravo": "B2", "charlie": "C3", "delta": "D4", "echo": "E5", "foxtrot": "F6"}
@@ -114,6 +114,29 @@ def test_tokens_of_a_model_that_only_counts_them_are_counted(tmp_path):
             Stream(algo="test", passes=1, train=2, heldout=0), CodeBook(), agent_of(Counts()), memory, folder, live
         )
         assert {(row["tokens"], row["prompt_tokens"]) for row in folder.read_metrics()} == {(5, 3)}
+
+
+class Third(Copier):
+    """Right the third time that it is asked the same."""
+
+    def generate(self, prompt, **settings):
+        self.prompts.append(prompt)
+        word = next(w for w in CODES if w in prompt)
+        text = CODES[word] if self.prompts.count(prompt) % 3 == 0 else "?"
+        return Completion(text, np.zeros(1, np.int32), np.zeros(1, np.float32), prompt_tokens=1)
+
+
+@pytest.mark.parametrize(("attempts", "rate"), [(3, 1.0), (1, 0.0)])
+def test_success_of_any_attempt_counts_at_held_out_tasks_too(tmp_path, attempts, rate):
+    folder, memory = start(tmp_path / "run", "none")
+    stream = Stream(algo="test", passes=1, train=2, heldout=2, control=False, attempts=attempts)
+    env, agent = CodeBook(), agent_of(Third(), how="none")
+    with closing(folder), memory, Live(plain=True) as live:
+        summary = run_stream(stream, env, agent, memory, folder, live)
+        assert {p["phase"]: p["rate"] for p in summary["phases"]} == {"before": rate, "after": rate}
+        assert {row["attempts"] for row in folder.read_metrics()} == {attempts}
+        agent = agent_of(Third(), how="none")
+        assert judged(env, agent, memory, env.tasks("heldout", 2, 0), 0, live, attempts)["rate"] == rate
 
 
 _LEARNS = {"weight": 0.3, "q_init": "middle"}

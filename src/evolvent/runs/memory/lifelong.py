@@ -43,7 +43,7 @@ class Stream:
     control: bool = True
     """Also try the stream's tasks once without memory (what the agent would have done anyway)."""
     attempts: int = 1
-    """Independent attempts at each task of the stream; success of any counts (pass@k), only without memory."""
+    """Independent attempts at each task; success of any counts (pass@k), only without memory."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def one_step(
     """One step; the error of the world, where it broke."""
     learning = item.phase == "stream"
     tries: list[Attempt] = []
-    for k in range(stream.attempts if learning else 1):
+    for k in range(stream.attempts):
         agent = agent if chosen is None else chosen(item, tries)
         use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
         seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)

@@ -100,7 +100,7 @@ def memory_system(
         name: of the system, in the summary.
         kind: its settings; those that a policy has too are the policy's.
         rule: of the memory (``memory/rules``), where it is not called as the system; "none" acts without.
-        attempts: independent attempts per task of the stream (pass@k).
+        attempts: independent attempts per task (pass@k).
     """
 
     def policy(config: C) -> Policy:
@@ -131,13 +131,13 @@ def memory_system(
     def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
         """Held-out success of what a finished run learned, its memory frozen."""
         config = from_json(kind, folder.config)
-        return _evaluate(config, policy(config), folder, live, episodes)
+        return _evaluate(config, policy(config), folder, live, episodes, attempts(config))
 
     return run, evaluate
 
 
 def _evaluate(
-    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, episodes: int | None
+    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, episodes: int | None, attempts: int
 ) -> dict[str, Any]:
     """Held-out success with the memory of a finished run, frozen: nothing explored, left out, settled or written.
 
@@ -149,17 +149,21 @@ def _evaluate(
     with _opened(config, policy, folder, live, None) as (env, agent, memory):
         env.advance(config.passes)
         return judged(env, agent, memory, distinct(env.tasks("heldout", episodes or config.heldout, config.seed)),
-                      config.seed, live)  # fmt: skip
+                      config.seed, live, attempts)  # fmt: skip
 
 
 def judged(
-    env: Env, agent: Agent, memory: Memory, tasks: Sequence[Task], seed: int, live: Live
+    env: Env, agent: Agent, memory: Memory, tasks: Sequence[Task], seed: int, live: Live, attempts: int = 1
 ) -> dict[str, Any]:  # fmt: skip
-    """Success at tasks with a memory that is frozen: nothing explored, left out, or learned."""
+    """Success at tasks, in any of some attempts, with a memory that is frozen: nothing explored, left out, learned."""
     live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
     rows: list[dict[str, Any]] = []
     for index, task in enumerate(tasks):
-        done = attempt(env, task, agent, memory, seed=seed_tree(seed, "eval", task.id), learn=False)
+        for k in range(attempts):
+            own = seed_tree(seed, "eval", task.id, *([k] if k else ()))  # one attempt has the seed that it always had
+            done = attempt(env, task, agent, memory, seed=own, learn=False)
+            if done.success:
+                break
         rows.append(
             {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
         )
