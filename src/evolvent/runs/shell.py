@@ -101,7 +101,7 @@ class Shell:
                     self.save()
                     self.live.note(
                         f"stopped after {self.unit} {self.update}, which is saved: a resumed run goes on from here, "
-                        "with the numbers of one that was never stopped"
+                        "as one that was never stopped"
                     )
                     raise Interrupted
             self.save()
