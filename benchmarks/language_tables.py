@@ -84,7 +84,7 @@ SECTIONS = (
         "`outcome` pays 1 where all tests pass (GRPO), `graded` by how far a program came (CodeRL), `outcome-critic` "
         "the grade at every token by a critic of outcomes (CodeRL), `immediate` the change of the share of tests that "
         "a critic foresees (IRCoCo), `test-weighted` each test (VeRPO); [the rules](../programs.md). Equal attempts.",
-        PATH,
+        ("env", "system", "seeds", "before", "learning", "after", "sampled", "updates", "tokens"),
     ),
     Section(
         "language_actions",

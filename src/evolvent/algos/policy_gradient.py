@@ -55,6 +55,8 @@ JUDGES: dict[str, tuple[str, type[OutcomeCritic | ShareCritic]]] = {
     "outcome_p": ("outcomes", OutcomeCritic), "share_behind": ("shares", ShareCritic),
 }  # fmt: skip
 """Notes of a critic that learns beside the policy: its name in checkpoints, and its class."""
+PASSES = 20
+"""Epochs of such a critic over an update: it may be all the credit there is, and with one pass it never foresees."""
 # what a rule may need that this system brings, or any world
 MADE = ("value", "entropy", "share_before", *JUDGES, "answer", "embedder")
 
@@ -137,7 +139,7 @@ def _foreseen(
 
     def judge(episodes: list[Episode]) -> dict[str, float]:
         return critic.learn(
-            critic.note(episodes), epochs=config.plan.critic_epochs or config.epochs, minibatches=config.minibatches,
+            critic.note(episodes), epochs=config.plan.critic_epochs or PASSES, minibatches=config.minibatches,
             grad_clip=config.grad_clip, generator=run.generator,
         )  # fmt: skip
 

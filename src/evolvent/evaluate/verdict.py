@@ -22,6 +22,7 @@ RANKED = 3
 FEW_SEEDS = 5
 _EASY = 0.95
 _OTHERS = "See whether other seeds say the same."
+_CONTROL = "Run a memory on the same tasks, and compare the two (evolvent compare)."
 _SEEDS = ("--seeds", "0", "1", "2", "3", "4")
 _OWN = ("--seed", "--seeds", "--out", "--resume")  # flags that belong to a single run
 
@@ -63,6 +64,8 @@ def of_run(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequen
         return Verdict(f"No verdict yet: the run has not ended (step {done:,}).", command=_again(manifest, folder))
     if (summary.get("score") or {}).get("value") is None:
         return Verdict("No verdict: the run has no score.")
+    if manifest.get("algo") == "no_memory":
+        return Verdict("No verdict: this is the control, which learns nothing.", advice=_CONTROL)
     found = own(_kind(manifest, summary), [summary], rows)
     if len(seeds := seeds_of(manifest)) > 1:
         told = ", ".join(map(str, seeds))

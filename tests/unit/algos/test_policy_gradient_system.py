@@ -129,8 +129,11 @@ def test_what_is_misspelt_is_answered_with_the_closest_name():
     assert to_json(changed) == to_json(CHOICES["dapo"].loss) | {"clip_high": 0.3}
 
 
-@pytest.mark.parametrize(("rule", "loss"), [("token_outcome_critic", "outcome_loss"), ("immediate", "share_loss")])
-def test_a_critic_of_how_attempts_end_learns_beside_the_policy(rule, loss, model, tmp_path):
+@pytest.mark.parametrize(
+    ("rule", "loss", "judge"),
+    [("token_outcome_critic", "outcome_loss", "outcome_p"), ("immediate", "share_loss", "share_behind")],
+)
+def test_a_critic_of_how_attempts_end_learns_beside_the_policy(rule, loss, judge, model, tmp_path, monkeypatch):
     (tmp_path / "graded_letters.py").write_text(
         "from dataclasses import replace\nimport letters_env\n\n"
         "class Graded(letters_env.Letters):\n    def step(self, action):\n        turn = super().step(action)\n"
@@ -140,6 +143,12 @@ def test_a_critic_of_how_attempts_end_learns_beside_the_policy(rule, loss, model
         "def make():\n    return Graded()\n"
     )
     env = f"{tmp_path / 'graded_letters.py'}:make"
+    passes, kind = [], policy_gradient.JUDGES[judge][1]
+    learn = kind.learn
+    monkeypatch.setattr(
+        kind, "learn", lambda self, seen, **how: passes.append(how["epochs"]) or learn(self, seen, **how)
+    )
     rows, _ = play(tmp_path / "run", model, rule=rule, env=env, group=6)
     assert all(row["grad_norm"] > 0 and 0 < row[loss] < 3 for row in rows)
     assert all("value_loss" not in row for row in rows)
+    assert passes == [20, 20], "one step of its optimizer an update teaches it nothing"

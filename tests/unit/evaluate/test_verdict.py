@@ -142,6 +142,11 @@ def test_every_kind_of_run_has_a_verdict(tmp_path):
         assert page.index("<h1>") < page.index(said.sentence) < page.index("<section>")
 
 
+def test_the_control_is_not_compared_with_itself(tmp_path):
+    said = of_run({"algo": "no_memory", "kind": "memory"}, {"score": {"value": 0.5}}, [], tmp_path)
+    assert "control" in said.sentence and "evolvent compare" in said.advice and not said.against
+
+
 def test_a_run_that_goes_on_has_none_yet(tmp_path):
     opened = RunFolder.open(sample_team_run(tmp_path / "t", summary=False))
     said = of_run(opened.manifest(), {}, opened.read_metrics(), opened.path)

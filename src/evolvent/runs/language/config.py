@@ -76,7 +76,8 @@ class CriticPlan(Plan):
     """Settings of a run with a critic."""
 
     critic_epochs: int = 0
-    """Epochs of the critic over an update (cheap: its features are frozen); 0 = as many as the policy's."""
+    """Epochs of the critic over an update (cheap: its features are frozen); 0 = as many as the policy's, 20 of one that
+    foresees how programs end."""
     warmup: int = 0
     """Number of first updates that train only the critic; fewer if half of the minutes or tokens are spent before."""
 
