@@ -47,7 +47,7 @@ WORLDS = {
 }
 ARMS = {
     "trajectory": {"by": "trajectory"}, "thought": {}, "no_marks": {"marks": False},
-    "no_neighbours": {"back": 0, "forward": 0}, "no_history": {"history": False},
+    "no_neighbours": {"back": 0, "forward": 0}, "no_history": {"history": 0},
 }  # fmt: skip
 COLUMNS = ("success", "tokens a task", "prompt tokens a task", "against none")
 HEAD = """# TRAD: steps found by thought, whole trajectories, nothing

@@ -35,5 +35,5 @@ def test_a_window_is_cut_at_the_ends_and_says_offsets(at, length, back, forward,
 
 
 @pytest.mark.parametrize(("now", "expected"), [(0, []), (2, [0, 1]), (7, [4, 5, 6])])
-def test_the_history_has_as_many_steps_as_a_window_beside_its_middle(now, expected):
-    assert history(now, 1, 2) == expected
+def test_the_history_ends_before_now(now, expected):
+    assert history(now, 3) == expected

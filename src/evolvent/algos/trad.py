@@ -7,8 +7,8 @@ was given (a thought). Then, at every step of a task:
     2. retrieval    cosine of that thought with those of all expert steps; the nearest step, then the nearest of another
                     trajectory, ... until k
     3. decision     each found step i with its neighbours i - back .. i + forward, marked by their offset to i, earliest
-                    i first; the own last back + forward steps (situation, thought, command), marked by their offset to
-                    now; then the command
+                    i first; the own last ``history`` steps (situation, thought, command), marked by their offset to now;
+                    then the command
 
 The expert is the environment's (``expert(task)``: alfworld searches, twx has its package's path, household plans) or
 the successful training attempts of another run (``--experts RUN``). What was shown stands on receipts, which are
@@ -107,8 +107,8 @@ class Config:
     """Steps shown after it (F)."""
     marks: bool = True
     """Say how far each shown step is from the one that was found."""
-    history: bool = True
-    """Tell the own last back + forward steps."""
+    history: int = 3
+    """Own last steps that are told; in the paper B + F."""
     same_kind: bool = True
     """Only trajectories of tasks of the same kind (a separate index for each)."""
     repeats: int = 3
@@ -123,8 +123,8 @@ class Config:
     """What compares thoughts; see the plan of `evolvent run memlift --help`."""
 
     def __post_init__(self) -> None:
-        least = {"train": 1, "heldout": 1, "k": 1, "back": 0, "forward": 0, "chars": 0, "words": 1, "repeats": 0}
-        at_least(self, least | {"temperature": 0})
+        least = {"train": 1, "heldout": 1, "k": 1, "back": 0, "forward": 0, "history": 0, "chars": 0, "words": 1}
+        at_least(self, least | {"repeats": 0, "temperature": 0})
 
 
 def run(

@@ -32,6 +32,6 @@ def window(at: int, length: int, back: int, forward: int) -> list[tuple[int, int
     return [(step, step - at) for step in range(max(0, at - back), min(length - 1, at + forward) + 1)]
 
 
-def history(now: int, back: int, forward: int) -> list[int]:
-    """The steps before step ``now`` that are told beside windows of ``back`` and ``forward``: as many as those have."""
-    return list(range(max(0, now - (back + forward)), now))
+def history(now: int, length: int) -> list[int]:
+    """The own steps before step ``now`` that are told: ``length``, or as many as there are."""
+    return list(range(max(0, now - length), now))

@@ -61,8 +61,8 @@ class Alignment:
     """Steps by thought; or whole trajectories by the words of the task, as the thinker sees them."""
     marks: bool = True
     """Say how far each step is from the one that was found."""
-    history: bool = True
-    """Tell the last steps of the attempt, as many as a window has beside its middle."""
+    history: int = 3
+    """Last steps of the attempt that are told."""
     same_kind: bool = True
     """Only trajectories of tasks of the same kind."""
     greedy: bool = True
@@ -245,7 +245,7 @@ class Aligned:
     def _now(self, marks: bool) -> str:
         """The task at hand and its last steps, up to where the situation of now follows."""
         now = len(self.steps) - 1
-        before = history(now, self.how.back, self.how.forward) if self.how.history else []
+        before = history(now, self.how.history)
         lines = [
             told(self.env, Step(one.key, one.thought, one.action), at - now if marks else None)
             for at, one in ((at, self.steps[at]) for at in before)

@@ -128,6 +128,8 @@ def test_what_was_written_after_a_second_try_solves_what_is_held_out(tmp_path):
     rows = [row for row in RunFolder.open(tmp_path / "run").read_metrics() if row["phase"] == "stream"]
     assert [row["attempts"] for row in rows].count(2) == 2, "a second try for the first word of each house"
     assert all(row["success"] for row in rows)
+    others = [row for row in RunFolder.open(tmp_path / "run").read_metrics() if row["phase"] != "stream"]
+    assert {row["attempts"] for row in others} == {1}, "nobody says there that the first one failed"
     with Memory(tmp_path / "run" / "memory.db") as memory:
         items = memory.items()
         assert [item.value for item in items] == [items[0].value] * len(items), "no value moves"

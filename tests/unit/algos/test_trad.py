@@ -146,7 +146,7 @@ def test_whole_trajectories_are_a_control_and_window_and_marks_can_be_switched_o
     assert run(tmp_path, "whole", by="trajectory")["score"]["value"] == 1.0
     # without neighbours every step has to be found by its own thought, the last one as well
     assert run(tmp_path, "narrow", back=0, forward=0)["score"]["value"] == 1.0
-    assert run(tmp_path, "wider", back=0, forward=1, marks=False, history=False)["score"]["value"] == 1.0
+    assert run(tmp_path, "wider", back=0, forward=1, marks=False, history=0)["score"]["value"] == 1.0
 
 
 def test_another_run_with_the_same_seed_has_the_same_numbers(tmp_path):

@@ -134,11 +134,17 @@ def test_the_prompt_of_a_decision_to_the_letter():
 
 def test_marks_history_and_neighbours_can_be_left_out():
     with kept(TOLD) as memory:
-        *_, acts, _ = attempted(memory, ["12", "12", "12"], marks=False, history=False, back=0, forward=0, k=1)
+        *_, acts, _ = attempted(memory, ["12", "12", "12"], marks=False, history=0, back=0, forward=0, k=1)
     assert acts[2] == (
         "Walk.\n\nExample. Task: task of a\nSituation: a at 1.\nThought: thought 10\nCommand: do a1\n\n"
         "Now. Task: fetch the jar\nSituation: In room 3.\nThought: 12\nCommand:"
     )
+
+
+def test_without_neighbours_the_own_last_steps_are_told_as_with_them():
+    with kept(TOLD) as memory:
+        *_, acts, _ = attempted(memory, ["12", "12", "12"], back=0, forward=0, k=1)
+    assert acts[2].count("Thought: 12\nCommand: ") == 2 and acts[2].count("Thought: thought") == 1
 
 
 def test_whole_trajectories_by_the_words_of_the_task_are_the_control():
@@ -246,7 +252,7 @@ def test_equal_commands_or_pairs_of_them_end_an_attempt(said, decisions):
             next(turn)
             return Turn("In room 1.", ("go", "wait"))
 
-    how = Alignment(history=False)
+    how = Alignment(history=0)
     task, model = TASK, Scripted(lambda prompt: "12", scores=scores)
     experience = Aligned(Back(), task, None, Use(), 0, False, {}, how)
     player = play(Back(), task, Manner(Text(), TEAM, Budget(repeats=3)), seed=0, experience=experience)

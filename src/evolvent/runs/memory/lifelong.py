@@ -43,7 +43,8 @@ class Stream:
     control: bool = True
     """Also try the stream's tasks once without memory (what the agent would have done anyway)."""
     attempts: int = 1
-    """Independent attempts at each task; success of any counts (pass@k), only without memory."""
+    """Attempts at each task; success of any counts (pass@k, without memory). Where later ones know of the first, only
+    tasks of the stream have more than one."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def one_step(
     """One step; the error of the world, where it broke."""
     learning = item.phase == "stream"
     tries: list[Attempt] = []
-    for k in range(stream.attempts):
+    for k in range(stream.attempts if learning or chosen is None else 1):
         agent = agent if chosen is None else chosen(item, tries)
         use_memory = item.phase in ("stream", "after") and agent.use.how != "none"
         seed = seed_tree(stream.seed, item.phase, item.number, item.task.id, k)
