@@ -7,7 +7,7 @@ was given (a thought). Then, at every step of a task:
     2. retrieval    cosine of that thought with those of all expert steps; the nearest step, then the nearest of another
                     trajectory, ... until k
     3. decision     each found step i with its neighbours i - back .. i + forward, marked by their offset to i, earliest
-                    i first; the own last ``history`` steps (situation, thought, command), marked by their offset to now;
+                    i first; the own last ``history`` steps (situation, thought, command), marked by their offset;
                     then the command
 
 The expert is the environment's (``expert(task)``: alfworld searches, twx has its package's path, household plans) or
