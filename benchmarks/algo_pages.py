@@ -34,9 +34,10 @@ ELSEWHERE = {
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/learn/test_dueling_q.py`)",
     "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
-    "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given, one with thirty attempts",
+    "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given, also with thirty attempts",
     "creative_game": "[how many pages of a small model play](../results/games.md), three seeds",
     "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
+    "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""

@@ -4,7 +4,7 @@ One attempt is one program. Two calls with their answers stand in the question; 
 three further calls, whose failures are told to it, and eight that nobody is told (``sandbox.judge``: answers are
 compared out here, hidden inputs go to a process of their own, the program knows no right answer).
 
-``house``: what the questions mean is the house's own convention ("late" begins on day four *here*). No model can know
+``house``: what the questions mean is the house's own convention ("late" begins on day eight *here*). No model can know
 it, and the calls that are shown do not give it away; a reviewer's program or what failed tells it, and a memory can
 keep it.
 ``told`` says the convention in the question: what is left is the model's own ability. ``easy``: functions of a line
