@@ -196,7 +196,7 @@ def _equal(found):
             within = row["attempts"][: int(np.searchsorted(spent, least, side="right"))]
             right = {name for name, _, gate, _ in within if gate == ""}
             faster = {name for name, _, gate, ratio in within if gate == "" and ratio >= GAIN}
-            told = [model, condition, ", ".join(only) or count, budget, seed, f"{least:,}", f"`{row['arm']}`", len(within),
-                    f"{len(right)} of {row['count']}", f"{len(faster)} of {row['count']}"]  # fmt: skip
+            told = [model, condition, ", ".join(only) or count, budget, seed, f"{least:,}", f"`{row['arm']}`",
+                    len(within), f"{len(right)} of {row['count']}", f"{len(faster)} of {row['count']}"]  # fmt: skip
             lines.append(f"| {' | '.join(map(str, told))} |")
     return [*lines, ""] if len(lines) > 1 else []

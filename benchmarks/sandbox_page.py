@@ -118,7 +118,8 @@ def _costs(file: dict[str, Any]) -> list[str]:
     lines += [
         f"`{file['command']}` at commit {file['commit']['id'][:10]}, {machine['cores']} shared cores of an "
         f"{machine['cpu']}. Ratios to `python -I -S main.py` started by `subprocess.run`, unconfined, "
-        f"{ms['plain']:.0f} ms in the same run; that of the fastest tenth of at most {result['rounds']} rounds, the fastest where there are few (median), load {result['load']:.0f}.",
+        f"{ms['plain']:.0f} ms in the same run; best tenth of at most {result['rounds']} rounds, the best where there "
+        f"are few (median), load {result['load']:.0f}.",
         "",
         "| | " + " | ".join(names) + " |",
         "|---|" + "---|" * len(names),

@@ -72,8 +72,8 @@ class Config(ProgramsConfig):
     refine: bool = True
     """Refine what is right; otherwise every attempt is a draft of its own (pass@k)."""
     select: Literal["value", "similar", "random", "none"] = "value"
-    """What chooses memories: learned values (the start point, too; otherwise the fastest program), cosine alone, chance;
-    none = no memory."""
+    """What chooses memories: learned values (the start point, too: otherwise the fastest program), cosine alone,
+    chance; none = no memory."""
     lesson: str = ""
     """One piece of advice for every attempt, whatever is recalled (control)."""
     k: int = 1

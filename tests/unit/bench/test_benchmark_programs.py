@@ -88,7 +88,7 @@ def test_arms_are_compared_at_the_tokens_of_the_cheapest():
     dear = [["dot", 15, "", 1.0], ["dot", 15, "", 2.0]]
     cell = evokernel.cell_of(asked(kernels=["dot"]), "train", "none", 0)
     lines = evokernel_page._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
-    told = [line.split(" | ")[4:] for line in lines if "`" in line]
+    told = [line.split(" | ")[5:] for line in lines if "`" in line]
     assert told == [["20", "`none`", "2", "1 of 1", "0 of 1 |"], ["20", "`refine`", "1", "1 of 1", "0 of 1 |"]]
     assert evokernel_page._equal([{**cell, "attempts": cheap}]) == []
 
@@ -102,6 +102,7 @@ def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_
         counts = {what: {"n": len(faster), "successes": sum(faster)} for what in evokernel_page.GATES}
         return {"model": "a", "condition": condition, "arm": arm, "seed": seed, "count": 6, "budget": 8, "steps": 48,
                 "tokens": 48, "prompt_tokens": 0, "attempts": [], "kernels": kernels, **counts,
+                "commit": {"commit": {"id": "0" * 40}},
                 "rounds": [dict.fromkeys(evokernel_page.GATES, sum(faster) / len(faster))]}  # fmt: skip
 
     won, lost = [True] * 6, [False] * 6
@@ -131,13 +132,15 @@ def test_rows_of_games_and_steps_say_what_ran_them():
 def test_pages_of_all_seeds_of_an_arm_are_counted_together():
     import creative_game
 
-    def row(seed, playable, n):
+    def row(seed, playable, n, commit="0"):
         group = {"n": n, "valid": 1.0, "playable": playable}
         return {"cell": {"arm": "value", "seed": seed, "model": "m", "lineages": 2, "versions": 2, "iterations": 2},
                 "calls": n, "iterations": [{"iteration": 1, **group}], "depths": [{"depth": seed + 1, **group}],
-                "nodes": {"n": n, "features": 4, "by_the_model": seed, "reward": playable}}  # fmt: skip
+                "nodes": {"n": n, "features": 4, "by_the_model": seed, "reward": playable},
+                "commit": {"id": commit}}  # fmt: skip
 
-    (line,) = (one for one in creative_game.pooled([row(0, 0.5, 4), row(1, 1.0, 4)]) if one.startswith("| `value`"))
+    rows = [row(0, 0.5, 4), row(1, 1.0, 4), row(2, 1.0, 4, creative_game.EARLIER[0])]
+    (line,) = (one for one in creative_game.pooled(rows) if one.startswith("| `value`"))
     told = line.strip("| ").split(" | ")
     assert told[:3] == ["`value`", "0, 1", "8"] and told[-2:] == ["1 of 8", "0.75"]
     assert [cell.partition(" [")[0] for cell in told[3:8]] == ["100 %", "75 %", "75 %", "50 %", "100 %"]
