@@ -4,7 +4,7 @@ Paper: Yu et al. 2024, B-Coder: Value-Based Deep Reinforcement Learning for Prog
 
     Q(s, w) = alpha (l(s, w) - max l(s, .)) + V(s),     pi = softmax(Q / alpha)          ``learn/critics/dueling_q.py``
     y = gamma Q(s', argmax rho(. | s')),  at the end r = -1, -.6, -.3, +1     rho: the model before training
-    warmup    mean (y - Q)^2 by V alone;    then   mean (y - Q)^2 + .1 |A(W*)| + .5 cross-entropy(W*)
+    warmup    mean (y - Q)^2 by V alone;    then   mean (y - Q)^2 + .1 sum |A(W*)| + .5 sum -log pi(W*)
     ranking   R(W) = sum_k Q(s_k, w_k) - gamma V(s_{k+1})
 
 Nothing is asked of the attempts but what came of them: those of earlier updates serve as well. Of each group of fresh
@@ -55,12 +55,13 @@ class Config(ClippedConfig):
     """Environment that runs programs, and pays the kinds of reward compiles, runs and correct."""
     gamma: float = 0.999
     """Discount factor per token."""
-    alpha: float = 1.0
-    """Temperature α of the policy: units of reward per nat of the logits."""
+    alpha: float = 0.1
+    """Temperature α of the policy: units of reward per nat of the logits. Rewards span 2, so no token can be more than
+    2/α nats worse than another."""
     adv: float = 0.1
-    """Weight of the advantages of right programs."""
+    """Weight of the advantages of right programs, summed over their tokens."""
     ce: float = 0.5
-    """Weight of the cross-entropy of right programs."""
+    """Weight of the cross-entropy of right programs, summed over their tokens."""
     kept: int = 256
     """Right programs that are kept to learn from again, the newest; 0 = none."""
     critic_lr: float = 1e-3

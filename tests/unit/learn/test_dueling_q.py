@@ -16,6 +16,7 @@ from evolvent.credit import token_conservative_bellman as rule
 from evolvent.evaluate.live import Live
 from evolvent.learn.critics.dueling_q import DuelingConfig, DuelingQ, ranked, softabs
 from evolvent.models.language import model as language
+from evolvent.models.language.model import Row
 from evolvent.runs.language.config import CriticPlan
 from language_runs import killed_in_update
 from run_folders import begin, stable
@@ -122,6 +123,21 @@ def test_the_warmup_moves_the_value_of_states_alone_and_brings_the_error_down(fo
     assert losses[-1] < 0.5 * losses[0]
     assert all(torch.equal(x, before[name]) for name, x in model.state_dict("policy").items())
     assert not any(p.any() for p in values.rest.parameters())
+
+
+def test_right_programs_count_in_sums_over_their_tokens(folder):
+    """With means, what was said and matters little is pulled up to the best token faster than right programs hold."""
+    model, values = made(folder)
+    episodes = programs(model)
+    values.note(episodes, values.read(episodes))
+    right = [b_coder.is_right(e) for e in episodes]
+    still = torch.optim.SGD(model.trainable("policy"), lr=0.0)
+    generator = torch.Generator().manual_seed(0)
+    told = values.learn(rule.assign(episodes), right, still, epochs=1, minibatches=1, generator=generator)
+    (i,) = (i for i, one in enumerate(right) if one)
+    with torch.no_grad():
+        logp = model.logprobs([Row(episodes[i].context_ids(0), episodes[i].token_ids)]).logp_K
+    assert len(logp) > 1 and told["ce_loss"] == pytest.approx(-float(logp.sum()), rel=1e-4)
 
 
 def test_values_become_what_programs_earn_and_the_right_one_is_preferred_and_ranked_first(folder):

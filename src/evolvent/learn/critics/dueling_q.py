@@ -5,7 +5,7 @@ Paper: Yu et al. 2024 (arXiv 2310.03173), eq. 7, 11, 12, 15 to 19 and appendix G
     Q(s, w) = alpha (l(s, w) - max l(s, .)) + V(s)          l: logits of the policy, at first those of the model
     V(s)    = R_max - softabs(V_first(s) + V_rest(s))        so that no value is above what can be earned
     softmax(Q / alpha) is the policy: the model itself at first
-    L = mean (y - Q(s, w))^2 + .1 mean |A(s*, w*)| + .5 mean -log pi(w* | s*)      s*, w*: of programs that are right
+    L = mean (y - Q(s, w))^2 + .1 sum |A(s*, w*)| + .5 sum -log pi(w* | s*)        s*, w*: of a program that is right
     r~(s, w) = Q(s, w) - gamma V(s')                          a program is ranked by its sum
 
 First V_first alone learns, with the advantages as they are, then it stands and all else learns. It notes ``greedy_q``
@@ -13,8 +13,10 @@ First V_first alone learns, with the advantages as they are, then it stands and 
 
 Deviations: V_first is a head on states of the frozen base, V_rest one on the policy's that starts at 0 (published: a
 second decoder, and the difference of two heads). softabs is (softplus(x) + softplus(-x)) / 2 - ln 2: with + ln 2, as
-printed, no value could be above -.386. The losses of right programs are means over tokens, as that of the values is
-(printed: sums).
+printed, no value could be above -.386.
+
+Every token that was said is pulled to the level of the best one where nothing depends on it, and right programs alone
+hold against that: with means over their tokens, too, a model that was right in 30 % was right in none after 24 updates.
 """
 
 from __future__ import annotations
@@ -47,14 +49,14 @@ class DuelingConfig:
     Attributes:
         alpha: temperature: units of reward per nat of the logits.
         gamma: discount factor per token, of the recovered reward.
-        adv: weight of the advantages of right programs.
-        ce: weight of their cross-entropy.
+        adv: weight of the advantages of right programs, summed over their tokens.
+        ce: weight of their cross-entropy, likewise.
         most: the largest reward.
         grad_clip: gradient norm above which a gradient is scaled down.
         micro_tokens: tokens of one forward and backward pass.
     """
 
-    alpha: float = 1.0
+    alpha: float = 0.1
     gamma: float = 0.999
     adv: float = 0.1
     ce: float = 0.5
@@ -198,7 +200,7 @@ class DuelingQ:
         for i in which:
             mine, episode = of_K == i, ledger.episodes[i]
             weight = np.full(episode.n_tokens, 1.0 / (episode.n_tokens * len(which)))
-            example = weight * len(which) / n_right if right[i] else np.zeros(episode.n_tokens)
+            example = np.full(episode.n_tokens, 1.0 / n_right if right[i] else 0.0)
             columns += np.split(np.stack([target_K[mine], weight, example]), np.cumsum(episode.tokens_per_step_T)[:-1],
                                 axis=1)  # fmt: skip
             rows += _rows(episode)
