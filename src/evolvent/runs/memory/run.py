@@ -159,11 +159,12 @@ def judged(
     live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
     rows: list[dict[str, Any]] = []
     for index, task in enumerate(tasks):
-        for k in range(attempts):
-            own = seed_tree(seed, "eval", task.id, *([k] if k else ()))  # one attempt has the seed that it always had
-            done = attempt(env, task, agent, memory, seed=own, learn=False)
+        done = attempt(env, task, agent, memory, seed=seed_tree(seed, "eval", task.id), learn=False)
+        for k in range(1, attempts):
             if done.success:
                 break
+            again = attempt(env, task, agent, memory, seed=seed_tree(seed, "eval", task.id, k), learn=False)
+            done = again if again.error is None else done  # what broke takes nothing from what was judged
         rows.append(
             {"task": task.id, "kind": task.kind, "success": int(done.success), "valid": int(done.episode.valid)}
         )
