@@ -138,7 +138,8 @@ def _arms(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[Against]:
 
 def _on_programs(rows: Sequence[Row]) -> list[Against]:
     """Runs over programs: the last attempt at each of them against the first, one attempt each."""
-    tries = series.by_key((row for row in rows if row["valid"]), lambda row: (row.get("run"), row["kernel"]))
+    judged = [row for row in rows if row.get("valid") and "kernel" in row]  # a system of yours may log other columns
+    tries = series.by_key(judged, lambda row: (row.get("run"), row["kernel"]))
     found: list[Against] = []
     for what, ratio in (("programs that are right", 0.0), ("programs that are faster", GAIN)):
         ends = [

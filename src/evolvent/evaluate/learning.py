@@ -204,7 +204,10 @@ def credit(
     Returns:
         share by agent; step in the middle of each bin of neighbouring updates; share in each bin by agent.
     """
-    rows = [row for row in run.updates if len(row.get("credit") or ()) == len(agents) and sum(row["credit"]) > 0]
+    told = [
+        row for row in run.updates if isinstance(row.get("credit"), list)
+    ]  # a system of yours may log no such column
+    rows = [row for row in told if len(row["credit"]) == len(agents) and sum(row["credit"]) > 0]
     if not rows:
         return {}, [], {}
     table_UA = np.array([row["credit"] for row in rows], dtype=np.float64)

@@ -4,6 +4,7 @@ import io
 
 import pytest
 
+import evolvent
 from evolvent.core.errors import ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.evaluate.live import Live
@@ -147,3 +148,32 @@ def test_a_run_without_parts_saves_nothing_and_says_itself_where_it_stands(tmp_p
 def test_nothing_to_do_is_over_at_once(tmp_path):
     run = Run(tmp_path / "r", total=0)
     assert list(run.shell.updates()) == []
+
+
+OWN = """
+from dataclasses import dataclass
+from evolvent.runs.shell import Shell
+
+@dataclass(frozen=True)
+class Config:
+    KIND = {kind!r}
+    seed: int = 0
+
+def run(config, folder, live, *, resume=False):
+    shell = Shell(folder, live, total=2, resume=resume)
+    for update in shell.updates():
+        shell.log(update + 1, {row!r}, {{"loss": 0.5}})
+    score = {{"name": "reward", "value": 1.0, "ci95": [0.0, 1.0], "higher_is_better": True}}
+    return {{"algo": "own", "env": "", "seed": 0, "score": score}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["", "mine", "team", "language", "search", "programs", "games"])
+@pytest.mark.parametrize(
+    "row", [{}, {"return": 1.0}, {"credit": 0.5}, {"credit": []}, {"credit": [0.5, 0.5]}, {"phase": "act", "valid": 1}]
+)
+def test_a_system_of_ones_own_ends_with_a_page_whatever_it_logs(tmp_path, kind, row):
+    (tmp_path / "own.py").write_text(OWN.format(kind=kind, row=row))
+    result = evolvent.run(tmp_path / "own.py", out=tmp_path / "r", quiet=True)
+    assert result.summary["score"]["value"] == 1.0
+    assert "reward" in (tmp_path / "r/report.html").read_text() and not (tmp_path / "r/error.txt").exists()

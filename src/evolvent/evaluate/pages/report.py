@@ -44,6 +44,10 @@ _READING = (
     "Rates carry 95 % Wilson intervals; differences on the same tasks a bootstrap over tasks and an exact McNemar "
     "test. First encounters are tasks of a kind, or in a form, that the run had not met before."
 )
+_READ = {
+    "search": ("phase", "task"), "programs": ("kernel", "gate", "ratio", "start"), "games": ("lineage", "phase"),
+}  # fmt: skip
+"""Columns without which the page of a kind cannot be drawn: a system of yours that logs others has the plain one."""
 _STYLE = {"stream": 0, "after": 0, "before": 1, "control": 2}
 
 
@@ -82,18 +86,19 @@ def report(folder: Path) -> str:
     summary = opened.summary() if opened.finished else {}
     top = verdict_block(of_run(manifest, summary, rows, path.parent)) + links(path.parent, manifest)
     trees = report_search.read_trees(path.with_name("trees.jsonl"))
-    if opened.kind == "language":
+    kind = opened.kind if all(set(_READ.get(opened.kind, ())) <= set(row) for row in rows) else ""
+    if kind == "language":
         samples = report_language.first_and_last(opened.read_episodes())
         return report_language.render(
             manifest, summary, learning(rows, "language"), top, credit=_credit(path), samples=samples, trees=trees
         )
-    if opened.kind == "search":
+    if kind == "search":
         return report_search.render(manifest, summary, rows, trees, top)
-    if opened.kind == "programs":
+    if kind == "programs":
         return report_programs.render(manifest, summary, rows, top)
-    if opened.kind == "games":
+    if kind == "games":
         return report_games.render(manifest, summary, rows, report_games.read_pictures(path.parent), top)
-    if opened.kind != "memory":
+    if kind != "memory":
         behaviour = path.with_name("behaviour.png")
         picture = behaviour.read_bytes() if behaviour.exists() else b""
         return report_team.render(manifest, summary, learning(rows, opened.kind), top, picture)

@@ -59,7 +59,8 @@ def render(
 
 def _agents(summary: Mapping[str, Any], run: Learning) -> list[str]:
     named = [str(agent) for agent in summary.get("agents") or ()]
-    count = max((len(row.get("credit") or ()) for row in run.updates), default=0)
+    told = [row["credit"] for row in run.updates if isinstance(row.get("credit"), list)]
+    count = max(map(len, told), default=0)
     return named or [f"agent {i}" for i in range(count)]
 
 
