@@ -21,7 +21,7 @@ from typing import Any
 from evolvent import catalogue
 from evolvent.core import config as configs
 from evolvent.core import sources
-from evolvent.core.errors import BadInput, Interruption
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import ERROR, Interrupted, RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import page, tell
@@ -77,7 +77,8 @@ def run(
 
     Raises:
         BadInput: what the command line refuses.
-        Interruption: Ctrl-C; says how to go on.
+        KeyboardInterrupt: Ctrl-C, after what was done is saved; its text says how to go on. No ``except Exception``
+            around a call, as in a sweep, takes it for a failed run.
     """
     found = catalogue.system(os.fspath(system))
     where = Where(tuple(seeds), _path(out), _path(resume), log)
@@ -146,7 +147,7 @@ def start(found: catalogue.System, config: Any, where: Where, command: str, live
 
     Raises:
         BadInput: settings that do not fit together.
-        Interruption: it was stopped by Ctrl-C.
+        KeyboardInterrupt: it was stopped by Ctrl-C; its text says how to go on.
     """
     _check_resume(where)
     if where.seeds:
@@ -219,11 +220,11 @@ def _run_one(
             with found.faults():
                 summary = found.module.run(config, folder, live, resume=resume is not None)
             _check_summary(summary, found)
-        except (Interrupted, KeyboardInterrupt) as error:
+        except KeyboardInterrupt as error:
             live.close()
             if isinstance(error, Interrupted):
                 live.note(f"report so far: {page(folder.path)}")
-            raise Interruption(f"stopped; the run stands in {folder.path}", do=again) from error
+            raise KeyboardInterrupt(f"stopped; the run stands in {folder.path}\n  do: {again}") from error
         except Exception as error:
             _failed(folder, error, again, new=resume is None)
             raise

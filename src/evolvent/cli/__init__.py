@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from evolvent import __version__
-from evolvent.core.errors import BadInput, EvolventError, Interruption
+from evolvent.core.errors import BadInput, EvolventError
 
 USAGE = f"""\
 evolvent {__version__} - agents that get better from what happens to them
@@ -64,10 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         _command(words[0] if words else "help", words[1:])
-    except Interruption as error:
-        _stop(str(error), 130)
-    except KeyboardInterrupt:
-        _stop("stopped", 130)
+    except KeyboardInterrupt as error:  # of a run it says how to go on
+        _stop(str(error) or "stopped", 130)
     except EvolventError as error:
         if os.environ.get("EVOLVENT_TRACEBACK"):
             traceback.print_exception(error)

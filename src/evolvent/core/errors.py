@@ -45,10 +45,6 @@ class BadInput(EvolventError, ValueError):
     """A value, file or flag that cannot be used as given."""
 
 
-class Interruption(EvolventError):
-    """A run was stopped by Ctrl-C; the text says how to go on."""
-
-
 class MissingExtra(EvolventError, ImportError):
     """An optional dependency is not installed; ``do`` names the extra that brings it."""
 

@@ -346,8 +346,11 @@ def kind_of(rows: Iterable[Mapping[str, Any]]) -> str:
     return "language" if any("sampled_per_s" in row or "cut_mean" in row for row in rows) else "team"
 
 
-class Interrupted(Exception):
-    """Raised by a loop that has seen ``interrupt.requested``, after the task at hand is finished and saved."""
+class Interrupted(KeyboardInterrupt):
+    """Raised by a loop that has seen ``interrupt.requested``, after the task at hand is finished and saved.
+
+    A Ctrl-C, too: no ``except Exception`` on its way stops it.
+    """
 
 
 class Interrupt:
