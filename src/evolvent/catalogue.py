@@ -23,7 +23,7 @@ from typing import Any
 from evolvent.core import outside, sources
 from evolvent.core.credit_rule import CreditRule, rule_of
 from evolvent.core.errors import BadInput, closest, missing_extra
-from evolvent.core.folder import Interrupted, RunFolder
+from evolvent.core.folder import RunFolder
 
 _LIGHT = ("evolvent.core.", "evolvent.formulas.")
 KEPT = "system"
@@ -99,9 +99,7 @@ class System:
         if self.file is None:
             return nullcontext()
         do = "EVOLVENT_TRACEBACK=1 before the command shows the whole traceback"
-        return outside.own_faults(
-            str(self.file), f"the system {self.asked} failed", do=do, but=(Interrupted, BrokenPipeError)
-        )
+        return outside.own_faults(str(self.file), f"the system {self.asked} failed", do=do, but=(BrokenPipeError,))
 
     def evaluate(self) -> Callable[..., Any] | None:
         """What ``evolvent eval`` calls: its own, or that of all learners of language models; ``None`` = it cannot."""
@@ -124,7 +122,7 @@ def system(name: str) -> System:
         file = at.file
         if not file.is_file():
             raise BadInput("no such file", got=name, expected="a Python file with Config and run()", where="evolvent")
-        module = outside.run_file(file, outside.stamp(file), "outside")
+        module = outside.run_file(file, outside.stamp(file))
         return _checked(System(file.stem, name, module, file))
     known, others = sorted(_modules("algos")), outside.brought("algos")
     if name in others and name not in known:

@@ -273,18 +273,19 @@ def test_a_file_of_ones_own_is_an_environment(tmp_path, monkeypatch, made):
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        ("", "define parallel_env"), ("parallel_env = 3", "define parallel_env"), ("def env(): pass", "turn-based"),
+        ("", "subclass of pettingzoo.ParallelEnv"), ("parallel_env = 3", "parallel_env: int"),
+        ("def env(): pass", "turn-based"),
         ("def parallel_env(): return None", "NoneType without possible_agents"), ("x = 1 +", "does not run"),
         ("def parallel_env(): raise ValueError('no luck')", "no luck"), ("import nothing_like_it", "nothing_like_it"),
         ("def parallel_env(): return 1 + 'a'", "unsupported operand"),
         ("def parallel_env():\n    from pettingzoo.classic.rps.rps import raw_env\n    return raw_env()",
          "aec_to_parallel"),
-        ("def parallel_env(n): return Mine()", "missing 1 required"),
+        ("def parallel_env(n): return Mine()", "an option is missing.*: n"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_of_ones_own_is_told(tmp_path, made, told):
     (tmp_path / "my.py").write_text(OWN + made)
-    with pytest.raises((BadInput, EnvError), match=told):
+    with pytest.raises((BadInput, EnvError), match=f"(?s){told}"):
         envs.load_team(f"pettingzoo:{tmp_path}/my.py", 1)
 
 

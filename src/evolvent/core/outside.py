@@ -60,10 +60,10 @@ def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str,
     Raises:
         BadInput: no such file, module or name, or the file does not run.
     """
-    module = _module(at, f"a Python file with {what}")
+    module = module_of(at, f"a Python file with {what}")
     name = at.name or next((name for name in names if hasattr(module, name)), "")
     if not name or not hasattr(module, name):
-        own = [key for key, value in vars(module).items() if _is_own(key, value, module)]
+        own = own_names(module)
         raise BadInput(
             f"the name of {what} is not in the file" if name else f"the file has nothing that is {what} by its name",
             got=name or f"{at.home} with {', '.join(own) or 'nothing'}",
@@ -74,15 +74,16 @@ def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str,
 
 
 @functools.lru_cache(maxsize=8)
-def run_file(path: Path, version: tuple[int, int], where: str) -> ModuleType:
+def run_file(path: Path, version: tuple[int, int]) -> ModuleType:
     """The file as a module; run anew only where its ``version`` (``stamp``) has changed: copies share what it builds.
 
-    It may import what stands beside it, as a script may; what is installed comes first.
+    Whoever asks for it gets the same module. It may import what stands beside it, as a script may; what is installed
+    comes first.
 
     Raises:
         BadInput: it does not run; says on which of its lines.
     """
-    name = re.sub(r"\W", "_", f"{where.partition(':')[0]}_{path.stem}_{zlib.crc32(bytes(path)):08x}")
+    name = re.sub(r"\W", "_", f"outside_{path.stem}_{zlib.crc32(bytes(path)):08x}")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -157,13 +158,21 @@ def brought(group: str) -> dict[str, Brought]:
     return dict(sorted(found.items()))
 
 
-# ---------------------------------------------------------------------------------------------------------- inside
-def _module(at: Pointer, expected: str) -> ModuleType:
+def module_of(at: Pointer, expected: str) -> ModuleType:
+    """The module that a pointer names; a file is run.
+
+    Args:
+        at: where it is.
+        expected: there, for errors: "a Python file with a credit rule".
+
+    Raises:
+        BadInput: no such file or module, or it does not run.
+    """
     path = at.file
     if path is not None:
         if not path.is_file():
             raise BadInput("no such file", got=at.home, expected=expected, where=str(path.parent))
-        return run_file(path, stamp(path), "outside")
+        return run_file(path, stamp(path))
     try:
         with own_faults(at.home, "the module does not run"):
             return importlib.import_module(at.home)
@@ -175,9 +184,13 @@ def _module(at: Pointer, expected: str) -> ModuleType:
         raise
 
 
-def _is_own(name: str, value: object, module: ModuleType) -> bool:
-    own = getattr(value, "__module__", None) == module.__name__
-    return name[0] != "_" and (inspect.isfunction(value) or inspect.isclass(value)) and own
+def own_names(module: ModuleType) -> list[str]:
+    """The public functions and classes that a module defines itself."""
+    return [
+        name for name, value in vars(module).items()
+        if name[0] != "_" and (inspect.isfunction(value) or inspect.isclass(value))
+        and getattr(value, "__module__", None) == module.__name__
+    ]  # fmt: skip
 
 
 def line_of(error: Exception, home: str = "") -> str:

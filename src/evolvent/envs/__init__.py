@@ -1,9 +1,9 @@
 """Environments: ``load("analyst:drift=0.5")`` makes one of tasks, ``load_team("spread:n=3", 32)`` copies of a team's.
 
 A module of ``text/`` or ``team/`` with ``make`` is an environment of tasks; one with ``make_solo`` (one copy) or
-``make_team`` (all copies at once) is a team environment. One of your own is ``file.py:make,key=value`` (or
-``package.module:make``), and an installed package may bring some (entry points ``evolvent.envs``). Nothing is imported
-before it is asked for.
+``make_team`` (all copies at once) is a team environment. One of your own is ``file.py``, ``file.py:NAME,key=value`` or
+``package.module:NAME`` (``envs.own`` says what may stand there), and an installed package may bring some (entry points
+``evolvent.envs``). Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from evolvent.core import outside
 from evolvent.core.errors import BadInput, closest
 from evolvent.core.protocols import Env, members
 from evolvent.core.team import TeamEnv
+from evolvent.envs import own
 from evolvent.envs.checked import CheckedEnv
 
 TASKS, TEAM = "tasks", "team"
 _HERE, _ROOMS = Path(__file__).parent, ("text", "team")
-_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _MAKERS = {"make": TASKS, "make_solo": TEAM, "make_team": TEAM}
 
 
@@ -57,6 +57,11 @@ class Found:
     outside: str
     """The file or module of one that is not of this package; ``""`` otherwise."""
 
+    @property
+    def open(self) -> bool:
+        """Whether what it makes shows only when it is called."""
+        return bool(self.outside) and self.shape in ("", "make")
+
     def given(self, where: str) -> dict[str, Any]:
         """The options of the spec by name, typed."""
         return _parse(self.options, self.make, where)
@@ -68,33 +73,37 @@ def find(spec: str, where: str) -> Found:
     Raises:
         BadInput: no such environment (names the closest), or a file that does not run.
     """
-    at = outside.pointer(spec)
+    at, kind = own.pointer(spec)
     if at is not None:
-        module, name, make = outside.load(at, "an environment", tuple(_MAKERS))
-        return _found(name, make, module, at.options, str(at.file or at.home))
+        shape, make, module, home = own.look(at, kind)
+        return Found(make, shape, at.options, module, home)
     name, _, options = spec.partition(":")
-    own = _makers()
-    if name in own:
+    ours = _makers()
+    if name in ours:
         module = importlib.import_module(f"{__name__}.{_place(name)}.{name}")
-        return Found(getattr(module, own[name].name), own[name].name, options, module, "")
+        return Found(getattr(module, ours[name].name), ours[name].name, options, module, "")
     others = outside.brought("envs")
     if name not in others:
         raise BadInput(
-            "unknown environment", got=name, expected=closest(name, [*own, *others]), where=where,
-            do=f"write {name}.py:{options or 'make'}" if Path(f"{name}.py").is_file() else
-            "see `evolvent list envs`, or give file.py:make",
+            "unknown environment", got=name, expected=closest(name, [*ours, *others]), where=where,
+            do=f"write {name}.py{options and ':'}{options}" if Path(f"{name}.py").is_file() else
+            "see `evolvent list envs`, or give file.py",
         )  # fmt: skip
     make = others[name].load("an environment")
     if isinstance(make, ModuleType):
-        module, attribute = make, next((maker for maker in _MAKERS if hasattr(make, maker)), "make")
+        module, attribute = make, next((maker for maker in own.MAKERS if hasattr(make, maker)), "make")
         make = getattr(module, attribute, None)
     else:
         module, attribute = inspect.getmodule(make), others[name].entry.attr
-    return _found(attribute, make, module, options, getattr(module, "__file__", None) or name)
+    home = getattr(module, "__file__", None) or name
+    shape, make = own.of_maker(attribute, make, home)
+    return Found(make, shape, options, module, home)
 
 
 def check(spec: str, kind: str, where: str) -> None:
     """Refuse what ``load`` or ``load_team`` would refuse by its name and options, without making anything.
+
+    What a function ``make`` of yours returns is looked at by those two.
 
     Args:
         spec: as for ``load``.
@@ -105,6 +114,23 @@ def check(spec: str, kind: str, where: str) -> None:
         BadInput: no such environment, variant or option, or one of another kind.
     """
     (_of_kind(spec, kind, where) if kind else find(spec, where)).given(where)
+
+
+def kind_of(spec: str, where: str) -> str:
+    """``TASKS`` or ``TEAM``; what ``make`` or a function of another name returns is seen by calling it once.
+
+    Raises:
+        BadInput: as ``find``, or it does not start.
+    """
+    found = find(spec, where)
+    given = found.given(where)
+    if not found.open:
+        return _MAKERS[found.shape]
+    with outside.own_faults(found.outside, "the environment does not start"):
+        env = found.make(**given)
+        if callable(close := getattr(env, "close", None)):
+            close()
+    return TEAM if own.is_team(env) else TASKS
 
 
 def load(spec: str) -> Env:
@@ -123,6 +149,8 @@ def load(spec: str) -> Env:
         return found.make(**given)
     with outside.own_faults(found.outside, "the environment does not start"):
         env = found.make(**given)
+    if own.is_team(env):
+        raise _of_another(spec, TEAM, where)
     _check_members(env, Env, "an environment of tasks (evolvent.core.protocols.Env)", found.outside)
     return cast("Env", CheckedEnv(env, found.outside))
 
@@ -133,7 +161,7 @@ def source(spec: str) -> Path | None:
     Raises:
         BadInput: no such environment, option or file.
     """
-    at = outside.pointer(spec)
+    at, _ = own.pointer(spec)
     if at is not None and at.file is None:
         return None
     where = f"load({spec!r})"
@@ -145,10 +173,11 @@ def source(spec: str) -> Path | None:
 
 def with_source(spec: str, file: Path) -> str:
     """``spec`` with another path of the file that ``source`` named."""
-    at = outside.pointer(spec)
+    at, kind = own.pointer(spec)
     if at is None:
         return f"{spec.partition(':')[0]}:variant={file}"
-    return f"{file}{':' if at.name else ''}{at.name}{',' if at.options else ''}{at.options}"
+    said = f"{kind}:variant=" if kind else ""
+    return f"{said}{file}{':' if at.name else ''}{at.name}{',' if at.options else ''}{at.options}"
 
 
 def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
@@ -217,30 +246,19 @@ def brought() -> tuple[list[EnvRow], list[str]]:
     return rows, wrong
 
 
-def _found(name: str, make: Any, module: Any, options: str, home: str) -> Found:
-    """A maker outside the package; what one of another name makes shows when it is asked for."""
-    if not callable(make):
-        expected = "a function make(...) that returns an environment"
-        raise BadInput(
-            "not a maker of environments", got=f"{name}: {type(make).__name__}", expected=expected, where=home
-        )
-    shape = name if name in _MAKERS else "make_team" if "n_envs" in inspect.signature(make).parameters else ""
-    return Found(make, shape, options, module, home)
-
-
 def _solo_of(spec: str) -> Any:
     """One copy of a team environment outside the package."""
     where = f"load_team({spec!r})"
     found = find(spec, where)
     with outside.own_faults(found.outside, "the environment does not start"):
-        solo = found.make(**found.given(where))
-    _check_members(solo, ("team", "gives", "columns", "reset", "step", "render", "close"),
-                   "one copy of a team environment (evolvent.envs.runners.solo.Solo)", found.outside)  # fmt: skip
-    return solo
+        made = found.make(**found.given(where))
+        if not own.is_team(made) and not set(members(Env)) - set(dir(made)):
+            raise _of_another(spec, TASKS, where)
+        return own.as_solo(made, found.outside)
 
 
 def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
-    names = protocol if isinstance(protocol, tuple) else members(protocol)
+    names = members(protocol)
     if missing := [name for name in names if not hasattr(env, name)]:
         raise BadInput(
             f"not {what}", got=f"{type(env).__name__} without {', '.join(missing)}", expected=", ".join(names),
@@ -249,19 +267,26 @@ def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
 
 
 def _of_kind(spec: str, kind: str, where: str) -> Found:
+    """The maker of an environment that must be of a kind; what it makes is looked at where only that can tell."""
     found = find(spec, where)
-    if not found.shape:
+    if found.open:
         return dataclasses.replace(found, shape="make" if kind == TASKS else "make_solo")
-    its = _MAKERS[found.shape]
-    if its != kind:
-        words = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
-        do = {TASKS: "run it with memlift or another memory method", TEAM: "run it with mat or another team method"}
-        fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == kind]
-        raise BadInput(
-            f"{spec.partition(':')[0]} is {words[its]}", expected=f"{words[kind]}: {', '.join(fitting)}", where=where,
-            do=f"{do[its]}; see `evolvent list envs`",
-        )  # fmt: skip
+    if _MAKERS[found.shape] != kind:
+        raise _of_another(spec, _MAKERS[found.shape], where)
     return found
+
+
+def _of_another(spec: str, its: str, where: str) -> BadInput:
+    """The error of an environment of tasks where a team's was asked for, or the other way round."""
+    at, _ = own.pointer(spec)
+    words = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
+    do = {TASKS: "run it with memlift or another memory method", TEAM: "run it with mat or another team method"}
+    other = TEAM if its == TASKS else TASKS
+    fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == other]
+    return BadInput(
+        f"{at.home if at else spec.partition(':')[0]} is {words[its]}",
+        expected=f"{words[other]}: {', '.join(fitting)}", where=where, do=f"{do[its]}; see `evolvent list envs`",
+    )  # fmt: skip
 
 
 def _workers(workers: int | str, n_envs: int, where: str) -> tuple[str, int]:
@@ -308,8 +333,8 @@ def _options(make: ast.FunctionDef) -> str:
 
 def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]:
     known = {name: one for name, one in inspect.signature(make).parameters.items() if name not in ("self", "n_envs")}
-    hints = typing.get_type_hints(make.__init__ if inspect.isclass(make) else make)
-    types = {name: hints.get(name, _type_of(one.default)) for name, one in known.items() if one.kind not in _REST}
+    hints = own.hints(make)
+    types = {name: hints.get(name, _type_of(one.default)) for name, one in known.items() if one.kind not in own.REST}
     values: dict[str, Any] = {}
     # A comma separates options only where "key=" follows, so that a folder's name may hold commas.
     for number, pair in enumerate(filter(None, re.split(r",(?=\s*\w+\s*=)", options))):

@@ -31,7 +31,7 @@ def check(
 
     Args:
         kind: env or credit.
-        name: as for --env or --rule: a name, file.py:make or file.py:assign, with options after it.
+        name: as for --env or --rule: a name, or file.py[:NAME], with options after it.
         n: tasks to try from each split, or copies of a team environment.
         seed: random seed of tasks and attempts.
         plain: plain text output even on a terminal.
@@ -46,7 +46,7 @@ def check(
 
 
 def _env(name: str, n: int, seed: int) -> list[str]:
-    if envs.find(name, _WHERE).shape in ("make_solo", "make_team"):
+    if envs.kind_of(name, _WHERE) == envs.TEAM:
         return check_team_env(lambda copies: envs.load_team(name, copies), n_envs=n, seed=seed, ends=False)
     with closing(envs.load(name)) as env:
         return check_env(env, n=n, seed=seed)

@@ -24,7 +24,7 @@ def here(tmp_path, monkeypatch):
         ("run mat --stpes 3", "unknown option\n  got: --stpes 3\n  expected: did you mean '--steps'"),
         ("run memlift --seeds --passes 2", "--seeds without seeds\n  expected: --seeds 0 1 2"),
         ("run memlift --env my:make", "do: write my.py:make"),
-        ("run memlift --env my", "do: write my.py:make"),
+        ("run memlift --env my", "do: write my.py"),
         ("run memlift --resume many", "name one of many/a, many/b, many/c and 1 more"),
         ("eval many", "a folder of runs, not a run"), ("eval nowhere", "no such folder\n  got: nowhere"),
         ("eval photos", "not a run folder\n  got: photos"), ("compare nowhere", "no such folder"),

@@ -1,14 +1,16 @@
 """Any parallel environment of PettingZoo, of a package that follows it, or of your own file.
 
-``pettingzoo:sisl.multiwalker_v9``, ``pettingzoo:butterfly.knights_archers_zombies_v11``, ``pettingzoo:package.module``,
-``pettingzoo:my_env.py``. A name is looked up inside PettingZoo, then as a module of its own; what ends in ``.py`` is a
-file, which is run. It must have ``parallel_env``: a function, or a class, that makes a ``pettingzoo.ParallelEnv``. Of
-the options ``render_mode`` and ``max_cycles`` it is given those that it takes.
+``pettingzoo:sisl.multiwalker_v9``, ``pettingzoo:butterfly.knights_archers_zombies_v11``, ``pettingzoo:package.module``.
+A name is looked up inside PettingZoo, then as a module of its own. It must have ``parallel_env``: a function, or a
+class, that makes a ``pettingzoo.ParallelEnv``. Of the options ``render_mode`` and ``max_cycles`` it is given those that
+it takes. A file of your own needs no more than a subclass of ``pettingzoo.ParallelEnv``: ``my_env.py``, or
+``my_env.py:NAME`` where it has several (``envs.own``; ``pettingzoo:my_env.py`` is the same).
 Not every one is decided by its seed: in knights_archers_zombies_v11 an attempt depends on the one before.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -16,12 +18,10 @@ import os
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
-from evolvent.core.outside import run_file, stamp
 from evolvent.envs.team._parallel import ParallelSolo
 
 
@@ -29,16 +29,14 @@ def make_solo(variant: str, *, limit: int = 0, state: bool = False) -> ParallelS
     """One copy.
 
     Args:
-        variant: name of the module, or path of a Python file. A file is run: use only what you trust.
+        variant: name of the module.
         limit: steps of an attempt (its ``max_cycles``); 0 = its own.
         state: show ``env.state()`` as the shared state.
     """
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a window
     if importlib.util.find_spec("pettingzoo") is None:
         raise missing_extra("pettingzoo", "marl", "envs.pettingzoo")
     where = f"pettingzoo:{variant}"
-    module = _file(variant) if variant.endswith(".py") else _module(variant.removeprefix("pettingzoo."))
-    make = getattr(module, "parallel_env", None)
+    make = getattr(module := _module(variant.removeprefix("pettingzoo.")), "parallel_env", None)
     if not callable(make):
         has = [name for name in ("env", "raw_env") if hasattr(module, name)]
         raise BadInput(
@@ -46,7 +44,29 @@ def make_solo(variant: str, *, limit: int = 0, state: bool = False) -> ParallelS
             expected="a module with parallel_env (agents act all at once)", where=where,
             do="turn-based environments are not supported" if has else "define parallel_env(), which returns one copy",
         )  # fmt: skip
-    env = _made(make, {"render_mode": "rgb_array"} | ({"max_cycles": limit} if limit else {}), where)
+    return made(make, where, limit=limit, state=state)
+
+
+def made(
+    make: Callable[..., Any], where: str, options: Mapping[str, Any] = MappingProxyType({}), *, limit: int = 0,
+    state: bool = False,
+) -> ParallelSolo:  # fmt: skip
+    """One copy of what ``make`` returns, given its options, and ``render_mode`` and ``max_cycles`` if it takes them.
+
+    Raises:
+        BadInput: it refuses them, or returns something else than a ``pettingzoo.ParallelEnv``.
+    """
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a window
+    offered = {"render_mode": "rgb_array"} | ({"max_cycles": limit} if limit else {})
+    return solo(_made(functools.partial(make, **options), offered, where), where, limit=limit, state=state)
+
+
+def solo(env: Any, where: str, *, limit: int = 0, state: bool = False) -> ParallelSolo:
+    """One copy, of a ``pettingzoo.ParallelEnv``.
+
+    Raises:
+        BadInput: it is something else.
+    """
     _check(env, where)
     own = getattr(getattr(env, "unwrapped", env), "max_cycles", 0)
     return ParallelSolo(env, limit=limit or (own if isinstance(own, int) else 0), dies=True, state=state)
@@ -87,15 +107,6 @@ def _check(env: Any, where: str) -> None:
         )  # fmt: skip
     if not env.possible_agents:
         raise EnvError("an environment without a fixed list of agents", where=where)
-
-
-def _file(name: str) -> ModuleType:
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise BadInput(
-            "no such file", got=str(path), expected="a Python file with parallel_env", where=f"pettingzoo:{name}"
-        )
-    return run_file(path.resolve(), stamp(path), f"pettingzoo:{name}")
 
 
 def _module(name: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Your own prompts and reward function, and tools if there are any, from a Python file.
+"""Your own prompts and reward function, and tools if there are any, from a Python file: ``--env my_task.py``.
 
 The file defines
 
@@ -47,7 +47,7 @@ def make(variant: str) -> Graded:
     """Prompts and reward of a Python file.
 
     Args:
-        variant: path of the file, e.g. ``graded:my_task.py``. The file is run: use only what you trust.
+        variant: path of the file, e.g. ``my_task.py``. The file is run: use only what you trust.
 
     Raises:
         BadInput: no such file, it does not run, or lacks prompts or reward.
@@ -194,7 +194,7 @@ class Graded(TextEnv):
 @functools.lru_cache(maxsize=8)
 def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleType, list[Row]]:
     """The file as a module, and its rows; run anew only where it has changed: attempts share what it builds."""
-    module = run_file(path, version, where)
+    module = run_file(path, version)
     with own_faults(str(path), "the file does not run"):
         rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
     return module, _checked(rows, where)

@@ -90,7 +90,8 @@ class LanguageConfig:
     EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
 
     env: str = "arithmetic:largest"
-    """Environment with its options, e.g. overcooked:tomato-salad or babyai:GoToRedBallNoDists."""
+    """Environment with its options, e.g. overcooked:tomato-salad or babyai:GoToRedBallNoDists; or yours, file.py[:NAME]
+    (also prompts and a reward)."""
     model: str = "smollm2-135m"
     """Language model to train: a name, a Hugging Face id, or a folder."""
     seed: int = 0

@@ -59,7 +59,7 @@ class MemoryConfig:
 
     env: str = "analyst"
     """Environment with its options, e.g. analyst:reviewer_wrong=0.2,drift=0.5; see `evolvent list envs`. Or yours,
-    file.py:make, which `evolvent check env file.py:make` tries first."""
+    file.py[:NAME], which `evolvent check env file.py` tries first."""
     model: str = "qwen2.5-coder-1.5b"
     """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), a function
     of yours (file.py:answer), or none (admissible commands)."""

@@ -89,7 +89,7 @@ class TeamConfig:
     EXTENDABLE = (("steps", "step"),)
 
     env: str = "spread:n=3"
-    """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread,n=3."""
+    """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread; or yours, file.py[:NAME]."""
     seed: int = 0
     """Random seed of weights, environments, actions and minibatches."""
     steps: int = 1_000_000
