@@ -42,8 +42,13 @@ class Verdict:
 
     @property
     def state(self) -> State:
-        """Of the first comparison, which is the one that matters most."""
-        return self.against[0].state if self.against else "unknown"
+        """Of all comparisons together: a colour says better or worse only where none of them says otherwise."""
+        states = {one.state for one in self.against}
+        if states == {"better"}:
+            return "better"
+        if "worse" in states and "better" not in states:
+            return "worse"
+        return "unknown" if states <= {"unknown"} else "same"
 
     def lines(self) -> list[str]:
         """The numbers, one line a comparison, each with what it is compared with."""

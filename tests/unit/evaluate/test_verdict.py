@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from evolvent.core.folder import RunFolder
+from evolvent.evaluate.against import Against, sentence_of
 from evolvent.evaluate.pages.report import write_report
-from evolvent.evaluate.verdict import of_run
+from evolvent.evaluate.pages.report_parts import verdict_block
+from evolvent.evaluate.verdict import Verdict, of_run
 from sample_language_run import sample_language_run
 from sample_run import sample_run
 from sample_search_run import sample_search_run
@@ -152,3 +154,19 @@ def test_a_run_that_goes_on_has_none_yet(tmp_path):
     said = of_run(opened.manifest(), {}, opened.read_metrics(), opened.path)
     assert said.sentence == "No verdict yet: the run has not ended (step 96,000)."
     assert said.command == f"evolvent run mat --resume {opened.path}"
+
+
+@pytest.mark.parametrize(
+    ("states", "whole"),
+    [
+        (["better"], "better"), (["better", "better"], "better"), (["better", "same"], "same"),
+        (["better", "unknown"], "same"), (["better", "worse"], "same"), (["worse", "same"], "worse"),
+        (["same", "worse"], "worse"), (["worse", "better"], "same"), (["same"], "same"),
+        (["unknown"], "unknown"), ([], "unknown"),
+    ],
+)  # fmt: skip
+def test_a_colour_says_no_more_than_the_sentence(states, whole):
+    found = tuple(Against(f"arm {i}", state, "") for i, state in enumerate(states))
+    said = Verdict(sentence_of(found), against=found)
+    assert said.state == whole
+    assert f'class="verdict {whole}"' in verdict_block(said)
