@@ -312,7 +312,8 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
     runs = {parent / f"seed-{seed}": dataclasses.replace(config, seed=seed) for seed in where.seeds}
     known = {child for child in runs if (child / "config.json").exists()}
     if known and where.resume is None:
-        raise BadInput("the run folder is not empty", got=str(min(known)), where="--out", do=f"--resume {parent}")
+        do = shlex.join(["--resume", str(parent)])
+        raise BadInput("the run folder is not empty", got=str(min(known)), where="--out", do=do)
     changed: dict[str, tuple[Any, Any]] = {}
     for child in known:  # all of them before the first goes on
         _check_same(folder := RunFolder.open(child), found)

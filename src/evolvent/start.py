@@ -38,7 +38,7 @@ CHOICES = (
     Choice(
         "an agent, and you can tell how it went: right or wrong, a score",
         "a memory with measured values; the model stays as it is",
-        "evolvent run memlift", "llama", "30 min on two cores", "no",
+        "evolvent run memlift", "llama", "23 min on two cores", "no",
         "large gains where tasks of one kind come again and somebody corrects the agent; over recall by similarity it "
         "adds most where notes can be wrong, and nothing at all on some tasks",
         "beside-your-agent.md", "memory",

@@ -28,6 +28,7 @@ critic, with the games of all). L_first is a mean over tokens (released: of the 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -126,7 +127,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             critic.save(folder.path / "critic")
             live.note(_words(update, told))
             run.log(games, ledger, **both, **told, **({} if first else {"accepted": accepted}))
-        live.note(f"search with it: evolvent run search --model train:{config.model} --value {folder.path}/critic")
+        live.note(
+            f"search with it: evolvent run search "
+            f"{shlex.join(['--model', f'train:{config.model}', '--value', f'{folder.path}/critic'])}"
+        )
         summary = run.finish("spc", RULE)
         last = {"update": config.updates, "accepted": summary["greedy"].get("reward_accepted_mean")}
         for sign in run.shell.signs(last):  # rounds show what was before their training

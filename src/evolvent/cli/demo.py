@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 import webbrowser
@@ -16,6 +17,7 @@ from evolvent.core.config import with_fields
 from evolvent.core.errors import install
 from evolvent.core.folder import RunFolder, check_free
 from evolvent.evaluate.live import Live
+from evolvent.start import CHOICES
 
 _BEFORE = """\
 A shop asks how many of its orders are late, big, open or lost, and means its own thing by each word.
@@ -31,7 +33,7 @@ Next:
       (evolvent check env my.py:make tries the world first; without --embedder hash texts are compared by
       meaning instead of words, which needs {memory})
   {llama} && evolvent run memlift
-      the same with a language model on the CPU: 1.1 GB once, then about forty minutes"""
+      the same with a language model on the CPU: 1.1 GB once, then {takes}"""
 
 
 def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> None:
@@ -51,12 +53,18 @@ def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> 
     where = running.Where(out=out)
     with Live(plain=True if plain else None) as live:
         live.note(_BEFORE)
-        (path,) = running.start(found, config, where, f"evolvent demo --out {where.out}", live)
+        (path,) = running.start(found, config, where, f"evolvent demo --out {shlex.quote(str(where.out))}", live)
         live.note(_verdict(RunFolder.open(path).summary()))
         source = Path(sys.modules["evolvent.demo"].__file__ or "")
         live.note(
             "\n"
-            + _AFTER.format(store=path / "memory.db", source=source, llama=install("llama"), memory=install("memory"))
+            + _AFTER.format(
+                store=shlex.quote(str(path / "memory.db")),
+                source=source,
+                llama=install("llama"),
+                memory=install("memory"),
+                takes=CHOICES[0].minutes,
+            )
         )
     screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if open and screen and sys.stdout.isatty():

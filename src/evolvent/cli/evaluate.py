@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,8 @@ def evaluate(
     if played is None:
         told = f"{folder}/summary.json and report.html have what it came to"
         if getattr(found.Config, "KIND", "") == "programs":
-            told += f"; what it learned, on other kernels: evolvent run {name} --split heldout --memory {folder}"
+            more = shlex.join(["evolvent", "run", name, "--split", "heldout", "--memory", str(folder)])
+            told += f"; what it learned, on other kernels: {more}"
         raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder), do=told)
     if episodes is not None and episodes < 1:
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,7 +54,7 @@ def pairs(folder: Annotated[Path, Positional], *, out: Path, model: str = "", pl
         if otherwise:
             live.note(
                 f"! {otherwise} of them do not come back from words as the same tokens: learn from the folder itself "
-                f"(evolvent run dpo --pairs {folder} --compare siblings)"
+                f"(evolvent run dpo --pairs {shlex.quote(str(folder))} --compare siblings)"
             )
 
 

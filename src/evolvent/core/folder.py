@@ -8,6 +8,7 @@ is ignored by readers and cut off by the next writer. See ``docs/run-folder.md``
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import time
@@ -276,7 +277,9 @@ class RunFolder:
         Raises:
             BadInput: the run has not ended.
         """
-        return read_object(self.path / "summary.json", f"a run that has ended (evolvent run … --resume {self.path})")
+        return read_object(
+            self.path / "summary.json", f"a run that has ended (evolvent run … --resume {shlex.quote(str(self.path))})"
+        )
 
     # ---------------------------------------------------------------------------------------------- inside
     def _resume_from(self, row: Mapping[str, Any]) -> None:
@@ -317,7 +320,7 @@ def check_free(path: Path) -> None:
     what = (
         "there is a run in this folder" if run else "the run folder is not empty" if path.is_dir() else "not a folder"
     )
-    do = f", or continue that run with --resume {path}" if run else ""
+    do = f", or continue that run with --resume {shlex.quote(str(path))}" if run else ""
     raise BadInput(what, got=str(path), expected="a new or empty folder", where="--out", do=f"choose another --out{do}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ def runs(folder: Path) -> list[Listed]:
     if not found:
         raise BadInput(
             "no run in this folder", got=str(folder), expected="run folders, as `evolvent run` makes them",
-            where="evolvent runs", do="evolvent run memlift --out " + str(folder / "first"),
+            where="evolvent runs", do=f"evolvent run memlift --out {shlex.quote(str(folder / 'first'))}",
         )  # fmt: skip
     found.sort(key=lambda run: run.started, reverse=True)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -136,8 +137,9 @@ def explain(
         subject: id of a memory, or of the receipt of a recall.
     """
     if not re.fullmatch(r"[mr]\d+", subject):
+        do = f"evolvent memory audit {shlex.quote(store)} names them"
         raise BadInput("not an id", got=subject, expected="m3 (a memory) or r7 (the receipt of a recall)",
-                       where="evolvent memory explain", do=f"evolvent memory audit {store} names them")  # fmt: skip
+                       where="evolvent memory explain", do=do)  # fmt: skip
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
         live.note(dump(found.to_dict(), indent=2) if json else str(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -189,14 +190,17 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
 
 def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:
     """The command that takes an act back; a compaction is for good."""
-    where = "" if scope == "default" else f" --scope {scope}"
-    told = f"; take it back with: evolvent memory {{}} {store} {{}}{where}"
+    where = "" if scope == "default" else f" --scope {shlex.quote(scope)}"
+
+    def told(verb: str, rest: str) -> str:
+        return f"; take it back with: evolvent memory {verb} {shlex.quote(store)} {rest}{where}"
+
     if done.verb == "restore" and all(change.was == "quarantined" for change in done.statuses):
-        return told.format("quarantine", " ".join(change.id for change in done.statuses) + " --no-descendants")
+        return told("quarantine", " ".join(change.id for change in done.statuses) + " --no-descendants")
     if done.verb == "quarantine":  # what was out of recall before stays out of it
         ids = [change.id for change in done.statuses if change.was == "active"]
-        return told.format("restore", " ".join(ids)) if ids else ""
-    return "" if began is None else told.format("rollback", f"--to {began.isoformat()}")
+        return told("restore", " ".join(ids)) if ids else ""
+    return "" if began is None else told("rollback", f"--to {began.isoformat()}")
 
 
 def _kept(done: Mended) -> str:

@@ -1,0 +1,71 @@
+"""What is printed as the next step can be pasted, and says one thing wherever it stands."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+import evolvent
+from evolvent import start
+from evolvent.cli import demo, main
+from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder, check_free
+from evolvent.evaluate.index import runs
+
+SOURCE = Path(evolvent.__file__).parent
+
+
+@pytest.fixture
+def spaced(tmp_path, monkeypatch):
+    (place := tmp_path / "my runs (it's here)").mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+def pasted(text, word):
+    """The words of a command in a text, as a shell takes them from ``word`` to the end of the line."""
+    return shlex.split(text[text.index(word) :].partition("\n")[0])
+
+
+def test_paths_with_spaces_are_quoted_in_errors(spaced, capsys):
+    run = spaced / "a run"
+    RunFolder.create(run, algo="x", config={}, env="", seed=0, command="")
+    with pytest.raises(BadInput) as told:
+        check_free(run)
+    assert pasted(str(told.value), "--resume") == ["--resume", str(run)]
+    with pytest.raises(BadInput) as told:
+        RunFolder.open(run).summary()
+    assert pasted(str(told.value).replace(")", " "), "--resume")[1] == str(run).replace(")", " ")
+    (spaced / "empty").mkdir()
+    with pytest.raises(BadInput) as told:
+        runs(spaced / "empty")
+    assert pasted(str(told.value), "evolvent run memlift")[-1] == str(spaced / "empty/first")
+    with evolvent.Memory(spaced / "a b.db", embedder="hash") as memory:
+        item = memory.remember("a", "b")
+    with pytest.raises(SystemExit):
+        main(["memory", "explain", "a b.db", "nothing"])
+    assert pasted(capsys.readouterr().err, "evolvent memory audit")[:4] == ["evolvent", "memory", "audit", "a b.db"]
+    main(["memory", "quarantine", "a b.db", str(item)])
+    assert pasted(capsys.readouterr().out, "evolvent memory restore") == [
+        "evolvent",
+        "memory",
+        "restore",
+        "a b.db",
+        str(item),
+    ]
+
+
+def test_paths_with_spaces_are_quoted_after_the_demo(spaced, capsys):
+    demo.demo(out=Path("my demo"), open=False, plain=True)
+    out = capsys.readouterr().out
+    assert pasted(out, "evolvent memory explain")[3:5] == ["my demo/memory.db", "m1"]
+    assert shlex.split(RunFolder.open(Path("my demo")).manifest()["command"])[-1] == "my demo"
+    assert start.CHOICES[0].minutes in out
+
+
+def test_the_main_job_takes_what_was_measured():
+    measured = json.loads((SOURCE.parents[1] / "benchmarks/results/main_job.json").read_text())
+    minutes = measured["summary"]["seconds"] / 60
+    assert start.CHOICES[0].minutes == f"{minutes:.0f} min on two cores"
+    assert f"| takes | {minutes:.0f} min" in (SOURCE.parents[1] / "docs/start.md").read_text()
