@@ -25,6 +25,8 @@ from evolvent.evaluate.pages.credit_units import Book
 from evolvent.runs.team.record import stored
 
 _WHERE = "evolvent credit"
+PAGE = "credit.html"
+"""The page, in the run folder."""
 
 
 def credit(
@@ -38,7 +40,7 @@ def credit(
     json: Path | None = None,
     plain: bool = False,
 ) -> None:
-    """Credit of the recorded attempts of a run, computed by one or more credit rules.
+    """Credit of the recorded attempts of a run, computed by one or more credit rules, as a table and as a page.
 
     Args:
         folder: run folder with episodes.jsonl, or of a team with rollout.json.
@@ -47,7 +49,7 @@ def credit(
         rule_options: settings for every named rule, as key=value.
         top: how many units with the most credit to show, and as many with the least.
         last: read only the recorded attempts of the last update or pass.
-        html: also write a page to this file.
+        html: where to write the page; default: credit.html in the run folder.
         json: also write the credit of every unit to this file.
         plain: plain text output even on a terminal.
     """
@@ -92,9 +94,14 @@ def credit(
             told = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
             write_atomic(json, dump(told, indent=2) + "\n")
             live.note(f"credit: {json}")
-        if html is not None:
-            write_atomic(html, _page(books, opened, html.parent, max(top, 50)))
-            live.note(f"page: {html}")
+        drawn = opened.path / PAGE if html is None else html
+        try:
+            write_atomic(drawn, _page(books, opened, drawn.parent, max(top, 50)))
+        except PermissionError as error:
+            raise BadInput(
+                "the page cannot be written", got=error.strerror, where=str(drawn), do="--html FILE"
+            ) from error
+        live.note(f"page: {drawn}")
 
 
 def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:

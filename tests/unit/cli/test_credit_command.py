@@ -13,6 +13,7 @@ from evolvent.core.branches import graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.evaluate.pages.report import write_report
 from evolvent.memory import embedders
 from evolvent.testing.credit import sample_episodes
 
@@ -101,6 +102,29 @@ def test_a_rule_that_hands_out_the_reward_says_so_and_another_by_how_much_not(ba
     assert rows["step_group_mean"][-1] == "no" and "step_group_mean: its total is 6 less than what was paid" in out
     assert "! step_gae:" in out and "needs a critic" in out  # the others are shown all the same
     assert "act 3" in (tmp_path / "c.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("which", "rule"), [("bare", "step_return_to_go"), ("full", "step_group_mean"), ("full", "step_return_to_go")]
+)
+def test_a_page_is_drawn_unasked_and_the_report_leads_to_it(which, rule, request, capsys):
+    folder = request.getfixturevalue(which)
+    credit(folder, "--rule", rule, "--plain")
+    assert rule in (folder / "credit.html").read_text() and f"page: {folder}/credit.html" in capsys.readouterr().out
+    assert 'href="credit.html"' in write_report(folder).read_text()
+    (folder / "credit.html").unlink()
+    credit(folder, "--rule", rule, "--plain", "--html", folder / "other.html")
+    assert (folder / "other.html").exists() and not (folder / "credit.html").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_after_the_tables(bare, monkeypatch, capsys):
+    def refused(path, content):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("evolvent.cli.credit.write_atomic", refused)
+    with pytest.raises(BadInput, match="page cannot be written.*Permission denied(?s:.*)--html FILE|--html FILE"):
+        credit(bare, "--rule", "step_return_to_go", "--plain")
+    assert "who earned most" in capsys.readouterr().out
 
 
 def test_settings_files_and_the_last_update(full, tmp_path, capsys):

@@ -13,7 +13,7 @@ from evolvent.evaluate.pages.page import fold, table, text, tiles
 from evolvent.evaluate.verdict import RANKED, Verdict, seeds_of
 
 _BODY_LIMIT = 2000
-_FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "trees.jsonl")
+_FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "credit.html", "trees.jsonl")
 _ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
 _HEALTH = {
     "items": "memories", "coverage": "memories with an outcome", "nonzero": "memories with a value that moved",
