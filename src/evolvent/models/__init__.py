@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evolvent.core import outside
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, closest
 from evolvent.core.threads import threads_sleep
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def load(
     names = [entry.name for entry in weights.CATALOGUE]
     if spec not in names:
         forms = "PATH.gguf, remote:MODEL@BASE_URL, train:MODEL, file.py:FUNCTION, scripted:FILE.json, none"
-        raise BadInput("no such model", got=spec, expected=f"{', '.join(names)}, {forms}", where="--model")
+        raise BadInput("no such model", got=spec, expected=f"{closest(spec.lower(), names)}; {forms}", where="--model")
     from evolvent.models.served.llama import Llama
 
     return Llama(weights.fetch(spec, progress), name=spec, **options)

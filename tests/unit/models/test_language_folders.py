@@ -11,6 +11,7 @@ import tiny_language
 from evolvent import models
 from evolvent.core.errors import BadInput, MissingExtra, ModelError
 from evolvent.learn import checkpoint
+from evolvent.models.language import load
 from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
 
@@ -199,3 +200,25 @@ def test_adapters_of_a_relative_base_load_from_anywhere(folder, tmp_path, monkey
     (saved / "evolvent.json").write_text(json.dumps(note | {"base": "runs/work/base"}))  # as earlier versions wrote it
     with pytest.raises(BadInput, match=r"base of this adapter is not there(.|\n)*runs/work/base"):
         language.load(str(saved), dtype="float32")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("smollm-135m", "smollm2-135m"), ("SmolLM2-135M", "smollm2-135m"), ("smollm2-135", "smollm2-135m"),
+        ("gemma-270m", "gemma-3-270m"), ("gemma3-270m", "gemma-3-270m"), ("qwen-2.5-coder-1.5b", "qwen2.5-coder-1.5b"),
+        ("qwen2.5-coder", "qwen2.5-coder-1.5b"), ("smolm2-135m", "smollm2-135m"),
+    ],
+)  # fmt: skip
+def test_a_known_name_that_is_misspelt_is_told_without_asking_the_hub(name, meant, monkeypatch):
+    monkeypatch.setattr(load, "import_transformers", lambda: pytest.fail("the hub was asked"))
+    for place in (lambda: load.source(name), lambda: models.load(f"train:{name}"), lambda: models.load(name)):
+        with pytest.raises(BadInput, match=f"no such model(?s:.*)did you mean {meant!r}"):
+            place()
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2", "distilgpt2", "t5-small", "owner/smollm-135m", "HuggingFaceTB/SmolLM2-360M-Instruct"]
+)
+def test_names_of_the_hub_are_left_to_it(name):
+    assert load.source(name) == (name, None)

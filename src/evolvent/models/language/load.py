@@ -6,6 +6,7 @@ GGUF files are de-quantised once, through transformers, and kept as float32 safe
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import json
 import os
@@ -18,7 +19,7 @@ from typing import Any
 
 import torch
 
-from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.errors import BadInput, ModelError, closest, missing_extra
 from evolvent.core.fetch import cache_dir
 from evolvent.models import weights as catalogue
 from evolvent.models.language.attention import register
@@ -34,7 +35,7 @@ def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | Non
         BadInput: no such file or folder, or an adapter folder without a base.
         EvolventError, ModelError: weights that cannot be fetched.
     """
-    if spec in [entry.name for entry in catalogue.CATALOGUE]:
+    if spec in _names():
         return str(_dequantised(catalogue.fetch(spec, progress), spec)), None
     path = Path(spec).expanduser()
     if spec.endswith(".gguf"):
@@ -52,7 +53,14 @@ def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | Non
         return str(path.resolve()), None  # what is saved on top of it must find it from anywhere
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise BadInput("no such model folder", got=spec, where="language.load")
+    if "/" not in spec and difflib.get_close_matches(spec.lower(), _names(), n=1):  # the hub would be asked in vain
+        do = "a model of the Hugging Face hub is written OWNER/NAME, a folder here ./NAME"
+        raise BadInput("no such model", got=spec, expected=closest(spec.lower(), _names()), where="--model", do=do)
     return spec, None
+
+
+def _names() -> list[str]:
+    return [entry.name for entry in catalogue.CATALOGUE]
 
 
 def _base(folder: Path, progress: Progress | None) -> str:
@@ -70,8 +78,7 @@ def _base(folder: Path, progress: Progress | None) -> str:
 def lasting(spec: str) -> str:
     """``spec`` as it is found from any folder: local files and folders by their whole path."""
     path = Path(spec).expanduser()
-    named = spec in [entry.name for entry in catalogue.CATALOGUE]
-    return spec if named or not path.exists() else str(path.resolve())
+    return spec if spec in _names() or not path.exists() else str(path.resolve())
 
 
 def base_of(folder: Path) -> str:
@@ -107,7 +114,7 @@ def network(place: str, dtype: torch.dtype) -> tuple[Any, Any]:
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         raise ModelError(
             "the model cannot be loaded", got=str(error).strip().splitlines()[-1], where=place,
-            expected="a causal language model that transformers can load",
+            expected=f"a causal language model that transformers can load, or {', '.join(_names())}",
             do="check the name, the network (or the folder), and that the files are whole",
         ) from error  # fmt: skip
     return model.eval(), tokenizer
