@@ -55,7 +55,12 @@ PACKAGES = {
 }
 
 
-@pytest.mark.parametrize("spec", [*BUILT_IN, *PACKAGES])
+VMAS = pytest.mark.skipif(importlib.util.find_spec("vmas") is None, reason="needs the extra vmas, which is GPL-3.0")
+
+
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, marks=VMAS if spec[:4] == "vmas" else ()) for spec in [*BUILT_IN, *PACKAGES]]
+)
 def test_environment_keeps_its_promises(spec):
     assert check_team_env(partial(envs.load_team, spec), **(BUILT_IN | PACKAGES)[spec])
 
@@ -205,6 +210,7 @@ def test_robots_see_what_the_package_shows():
         assert frame.reward_BA[0] == pytest.approx(list(reward.values()), rel=1e-5)
 
 
+@VMAS
 def test_two_vmas_do_not_share_their_chance():
     one, other = envs.load_team("vmas:balance,limit=10", 2), envs.load_team("vmas:balance,limit=10", 2)
     alone = play(envs.load_team("vmas:balance,limit=10", 2), 25)
@@ -221,11 +227,12 @@ def test_two_vmas_do_not_share_their_chance():
     [
         ("mamujoco:HalfCheeta-6x1", "HalfCheetah"), ("mamujoco:HalfCheetah-5x1", "cannot be made"),
         ("mamujoco:Ant,factorization=0+1|2", "each of 0, 1, 2"), ("mamujoco:Ant", "ROBOT-PARTITION"),
-        ("mpe:simple_spraed", "simple_spread"), ("mpe:simple_tag,n=3", "fixed number"), ("vmas:balanc", "balance"),
+        ("mpe:simple_spraed", "simple_spread"), ("mpe:simple_tag,n=3", "fixed number"),
+        pytest.param("vmas:balanc", "balance", marks=VMAS),
         ("lbf:Foraging-8x8-2p-2f-v9", "Foraging-8x8-2p-2f-v3"), ("rware:tiny-2ag-v9", "rware-tiny-2ag-v2"),
         ("pettingzoo:sisl.multiwalkr_v9", "sisl.multiwalker_v9"), ("mpe:simple_spread,n=-3", "does not start"),
         ("mamujoco:HalfCheetah-6x2", "2x3 or 6x1"), ("pettingzoo:classic.tictactoe_v3", "turn-based"),
-        ("pettingzoo", "NAME:VARIANT"), ("vmas:balance,device=nowhere", "nowhere"),
+        ("pettingzoo", "NAME:VARIANT"), pytest.param("vmas:balance,device=nowhere", "nowhere", marks=VMAS),
     ],
 )  # fmt: skip
 def test_wrong_names_are_told(spec, told):

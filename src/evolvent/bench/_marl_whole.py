@@ -116,7 +116,7 @@ def vmas_random(scenario: str, copies: int, steps: int, device: str, limit: int 
     try:
         import vmas
     except ImportError as err:
-        raise missing_extra("vmas", "marl", "bench.marl") from err
+        raise missing_extra("vmas", "vmas", "bench.marl") from err
     env: Any = vmas.make_env(scenario, copies, device, True, seed=0)
     state = {"t": 0}
     env.reset()

@@ -20,7 +20,7 @@ def make_team(
     try:
         import vmas
     except ImportError as err:
-        raise missing_extra("vmas", "marl", "envs.vmas") from err
+        raise missing_extra("vmas", "vmas", "envs.vmas") from err
     known = sorted({*vmas.scenarios, *vmas.mpe_scenarios, *vmas.debug_scenarios})
     if variant not in known or limit < 1:
         raise BadInput("scenario", got=f"{variant}, limit={limit}", expected=closest(variant, known), where="vmas")
