@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue
@@ -19,6 +18,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live, count
 from evolvent.evaluate.pages import credit_units, page
 from evolvent.evaluate.pages.credit_units import Book
@@ -246,7 +246,7 @@ def _main(words: Sequence[str]) -> None:
             rules += [value] if equals else []
         else:
             (rules if inside else rest).append(word)
-    tyro.cli(credit, args=[*rest, "--rule", *rules] if rules else list(words), prog="evolvent credit")
+    parsed(credit, [*rest, "--rule", *rules] if rules else words, "evolvent credit")
 
 
 COMMANDS = {"credit": _main}

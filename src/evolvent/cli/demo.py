@@ -10,12 +10,11 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from evolvent import catalogue, running
 from evolvent.core.config import with_fields
 from evolvent.core.errors import install
 from evolvent.core.folder import RunFolder, check_free
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.start import CHOICES
 
@@ -82,4 +81,4 @@ def _verdict(summary: dict[str, Any]) -> str:
     )
 
 
-COMMANDS = {"demo": lambda words: tyro.cli(demo, args=words, prog="evolvent demo")}
+COMMANDS = {"demo": lambda words: parsed(demo, words, "evolvent demo")}

@@ -8,7 +8,6 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue, running
@@ -16,6 +15,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 
 
@@ -119,7 +119,7 @@ def bench(
 
 
 COMMANDS = {
-    "eval": lambda words: tyro.cli(evaluate, args=words, prog="evolvent eval"),
-    "compare": lambda words: tyro.cli(compare, args=words, prog="evolvent compare"),
-    "bench": lambda words: tyro.cli(bench, args=words, prog="evolvent bench"),
+    "eval": lambda words: parsed(evaluate, words, "evolvent eval"),
+    "compare": lambda words: parsed(compare, words, "evolvent compare"),
+    "bench": lambda words: parsed(bench, words, "evolvent bench"),
 }

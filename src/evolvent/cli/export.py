@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
-import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue
@@ -20,6 +19,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.credit import Rule
 
@@ -171,7 +171,7 @@ def _main(words: list[str]) -> None:
     if named in ("-h", "--help"):
         sys.stdout.write("".join(f"evolvent export {name} DIR --out FILE\n" for name in _FORMATS))
     elif named in _FORMATS:
-        tyro.cli(_FORMATS[named], args=words[1:], prog=f"evolvent export {named}")
+        parsed(_FORMATS[named], words[1:], f"evolvent export {named}")
     else:
         raise BadInput(
             "unknown format", got=named, expected="evolvent export verl|pairs DIR --out FILE", where="evolvent export"

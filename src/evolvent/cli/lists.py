@@ -9,6 +9,7 @@ import tyro
 
 from evolvent import catalogue, start
 from evolvent.core.errors import BadInput, closest, install
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 
 _Tables = tuple[list[str], dict[str, list[list[object]]], list[str]]
@@ -87,4 +88,4 @@ def _list_models() -> _Tables:
 _LISTS = {"algos": _list_algos, "envs": _list_envs, "models": _list_models, "credit": _list_credit}
 
 
-COMMANDS = {"list": lambda words: tyro.cli(list_what, args=words, prog="evolvent list")}
+COMMANDS = {"list": lambda words: parsed(list_what, words, "evolvent list")}

@@ -15,6 +15,7 @@ from evolvent import catalogue, running
 from evolvent.cli import say
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, closest
+from evolvent.core.words import told
 from evolvent.evaluate.live import Live
 from evolvent.running import Where
 
@@ -56,19 +57,20 @@ def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[R
     hidden = tyro.conf.OmitArgPrefixes
     parsed: Any
     unknown: list[str]
-    parsed, unknown = tyro.cli(
-        dataclasses.make_dataclass(
-            "Run",
-            [
-                ("config", Annotated[kind, hidden], dataclasses.field(default_factory=lambda: default)),
-                ("run", Annotated[RunOptions, hidden], dataclasses.field(default_factory=RunOptions)),
-            ],
-        ),
-        args=list(words),
-        prog=f"evolvent run {name}",
-        description=(sys.modules[kind.__module__].__doc__ or "").strip(),
-        return_unknown_args=True,
-    )
+    with told(words, f"evolvent run {name}"):
+        parsed, unknown = tyro.cli(
+            dataclasses.make_dataclass(
+                "Run",
+                [
+                    ("config", Annotated[kind, hidden], dataclasses.field(default_factory=lambda: default)),
+                    ("run", Annotated[RunOptions, hidden], dataclasses.field(default_factory=RunOptions)),
+                ],
+            ),
+            args=list(words),
+            prog=f"evolvent run {name}",
+            description=(sys.modules[kind.__module__].__doc__ or "").strip(),
+            return_unknown_args=True,
+        )
     if unknown:
         fields = [*configs.flat(default), *(field.name for field in dataclasses.fields(RunOptions))]
         known = [f"--{path.rpartition('.')[2].replace('_', '-')}" for path in fields]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, unquote
 
-import tyro
 from tyro.conf import Positional
 
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import write_atomic
+from evolvent.core.words import parsed
 from evolvent.evaluate.index import Listed, find, runs, state_of
 from evolvent.evaluate.live import Live, duration
 from evolvent.evaluate.pages.index_page import render
@@ -153,7 +153,7 @@ def _main(words: Sequence[str]) -> None:
     for i, word in enumerate(words):
         if word == "--serve" and not (i + 1 < len(words) and words[i + 1].isdecimal()):
             words.insert(i + 1, str(_PORT))
-    tyro.cli(index, args=words, prog="evolvent runs")
+    parsed(index, words, "evolvent runs")
 
 
 COMMANDS = {"runs": _main}

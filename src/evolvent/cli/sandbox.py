@@ -11,13 +11,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from evolvent.cli import say
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.sandbox.result import Limits, NoSandbox
 
@@ -188,7 +188,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _main(words: list[str]) -> None:
-    tyro.extras.subcommand_cli_from_dict({"check": check, "run": run}, args=words, prog="evolvent sandbox")
+    parsed({"check": check, "run": run}, words, "evolvent sandbox")
 
 
 COMMANDS = {"sandbox": _main}

@@ -126,7 +126,8 @@ class Bank:
         seq = parse_id(id_, "m", "memory", where)
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             expected = f"a memory of scope {self.scope!r}"
-            raise BadInput("unknown memory", got=id_, expected=expected, where=where, code="unknown_memory")
+            do = "evolvent memory list STORE --status all, or items(None), names what there is"
+            raise BadInput("unknown memory", got=id_, expected=expected, where=where, do=do, code="unknown_memory")
         return seq
 
     def owner_seq(self, id_: str, where: str) -> int:

@@ -6,11 +6,11 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Annotated
 
-import tyro
 from tyro.conf import Positional
 
 from evolvent import catalogue, envs
 from evolvent.core.errors import BadInput, closest
+from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.testing.credit import check_credit
 from evolvent.testing.env import check_env
@@ -63,4 +63,4 @@ def _credit(name: str) -> list[str]:
     return check_credit(source, None if default else config)
 
 
-COMMANDS = {"check": lambda words: tyro.cli(check, args=words, prog="evolvent check")}
+COMMANDS = {"check": lambda words: parsed(check, words, "evolvent check")}

@@ -109,7 +109,7 @@ _TOLD = (
 
 
 def _told(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE) -> list[dict[str, Any]]:
-    told = []
+    told, span = [], bank.reward_range[1] - bank.reward_range[0]
     for seq, kind, source, key, body, start, stage, *columns in bank.store.rows(
         f"{_TOLD} {values} {where}", (bank.policy.objective, bank.scope_id, *args)
     ):
@@ -120,6 +120,7 @@ def _told(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE
                 "id": memory_id(seq), "kind": kind, "source": source, "key": short(key, 200), "body": short(body, 200),
                 "stage": stage, "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
+                "adds": effect.told(span) if effect.confidence > 0 else "",
             }
         )  # fmt: skip
     return told

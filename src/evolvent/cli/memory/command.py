@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tyro
-
 from evolvent.cli.memory import look, mend, move
 from evolvent.core.errors import BadInput
+from evolvent.core.words import parsed
 
 
 def _main(words: list[str]) -> None:
@@ -13,7 +12,7 @@ def _main(words: list[str]) -> None:
         do = "evolvent memory rollback STORE --to TIME (just before the act), or restore STORE ID…"
         raise BadInput("there is no undo", got=" ".join(words), where="evolvent memory", do=do)
     commands = {**look.COMMANDS, **move.COMMANDS, **mend.COMMANDS}
-    tyro.extras.subcommand_cli_from_dict(commands, args=words, prog="evolvent memory")
+    parsed(commands, words, "evolvent memory")
 
 
 COMMANDS = {"memory": _main}

@@ -216,7 +216,7 @@ def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> Non
             i["id"],
             i["stage"],
             i["value"],
-            i["lift"],
+            i["adds"].removeprefix("what it ").removeprefix("adds").lstrip(": ") or None,
             i["n"],
             i["kind"],
             i["source"],
@@ -225,7 +225,7 @@ def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> Non
         ]
         for i in items
     ]
-    live.table(title, ["id", "stage", "value", "lift", "outcomes", "kind", "source", "when", "what"], rows)
+    live.table(title, ["id", "stage", "value", "adds", "outcomes", "kind", "source", "when", "what"], rows)
 
 
 COMMANDS = {"audit": audit, "search": search, "list": list_, "explain": explain, "verify": verify}

@@ -121,9 +121,9 @@ def _memories(listed: Sequence[Mapping[str, Any]], kind: str) -> str:
     out: list[str] = []
     for memory in listed:
         numbers = [
-            f"{label} {cell_text(memory[name])}"
-            for name, label in (("value", "value"), ("lift", "lift"), ("n", "settled"))
-            if memory.get(name) is not None
+            f"{label} {cell_text(memory[name])}".strip()
+            for name, label in (("value", "value"), ("adds", ""), ("n", "settled"))
+            if memory.get(name) not in (None, "")
         ]
         out.append(
             f'<div class="{kind}"><div class="q">{text(memory.get("key", ""))}</div>'

@@ -72,8 +72,21 @@ def explained(error: Exception, doing: str, path: str) -> StoreError:
         do = "look for a failing disk or a network share that is away, and open the memory again when it is back"
         return StoreError("the disk does not answer", got=f"{text} ({name})", where=path, do=do, code="not_read")
     other = name.startswith("SQLITE_IOERR_") and name not in _CUT  # no memory, no temporary folder, no locks, …
+    if "not a database" in lower and _is_foreign(path):
+        do = "give the path of a memory, or of a run folder with one"
+        return StoreError("this file is not an Evolvent memory", got=text, where=path, do=do, code="not_a_memory")
     if any(word in lower for word in _DAMAGED) and not other:
         return damaged(text, path)
     if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
         return StoreError(GONE, got=text, where=path, code="unknown_scope", do="open the memory again")
     return StoreError(f"{doing} the memory failed", got=text, where=path, code="failed")
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a file was never SQLite's: neither its first word nor the zeros that it reserves further on."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(92)
+    except OSError:
+        return False
+    return not head.startswith(b"SQLite format 3") and bytes(20) not in head

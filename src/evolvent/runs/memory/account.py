@@ -12,6 +12,7 @@ from evolvent.evaluate.live import count
 from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.statistics import mcnemar, wilson
 from evolvent.memory.items import Item
+from evolvent.memory.lift import Effect
 from evolvent.memory.memory import Memory
 from evolvent.runs.memory.attempt import Agent
 
@@ -97,9 +98,18 @@ def _row(memory: Memory, item: Item) -> dict[str, Any]:
         "value": round(item.value, 3),
         "n": item.n,
         "lift": None if item.lift is None else round(item.lift, 3),
+        "adds": "" if item.lift is None else _adds(memory, item),
         "source": item.source,
         **_why(memory, item),
     }
+
+
+def _adds(memory: Memory, item: Item) -> str:
+    """What it adds, in the words of ``explain``."""
+    low, high = memory.bank.reward_range
+    values = memory.explain(item.id).to_dict()["values"]
+    told = [Effect(**value["effect"]) for value in values if value["effect"]["confidence"] > 0]
+    return told[0].told(high - low) if told else ""
 
 
 def _why(memory: Memory, item: Item) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""The words of a command line, read by their types; wrong ones are told as every other error is."""
+
+from __future__ import annotations
+
+import functools
+import io
+import shlex
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from typing import Any
+
+
+def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], words: Sequence[str], prog: str) -> Any:
+    """Call a command, or the one of several that the words name, with what the rest of them say.
+
+    Raises:
+        BadInput: words that it does not take.
+    """
+    import tyro
+
+    with told(words, prog):  # while they are read alone: the command is called after it
+        if callable(command):
+            call: Any = tyro.cli(_later(command), args=list(words), prog=prog)
+        else:
+            later = {name: _later(one) for name, one in command.items()}
+            call = tyro.extras.subcommand_cli_from_dict(later, args=list(words), prog=prog)
+    return call()
+
+
+@contextmanager
+def told(words: Sequence[str], prog: str) -> Generator[None]:
+    """What the parser refuses becomes ``BadInput``, without the boxes that it draws."""
+    from evolvent.core.errors import BadInput
+
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            yield
+    except SystemExit as stopped:
+        if stopped.code != 2 or not said.getvalue():
+            raise
+        lines = [line.strip("│╭╮╰╯─┌┐└┘ ") for line in said.getvalue().splitlines()]
+        title, *rest = [line for line in lines if line] or [""]
+        rest = rest[: next((i for i, line in enumerate(rest) if line.startswith("For full helptext")), len(rest))]
+        got = shlex.join(words) or "no words"
+        what = f"{title[:1].lower()}{title[1:]}"
+        raise BadInput(what, got=got, expected=" ".join(rest), where=prog, do=f"{prog} --help") from None
+
+
+def _later(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that is called later: for the parser it looks the same."""
+
+    @functools.wraps(command)
+    def call(*given: Any, **named: Any) -> Any:
+        return functools.partial(command, *given, **named)
+
+    return call

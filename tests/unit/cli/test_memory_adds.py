@@ -1,0 +1,44 @@
+"""What a memory adds is said by one function: ``audit`` and a run's page are as cautious as ``explain``."""
+
+import random
+
+import pytest
+
+from evolvent import Memory
+from evolvent.cli.memory.audit import audit
+from evolvent.cli.memory.look import _tell
+from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages.report_parts import most_valuable
+from evolvent.runs.memory.account import _row
+
+
+def lived(path, effect, n, seed):
+    """A store with two notes, left out now and then: the second one changes the reward by ``effect``."""
+    draw = random.Random(seed)
+    memory = Memory(path, embedder="hash", seed=seed)
+    for word in ("one", "two"):
+        memory.remember(f"how to open the door, way {word}", f"push {word}")
+    for _ in range(n):
+        recall = memory.recall("how to open the door", k=2)
+        memory.settle(recall, float(draw.random() < 0.5 + effect * ("m2" in recall.ids)))
+    return memory
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.0, 12), (0.0, 60), (0.45, 120), (-0.45, 120)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_audit_says_too_early_where_explain_does(effect, n, seed, tmp_path, capsys):
+    with lived(tmp_path / "m.db", effect, n, seed) as memory:
+        data = audit(memory, top=5)
+        rows = [*data["most_valuable"], *data["least_valuable"]]
+        assert rows
+        for row in rows:
+            said = str(memory.explain(row["id"]))
+            assert (row["adds"] in said) if row["adds"] else row["lift"] is None, (row, said)
+            assert ("too early to say" in row["adds"]) == ("too early to say" in said)
+            page = most_valuable({"top_memories": [_row(memory, memory.get(row["id"]))]})
+            assert "lift" not in page and ("too early to say" in page) == ("too early to say" in said)
+        with Live(plain=True) as live:
+            _tell(live, data)
+        out = capsys.readouterr().out
+        for row in rows:
+            assert row["lift"] is None or f"{row['lift']:.4f}" not in out

@@ -1,0 +1,75 @@
+"""Arguments that a command does not take are told in our words; what a file or a number is not, is not called worse."""
+
+import pytest
+
+from evolvent import Memory
+from evolvent.cli import main
+from evolvent.core.errors import StoreError
+
+BOX = set("│╭╮╰╯─")
+
+
+def refused(words, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    err = capsys.readouterr().err
+    assert stopped.value.code == 2 and err.startswith("error: ") and "Traceback" not in err, err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("memory audit", "a run folder with one"), ("memory explain x.db", "ID"),
+        ("memory frobnicate x.db", "audit, search"), ("memory audit x.db --top many", "'many'"),
+        ("eval --foo", "folder"), ("eval runs/a --episodes few", "few"), ("demo --nope", "--nope"),
+        ("runs a b c", "b"), ("credit", "--rule"), ("sandbox run", "Python program"), ("sandbox walk", "walk"),
+        ("check env", "NAME|STR"), ("list --all", "--all"), ("bench marl --seed x", "'x'"),
+        ("export verl", "--out"), ("run mat --steps many", "'many'"), ("run memlift --train 1.5", "1.5"),
+    ],
+)  # fmt: skip
+def test_no_boxes_but_an_error_as_all_others(words, told, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    err = refused(words.split(), capsys)
+    assert not BOX & set(err) and any(one in err for one in told.split("|")), err
+    assert "  where: evolvent" in err and "--help" in err
+
+
+def test_help_is_help_still(capsys):
+    for words in (["eval", "--help"], ["memory", "audit", "--help"], ["check", "--help"], ["run", "mat", "--help"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert not stopped.value.code and "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"def answer(prompt):\n    return 'yes'\n" * 9, b"PK\x03\x04" + b"z" * 200, "ü".encode() * 60],
+)
+def test_a_file_that_is_no_memory_is_not_called_a_damaged_one(content, tmp_path, capsys):
+    (tmp_path / "agent.py").write_bytes(content)
+    err = refused(["memory", "audit", str(tmp_path / "agent.py")], capsys)
+    assert "not an Evolvent memory" in err and "damaged" not in err and "run folder" in err
+    with pytest.raises(StoreError, match="not an Evolvent memory"):
+        Memory(tmp_path / "agent.py", embedder="hash")
+    assert (tmp_path / "agent.py").read_bytes() == content
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 16), (0, 4), (70, 30)])
+def test_a_memory_whose_head_is_damaged_is_called_damaged(start, size, tmp_path):
+    with Memory(tmp_path / "m.db", embedder="hash") as memory:
+        memory.remember("a", "b")
+    content = bytearray((tmp_path / "m.db").read_bytes())
+    content[start : start + size] = b"\xff" * size
+    (tmp_path / "m.db").write_bytes(content)
+    with pytest.raises(StoreError, match=r"damaged|not an Evolvent memory|version") as told:
+        Memory(tmp_path / "m.db", embedder="hash")
+    assert "damaged" in str(told.value) or start
+
+
+@pytest.mark.parametrize("subject", ["m99", "r99", "nothing", "m0", "7"])
+def test_explain_says_where_ids_come_from(subject, tmp_path, capsys):
+    with Memory(tmp_path / "m.db", embedder="hash") as memory:
+        memory.remember("a", "b")
+    err = refused(["memory", "explain", str(tmp_path / "m.db"), subject], capsys)
+    assert "  do: " in err
